@@ -1,4 +1,4 @@
-// The launch of the selection from the rows of a matrix; select_rows_sampled.cuh says how it goes.
+// The launch of the selection from the rows of a matrix (select_rows_sampled.cuh).
 #include "experiments/select_rows_sampled.cuh"
 
 namespace vectorgpu::kernels

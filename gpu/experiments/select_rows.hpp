@@ -1,4 +1,4 @@
-// The k smallest numbers of each row of a matrix.
+// The k smallest numbers of each row of a matrix. Only compared: no search uses it.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct SelectRowsArgs
 	uint32_t n_rows = 0;
 	uint32_t n_columns = 0;
 	uint32_t k = 0; // 1 ... kSelectRowsMostK
-	float *out_values =
-		nullptr; // [n_rows, k] ascending, NaN last, ties by the smaller column; min(k, n_columns) are written
+	// [n_rows, k] ascending, NaN last, ties by the smaller column; min(k, n_columns) are written.
+	float *out_values = nullptr;
 	uint32_t *out_columns = nullptr; // [n_rows, k]
 };
 
@@ -27,7 +27,7 @@ struct SelectRowsArgs
 #ifdef VECTORGPU_WARPSELECT
 constexpr uint32_t kSelectNetworksMostK = 1024;
 
-/// The same by WarpSelect and BlockSelect, up to kSelectNetworksMostK: launch_select_rows then goes there.
+/// The same by WarpSelect and BlockSelect, up to kSelectNetworksMostK: launch_select_rows then calls it.
 [[nodiscard]] cudaError_t launch_select_rows_networks(const SelectRowsArgs &args, cudaStream_t stream);
 #endif
 

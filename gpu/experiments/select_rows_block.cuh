@@ -1,5 +1,5 @@
-// What the threads of a block do together when they select from a row: sums and the like, a range halved until it has
-// the number looked for, the sort of the keys that remain.
+// Operations of the threads of a block that select from a row: sums, halving a range until it contains the wanted rank,
+// sorting the remaining keys.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct BlockJoin
 		return (*this)(add(value), add, 0);
 	}
 
-	/// Of the threads before this one.
+	/// The sum of the threads before this one.
 	__device__ __forceinline__ uint32_t sum_before(uint32_t value)
 	{
 		uint32_t up_to = value;
@@ -71,8 +71,8 @@ struct BlockJoin
 };
 
 /// The first number of [low, high] up to which count_up_to finds from rank_least to rank_most numbers; if there is
-/// none, the rank_least-th smallest. At least rank_least are not above high. count_up_to is of one thread. found: how
-/// many there are (of all).
+/// none, the rank_least-th smallest. At least rank_least numbers are not above high. count_up_to counts one thread's.
+/// found: how many there are (of all).
 template <class CountUpTo>
 __device__ __forceinline__ uint32_t
 halve_range(uint32_t low, uint32_t high, uint32_t rank_least, uint32_t rank_most, uint32_t *found,
@@ -96,9 +96,9 @@ halve_range(uint32_t low, uint32_t high, uint32_t rank_least, uint32_t rank_most
 	return high;
 }
 
-/// Sorts keys [n] for n = kEach * kSelectThreads, or a smaller power of two where kEach is 1 (then the first n of
-/// kSelectThreads). Bitonic, with kEach neighbouring keys in each thread's registers: strides below that need nobody
-/// else, those of a warp are shuffles, and only the widest go through shared memory. All threads call it behind a
+/// Sort keys [n] for n = kEach * kSelectThreads, or a smaller power of two if kEach is 1 (then the first n of
+/// kSelectThreads). Bitonic, with kEach neighbouring keys in each thread's registers: strides below kEach stay in the
+/// thread, those of a warp are shuffles, and only the widest go through shared memory. All threads call it after a
 /// barrier; ends with one.
 template <int kEach>
 __device__ __noinline__ void
@@ -123,7 +123,7 @@ sort_pair_keys(uint64_t *keys, uint32_t n)
 
 			if (apart >= 32)
 			{
-				__syncthreads(); // what was written before is read
+				__syncthreads(); // earlier writes have been read
 #pragma unroll
 				for (uint32_t j = 0; j < kEach; j++)
 					keys[j * kSelectThreads + thread] = mine[j];

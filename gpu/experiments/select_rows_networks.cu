@@ -14,7 +14,7 @@ namespace
 
 constexpr int kRowWarps = 4;             // rows of a block, a warp each
 constexpr int kBlockWarps = 8;           // warps of a row
-constexpr uint32_t kBlockMostRows = 512; // with fewer rows a warp each leaves the device idle
+constexpr uint32_t kBlockMostRows = 512; // with fewer rows a warp each would leave the device idle
 
 /// A number and its column: see select_rows.cu.
 __device__ __forceinline__ uint64_t
@@ -76,7 +76,7 @@ warp_select_kernel(const SelectRowsArgs args)
 	write_queue(select.warp_queue, args, row);
 }
 
-/// Grid n_rows, block 256. In rounds, half of the warps that are left hand their queue to the other half. Reproducible.
+/// Grid n_rows, block 256. In rounds, half of the remaining warps hand their queue to the other half. Reproducible.
 template <int W, int T>
 __global__ void __launch_bounds__(kBlockWarps * 32)
 block_select_kernel(const SelectRowsArgs args)

@@ -1,7 +1,7 @@
 // Selection from one row by rounds, for one block: right and bounded in time whatever the numbers and their order. A
-// threshold from the row's first numbers, a comparison per number, survivors to a buffer in shared memory; when that is
-// full, radix selection cuts it back to k and sharpens the threshold. Columns go up, so that after a cut only numbers
-// below the k-th pass.
+// threshold from the row's first numbers, a comparison per number, survivors to a buffer in shared memory. When the
+// buffer is full, radix selection cuts it back to k and sharpens the threshold. Columns go up, so after a cut only
+// numbers below the k-th pass.
 #pragma once
 
 #include "kernels/select/block_select.cuh"
@@ -26,7 +26,7 @@ struct RoundsScratch
 	RadixScratch radix;
 };
 
-/// A number's order, with both zeros one.
+/// A number's order; both zeros have the same.
 __device__ __forceinline__ uint32_t
 number_order(float value)
 {
@@ -135,7 +135,7 @@ kth_key(const uint64_t *keys, uint32_t n, uint32_t k, RoundsScratch *scratch)
 	return prefix;
 }
 
-/// Cuts the buffer back to the k smallest. fill > k. Returns the k-th key's bound.
+/// Cut the buffer back to the k smallest. fill > k. Returns an upper bound of the k-th key.
 template <int kThreads>
 __device__ __noinline__ uint64_t
 cut(uint64_t *keys, uint32_t fill, uint32_t k, RoundsScratch *scratch)
@@ -162,8 +162,8 @@ cut(uint64_t *keys, uint32_t fill, uint32_t k, RoundsScratch *scratch)
 	return bound;
 }
 
-/// keys[0, k) = the k smallest keys of row [n], in any order; keys [capacity], capacity >= k + 256, k <= n. All threads
-/// call it; ends with a barrier.
+/// Set keys[0, k) to the k smallest keys of row [n], in any order; keys [capacity], capacity >= k + 256, k <= n. All
+/// threads call it; ends with a barrier.
 template <int kThreads>
 __device__ __noinline__ void
 select_row_by_rounds(
@@ -181,7 +181,7 @@ select_row_by_rounds(
 
 	auto sharpen = [&](uint32_t fill)
 	{
-		// k numbers of smaller columns come before an equal one that is still to come.
+		// k numbers of smaller columns come before an equal number that is still to come.
 		if (fill > k)
 			limit = static_cast<uint32_t>(cut<kThreads>(keys, fill, k, scratch) >> 32) - 1;
 	};
@@ -237,7 +237,7 @@ select_row_by_rounds(
 
 		if (fill > capacity)
 		{
-			// Too many at once: take the round back, and go over it in steps that fit.
+			// Too many at once: undo the round, and repeat it in steps that fit.
 			__syncthreads();
 			if (threadIdx.x == 0)
 				scratch->fill = before;

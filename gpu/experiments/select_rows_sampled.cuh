@@ -1,7 +1,7 @@
-// Selection from the rows of a matrix, one block per row, each row read once without a barrier: a sample of the row
-// gives a threshold that is likely to let through somewhat more than k numbers; each thread keeps what passes in a list
-// of its own in shared memory; of these the k smallest are found and sorted. Where the threshold let through fewer than
-// k, or more than there is room for (sorted rows, many ties), the row is selected again by rounds.
+// Selection from the rows of a matrix, one block per row, each row read once without a barrier. A sample of the row
+// gives a threshold that is likely to pass somewhat more than k numbers; each thread keeps passed numbers in a list of
+// its own in shared memory; of these the k smallest are found and sorted. If fewer than k passed, or more than there is
+// room for (sorted rows, many ties), the row is selected again by rounds.
 #pragma once
 
 #include "experiments/select_rows_block.cuh"
@@ -18,7 +18,7 @@ struct SampledScratch
 	uint32_t parts[2][32]; // of each warp, in turn
 };
 
-constexpr uint32_t kSelectLoads = 6; // vectors of 16 bytes that a thread has on the way
+constexpr uint32_t kSelectLoads = 6; // vectors of 16 bytes that a thread has under way
 
 /// Shared bytes of a block.
 inline size_t
@@ -41,16 +41,16 @@ load_numbers(const float4 *from)
 	return v;
 }
 
-/// What a thread has found so far: a list in shared memory, a number and its column kSelectThreads words behind it, the
-/// next 2 kSelectThreads words on, so that no two threads meet in a bank. A full list is written over at its end, and
-/// says so. Places are addresses of shared memory, 32 bits each.
+/// The numbers that a thread has found so far: a list in shared memory, a number and its column kSelectThreads words
+/// after it, the next 2 kSelectThreads words on, so that no two threads meet in a bank. The last slot of a full list is
+/// overwritten, and marks it as full. Places are addresses of shared memory, 32 bits each.
 struct FoundList
 {
 	static constexpr uint32_t kStep = 8 * kSelectThreads;
 
 	uint32_t begin;
 	uint32_t next;
-	uint32_t last;   // written over again and again: the list is full
+	uint32_t last;   // overwritten repeatedly: the list is full
 	float threshold; // NaN: nothing passes
 
 	__device__ __forceinline__ FoundList(uint32_t *first, uint32_t n_slots, float threshold_)
@@ -69,10 +69,10 @@ struct FoundList
 		}
 	}
 
-	/// Four numbers from `column` on.
+	/// Look at four numbers from `column` on.
 	__device__ __forceinline__ void look_at(const float4 &v, uint32_t column)
 	{
-		if (fminf(fminf(v.x, v.y), fminf(v.z, v.w)) <= threshold) // false for numbers that are none
+		if (fminf(fminf(v.x, v.y), fminf(v.z, v.w)) <= threshold) // false for NaN
 		{
 			take(v.x, column);
 			take(v.y, column + 1);
@@ -86,7 +86,7 @@ struct FoundList
 	__device__ __forceinline__ uint32_t size() const { return (next - begin) / kStep; }
 };
 
-/// A row as vectors of 16 bytes, with up to three numbers before and behind them.
+/// A row as vectors of 16 bytes, with up to three numbers before and after them.
 struct RowVectors
 {
 	const float *row;
@@ -104,7 +104,7 @@ struct RowVectors
 	}
 };
 
-/// Where the j-th vector of a thread's sample lies: parts of 8 vectors, one somewhere in each stretch of the row.
+/// The place of the j-th vector of a thread's sample: parts of 8 vectors, one in each stretch of the row.
 __device__ __forceinline__ uint32_t
 sample_vector(uint32_t j, uint32_t n_vectors, const SelectRowsPlan &plan)
 {
@@ -115,7 +115,7 @@ sample_vector(uint32_t j, uint32_t n_vectors, const SelectRowsPlan &plan)
 	return part * stretch + (__umulhi(part * 2654435769u, stretch - 7) & ~7u) + threadIdx.x % 8;
 }
 
-/// A number up to which rank_least ... rank_most numbers of the sample are; a NaN if it is none.
+/// A number up to which rank_least ... rank_most numbers of the sample are; NaN if there is none.
 __device__ __forceinline__ float
 sample_threshold(const float4 (&sample)[kSelectMostSampleVectors], const SelectRowsPlan &plan, BlockJoin *join)
 {
@@ -134,7 +134,7 @@ sample_threshold(const float4 (&sample)[kSelectMostSampleVectors], const SelectR
 		{
 			const uint32_t i = 4 * j + l;
 
-			orders[i] = 0xFFFFFFFFu; // never counted: halve_range asks for what is below some number
+			orders[i] = 0xFFFFFFFFu; // never counted: halve_range asks for numbers below some number
 			if (j < plan.n_sample_vectors)
 			{
 				orders[i] = number_order(numbers[l]);
@@ -159,7 +159,8 @@ sample_threshold(const float4 (&sample)[kSelectMostSampleVectors], const SelectR
 		join));
 }
 
-/// The row once, what passes the threshold to the threads' lists. now: of each thread, the first kSelectLoads vectors.
+/// Read the row once; numbers that pass the threshold go to the threads' lists. now: of each thread, the first
+/// kSelectLoads vectors.
 __device__ __forceinline__ void
 filter_row(const RowVectors &in, float4 (&now)[kSelectLoads], FoundList *list)
 {
@@ -181,7 +182,7 @@ filter_row(const RowVectors &in, float4 (&now)[kSelectLoads], FoundList *list)
 	{
 		from += kRound;
 #pragma unroll
-		for (uint32_t j = 0; j < kSelectLoads; j++) // the vector's registers take the one a round later
+		for (uint32_t j = 0; j < kSelectLoads; j++) // the vector's registers take the one of the next round
 		{
 			list->look_at(now[j], column + 4 * kSelectThreads * j);
 			now[j] = load_numbers(from + j * kSelectThreads);
@@ -195,12 +196,12 @@ filter_row(const RowVectors &in, float4 (&now)[kSelectLoads], FoundList *list)
 		list->look_at(load_numbers(in.vectors + i), in.n_head + 4 * i);
 }
 
-/// keys[0, k) = the k smallest of what the threads found, in any order. False if fewer were found, or if a list is
+/// Set keys[0, k) to the k smallest of the threads' numbers, in any order. False if there are fewer, or if a list is
 /// full.
 __device__ __forceinline__ bool
 pick_k(const FoundList &list, uint32_t *first, uint32_t n_columns, uint32_t k, uint64_t *keys, BlockJoin *join)
 {
-	constexpr uint32_t kFull = 1u << 20; // more than all lists together have
+	constexpr uint32_t kFull = 1u << 20; // more than all lists together hold
 	const uint32_t n_mine = list.size();
 	uint32_t least = 0xFFFFFFFFu;
 	uint32_t most = 0;
@@ -257,8 +258,8 @@ pick_k(const FoundList &list, uint32_t *first, uint32_t n_columns, uint32_t k, u
 	return true;
 }
 
-/// Grid n_rows, block kSelectThreads, shared: sampled_shared_bytes. Reproducible. Four blocks of a processor read while
-/// others of them look for thresholds or sort.
+/// Grid n_rows, block kSelectThreads, shared: sampled_shared_bytes. Reproducible. Of the four blocks of a processor
+/// some read while others look for thresholds or sort.
 __global__ void __launch_bounds__(kSelectThreads, 4)
 select_rows_sampled_kernel(const SelectRowsArgs args, const SelectRowsPlan plan)
 {
@@ -283,7 +284,7 @@ select_rows_sampled_kernel(const SelectRowsArgs args, const SelectRowsPlan plan)
 			if (j < plan.n_sample_vectors)
 				sample[j] = load_numbers(in.vectors + sample_vector(j, in.n_vectors, plan));
 #pragma unroll
-		for (uint32_t j = 0; j < kSelectLoads; j++) // on the way while the threshold is looked for
+		for (uint32_t j = 0; j < kSelectLoads; j++) // under way while the threshold is found
 			now[j] = load_numbers(in.vectors + j * kSelectThreads + threadIdx.x);
 
 		FoundList list(first, plan.n_slots, sample_threshold(sample, plan, &join));
@@ -293,7 +294,7 @@ select_rows_sampled_kernel(const SelectRowsArgs args, const SelectRowsPlan plan)
 	}
 	if (!found)
 	{
-		__syncthreads(); // nobody looks at the lists any more
+		__syncthreads(); // the lists are no longer read
 		select_row_by_rounds<kSelectThreads>(row, n, k, &scratch->rounds, keys, plan.capacity);
 	}
 	for (uint32_t i = k + threadIdx.x; i < max(plan.n_sorted, kSelectThreads); i += kSelectThreads)
@@ -319,7 +320,7 @@ select_rows_sampled_kernel(const SelectRowsArgs args, const SelectRowsPlan plan)
 		const uint32_t order = static_cast<uint32_t>(keys[i] >> 32);
 		const uint32_t column = static_cast<uint32_t>(keys[i]);
 
-		// The order has the number's bits, but for zeros and NaN.
+		// The order has the number's bits, except for zeros and NaN.
 		args.out_values[at] = order == 0x80000000u || order == 0xFFFFFFFFu ? row[column] : order_to_float(order);
 		args.out_columns[at] = column;
 	}

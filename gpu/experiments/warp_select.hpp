@@ -4,8 +4,8 @@
 //
 // Written over a vector of one key per lane, so that the same template is a kernel's code (DeviceWarp: a vector is a
 // register) and plain host code (HostWarp: 32 numbers), which the unit tests run. Element i of an array x[N] of vectors
-// ("lane-stride") is lane i % 32 of x[i / 32]. Keys are compared as unsigned numbers; kWarpSelectMost is the sentinel
-// and no key.
+// ("lane-stride") is lane i % 32 of x[i / 32]. Keys are compared as unsigned numbers; kWarpSelectMost is the sentinel,
+// not a key.
 #pragma once
 
 #include <array>
@@ -90,7 +90,7 @@ struct HostWarp
 };
 
 #ifdef __CUDACC__
-/// All 32 lanes call everything together.
+/// All 32 lanes call every function together.
 struct DeviceWarp
 {
 	using Vec = uint64_t;
@@ -152,8 +152,8 @@ struct Network
 		x = Warp::split(Warp::smaller(x, other), Warp::larger(x, other), mask);
 	}
 
-	/// Algorithm 1, merge-odd-continue: sorts x[N], whose missing elements up to the next power of two are thought of
-	/// before (kLeft) or behind it.
+	/// Algorithm 1, merge-odd-continue: sorts x[N], whose missing elements up to the next power of two are assumed
+	/// before (kLeft) or after it.
 	template <int N, bool kLeft>
 	static VECTORGPU_LANES void merge_continue(Vec *x)
 	{
@@ -189,7 +189,7 @@ struct Network
 	{
 		constexpr int N = NL < NR ? NL : NR;
 
-		// The inverted first stage: element NL * 32 - 1 - i meets element i, which are lanes that mirror each other.
+		// The inverted first stage: element NL * 32 - 1 - i meets element i; their lanes mirror each other.
 		VECTORGPU_UNROLL
 		for (int i = 0; i < N; i++)
 		{
@@ -267,8 +267,8 @@ public:
 	Vec warp_queue[W]; // ascending, lane-stride
 
 private:
-	/// The thread queues, taken as one unsorted lane-stride array, are sorted and merged with the warp queue; what is
-	/// left over goes back, turned round.
+	/// The thread queues, taken as one unsorted lane-stride array, are sorted and merged with the warp queue; the rest
+	/// goes back, reversed.
 	VECTORGPU_LANES void restore()
 	{
 		Network<Warp>::template sort<T>(thread_queue);

@@ -1,9 +1,8 @@
-// Host side of the kernels: argument structures and launchers. Everything is asynchronous on the given stream; a
-// launcher only launches and returns cudaGetLastError(). Pointers are device memory. Called by gpu/cuda; no locks, no
-// allocation.
+// Host side of the kernels: argument structures and launchers. A launcher enqueues on the given stream and returns
+// cudaGetLastError(). Pointers are device memory. Called by gpu/cuda; no locks, no allocation.
 //
-// Names of dimensions: n_rows of one block of rows ("source"), n_queries of one chunk of a batch, dim_pad = dim rounded
-// up to 32 elements, filled with zeros, in rows and queries alike (canonical lanes beyond the end add zeros).
+// Names of sizes: n_rows of one block of rows (a "source"); n_queries of one chunk of a batch; dim_pad = dim rounded up
+// to 32 elements, filled with zeros in rows and queries alike, so canonical lanes beyond the end add zeros.
 #pragma once
 
 #include <cstddef>
@@ -79,25 +78,25 @@ struct RowParts
 	uint32_t n = 0;
 };
 
-/// The end of a query, in pinned host memory: written after its entries, the mark last.
+/// The head of a query's answer, in pinned host memory. It is written after the query's entries, the mark last.
 struct AnswerHead
 {
 	uint32_t n_entries;
 	uint32_t n_rescored;
-	uint32_t redo; // 1: it has no answer
+	uint32_t redo; // 1: the query has no answer and has to be searched again
 	uint32_t mark;
 };
 
-/// Where a search's results go straight to: pinned host memory.
+/// Where a search writes its results directly: pinned host memory.
 struct Answers
 {
-	AnswerHead *heads = nullptr; // [n_queries]; null: nowhere
+	AnswerHead *heads = nullptr; // [n_queries]; null: results are not written to the host
 	Entry *entries = nullptr;    // [n_queries, stride]
 	uint32_t stride = 0;
-	uint32_t mark = 0; // what heads have then
+	uint32_t mark = 0; // the mark that heads get
 };
 
-/// What a query has found so far, ascending: best [n_queries, stride], n_best [n_queries].
+/// Results of a query so far, ascending: best [n_queries, stride], n_best [n_queries].
 struct Best
 {
 	Entry *entries = nullptr;
@@ -105,7 +104,7 @@ struct Best
 	uint32_t stride = 0;
 };
 
-/// Candidates of each query: [n_queries, capacity]. counts may exceed capacity: the rest was not stored.
+/// Candidates of each query: [n_queries, capacity]. counts may exceed capacity: candidates beyond it are not stored.
 struct Candidates
 {
 	uint64_t *keys = nullptr;
@@ -124,25 +123,25 @@ struct ScoreArgs
 	Queries queries;
 	uint64_t *keys = nullptr; // out [n_queries, key_stride]
 	uint64_t key_stride = 0;
-	uint64_t *minima = nullptr; // out [n_queries, kMaxGroups], smallest key of each group; null: not wanted
+	uint64_t *minima = nullptr; // out [n_queries, kMaxGroups], smallest key of each group; null: not computed
 	uint32_t group_rows = 0;    // multiple of 32, ceil(n_rows / group_rows) <= kMaxGroups
 };
 
 /// Keys of all rows for all queries. Reproducible: each key is the canonical score.
 [[nodiscard]] cudaError_t launch_scores(const ScoreArgs &args, cudaStream_t stream);
 
-/// A small source behind others.
+/// A small source that is searched after others.
 struct BoundedScanArgs
 {
 	Metric metric = Metric::kL2;
 	Rows rows;
 	Queries queries;
-	Best best;             // of the sources before; its k-th row bounds what is looked for
+	Best best;             // of the sources before; its k-th row is the bound
 	Candidates candidates; // keys, rows, counts; capacity >= n_rows. counts are 0 before and after
 };
 
-/// best = the k first of best and the rows: two launches. Worth it where best's k-th rows rule out nearly all; right in
-/// any case. Not for bits. Reproducible.
+/// Set best to the k first of best and the rows, in two launches. Fast if best's k-th rows exclude nearly all rows;
+/// right in any case. Not for bits. Reproducible.
 [[nodiscard]] cudaError_t launch_bounded_scan(const BoundedScanArgs &args, uint32_t max_k, cudaStream_t stream);
 
 struct RescoreArgs
@@ -155,69 +154,67 @@ struct RescoreArgs
 
 [[nodiscard]] cudaError_t launch_rescore(const RescoreArgs &args, cudaStream_t stream);
 
-// --- copy.cu: small copies
-// --------------------------------------------------------------------------------------------
+// --- copy.cu: small copies -------------------------------------------------------------------------------------------
 
-/// Copies bytes, rounded up to 16, between device memory and pinned host memory, in the order of the stream. Both
+/// Copy bytes, rounded up to 16, between device memory and pinned host memory, in the order of the stream. Both are
 /// aligned to 16.
 [[nodiscard]] cudaError_t launch_copy(void *to, const void *from, size_t bytes, cudaStream_t stream);
 
-/// From here on the copy engine is as fast (PCIe against its start).
+/// Larger copies are as fast by the copy engine (PCIe bandwidth against the engine's start).
 constexpr size_t kMostCopiedByKernel = 64 * 1024;
 
 // --- select.cu: the k first -----------------------------------------------------------------------------------------
 
-/// thresholds [n_queries]: a key such that at least k rows (or all) are not above it, from the minima of n_groups
-/// groups and from what best holds already. Also sets candidates.counts to 0.
+/// Set thresholds [n_queries] to a key that at least k rows (or all) do not exceed, from the minima of n_groups groups
+/// and the entries in best. Also set candidates.counts to 0.
 [[nodiscard]] cudaError_t launch_thresholds(const Queries &queries, const uint64_t *minima, uint32_t n_groups,
 	const Best &best, uint64_t *thresholds, uint32_t *counts, cudaStream_t stream);
 
-/// Appends the rows with key <= threshold to the candidates; their order is not reproducible.
+/// Append the rows with key <= threshold to the candidates; their order is not reproducible.
 [[nodiscard]] cudaError_t launch_compact(const Queries &queries, const uint64_t *keys, uint64_t key_stride,
 	uint32_t n_rows, const uint64_t *thresholds, const Candidates &candidates, cudaStream_t stream);
 
-/// best = the k first of best and the candidates. max_k: largest k of the chunk. redo [n_queries], may be null: set to
-/// 1 where there were more candidates than room. Reproducible (a total order).
+/// Set best to the k first of best and the candidates. max_k: largest k of the chunk. redo [n_queries], may be null:
+/// set to 1 if there are more candidates than room. Reproducible (a total order).
 [[nodiscard]] cudaError_t launch_merge(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids,
 	const Best &best, uint32_t max_k, cudaStream_t stream, uint8_t *redo = nullptr);
 
-/// The same behind launch_bounded_scan's candidates, whose counts it sets back to 0; it costs little where there are
-/// none.
+/// As launch_merge, after launch_bounded_scan: sets the candidates' counts back to 0; cheap if there are no candidates.
 [[nodiscard]] cudaError_t launch_bounded_merge(const Queries &queries, const Candidates &candidates,
 	const uint64_t *row_ids, const Best &best, uint32_t max_k, cudaStream_t stream);
 
-/// best = the k first of keys [n_queries, key_stride], of which n_rows count (at least k), with their columns as rows.
-/// What best held is forgotten. For few columns: a block reads all of a query. Reproducible.
+/// Set best to the k first of keys [n_queries, key_stride], the first n_rows (at least k) of each, with columns as
+/// rows. Earlier entries of best are dropped. For few columns: a block reads all of a query. Reproducible.
 [[nodiscard]] cudaError_t launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_stride,
 	uint32_t n_rows, const Best &best, uint32_t max_k, cudaStream_t stream);
 
-/// Sets the shared-memory limits of all kernels; once per device, before any launch.
+/// Set the shared-memory limits of all kernels; once per device, before any launch.
 [[nodiscard]] cudaError_t prepare_select_kernels();
 
 // --- sort.cu: all rows in order, for large k ------------------------------------------------------------------------
 
-/// keys, rows [n]: sorted by (key, row) into sorted_keys, sorted_rows. rows_ascending: rows are ascending already.
-/// With temp == nullptr only *temp_bytes is set.
+/// Sort keys, rows [n] by (key, row) into sorted_keys, sorted_rows. rows_ascending: rows are ascending already. With
+/// temp == nullptr only *temp_bytes is set.
 [[nodiscard]] cudaError_t sort_entries(void *temp, size_t *temp_bytes, uint64_t *keys, uint64_t *rows,
 	uint64_t *sorted_keys, uint64_t *sorted_rows, uint64_t n, bool rows_ascending, cudaStream_t stream);
 
-/// out [n]: entries of keys and rows.
+/// Set out [n] to the entries of keys and rows.
 [[nodiscard]] cudaError_t launch_zip(
 	const uint64_t *keys, const uint64_t *rows, uint64_t n, Entry *out, cudaStream_t stream);
 
-// --- rows.cu: taking rows in ----------------------------------------------------------------------------------------
+// --- rows.cu: storing rows ------------------------------------------------------------------------------------------
 
-/// flags[0] |= 1 if some element is no whole number 0 ... 255, |= 2 if some element is not exact in binary16.
+/// Set flags[0] |= 1 if an element is not a whole number 0 ... 255, |= 2 if an element is not exact in binary16.
 /// vectors [n_rows, dim] float32, dense.
 [[nodiscard]] cudaError_t launch_narrow_check(
 	const float *vectors, uint64_t n_elements, uint32_t *flags, cudaStream_t stream);
 
-/// to [n_rows, pitch_bytes] in `form`, zeros beyond dim; from [n_rows, row_bytes] dense in `element`.
+/// Store rows: to [n_rows, pitch_bytes] in `form`, zeros beyond dim; from [n_rows, row_bytes] dense in `element`.
 [[nodiscard]] cudaError_t launch_store_rows(const void *from, ElementType element, uint32_t dim, uint32_t n_rows,
 	void *to, Form form, uint32_t pitch_bytes, cudaStream_t stream);
 
-/// Rows in their form that lie in pinned host memory, and where they go. Vectors are aligned to 16 bytes on both sides,
-/// the others to themselves.
+/// Rows in their form in pinned host memory, and their destinations. Vectors are aligned to 16 bytes on both sides, the
+/// others to their own size.
 struct StoredRows
 {
 	uint32_t n_rows = 0;
@@ -230,10 +227,10 @@ struct StoredRows
 	float *values = nullptr;
 };
 
-/// All three in one launch of few blocks, which the bus keeps waiting.
+/// Copy vectors, row ids and values in one launch of few blocks: the bus is the limit.
 [[nodiscard]] cudaError_t launch_take_rows(const StoredRows &rows, cudaStream_t stream);
 
-/// What the filter needs to know of a source.
+/// Facts about a source that the filter needs.
 struct RowStats
 {
 	uint32_t max_norm_bits; // bits of the largest |row| of trusted rows, a float rounded up

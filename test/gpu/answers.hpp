@@ -1,4 +1,4 @@
-// What several tests of this folder make rows of and expect of answers. Shared by them.
+// Rows, and checks of answers, that several tests of this folder share.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ enum class Values
 	kExtremes, // also NaN and infinities
 };
 
-/// most: of the whole numbers.
+/// most: the largest whole number.
 inline void
 add_values(Rows *rows, Values values, unsigned most, size_t n, std::mt19937 &rng, RowId first_id)
 {
@@ -29,7 +29,7 @@ add_values(Rows *rows, Values values, unsigned most, size_t n, std::mt19937 &rng
 		rows->add_random(n, values == Values::kReal ? Data::kGaussian : Data::kExtremes, rng, first_id);
 }
 
-/// Where nodes of graphs are told apart by rounded scores (cosine): no row twice, no more than k, scores canonical and
+/// For graphs whose nodes are told apart by rounded scores (cosine): no row twice, at most k rows, scores canonical and
 /// in order, and at least `share` of the rows those of the CPU. score_of(query, row): the canonical score.
 template <class ScoreOf>
 void
@@ -61,7 +61,7 @@ expect_nearly_same_answers(
 	EXPECT_GE(static_cast<double>(shared), share * static_cast<double>(all));
 }
 
-/// Some of a row of requests.
+/// A part of an array of requests.
 struct Part
 {
 	size_t first;
@@ -69,7 +69,7 @@ struct Part
 };
 
 /// n_threads threads search parts of the requests at the same time, n_rounds each; every answer must be the expected
-/// one. engine_of(thread): which engine and copy; part_of(thread, round): which requests.
+/// one. engine_of(thread): engine and copy; part_of(thread, round): the requests.
 template <class EngineOf, class PartOf>
 void
 expect_answers_side_by_side(size_t n_threads, size_t n_rounds, std::span<const SearchQuery> requests,
@@ -97,7 +97,7 @@ expect_answers_side_by_side(size_t n_threads, size_t n_rounds, std::span<const S
 		thread.join();
 }
 
-/// The same of one engine's copy.
+/// The same with one engine's copy.
 template <class PartOf>
 void
 expect_answers_side_by_side(

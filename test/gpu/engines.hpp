@@ -1,5 +1,5 @@
-// The CUDA engine and the CPU engine side by side, holding the same rows: what one answers the other must answer, bit
-// for bit. Shared by the tests of this folder.
+// The CUDA engine and the CPU engine with the same rows: their answers must be the same, bit for bit. Shared by the
+// tests of this folder.
 #pragma once
 
 #include <memory>
@@ -37,8 +37,8 @@ cuda_engine(bool narrow = true)
 		options.narrow = narrow;
 		options.workspace_bytes = size_t{512} << 20;
 		options.filter_min_queries = 2;
-		options.graph_choice =
-			false; // graphs are searched, as the CPU engine does: graph_choice_test.cpp has an engine of its own
+		// Queries search graphs, as in the CPU engine; graph_choice_test.cpp has an engine of its own.
+		options.graph_choice = false;
 
 		const Status status = make_cuda_engine(options, &engine);
 
@@ -47,7 +47,7 @@ cuda_engine(bool narrow = true)
 	return engine.get();
 }
 
-/// Another, that goes over lists by the chain of launches whatever the batch.
+/// Another one, which searches lists by the chain of launches for every batch.
 inline CudaEngine *
 chain_engine()
 {
@@ -97,7 +97,7 @@ public:
 	Both(const Both &) = delete;
 	Both &operator=(const Both &) = delete;
 
-	/// Does the same to both and expects the same code.
+	/// Do the same to both and expect the same code.
 	template <class Work>
 	void change(Work work)
 	{
@@ -114,7 +114,7 @@ public:
 		ASSERT_NO_FATAL_FAILURE(change([&](Engine &e, CopyId c) { return e.seal_segment(c, segment); }));
 	}
 
-	/// One batch; results must be the same.
+	/// Search one batch; results must be the same.
 	void expect_same_answers(const std::vector<SearchQuery> &queries)
 	{
 		std::vector<std::vector<Neighbor>> on_gpu;
@@ -130,7 +130,7 @@ public:
 		}
 	}
 
-	/// The first n of the queries in one batch.
+	/// Search the first n queries in one batch.
 	void expect_same_answers(const Rows &queries, size_t n, size_t k)
 	{
 		std::vector<SearchQuery> batch;

@@ -1,6 +1,6 @@
-"""The floors of the project beside what a run has measured: reads the logs that the phases of test/gpu/run leave and prints Markdown.
+"""Compare the project's floors with the figures of a run: read the logs that the phases of test/gpu/run leave, and print Markdown.
 
-usage: floors.py LOGS PARTS. A figure that the logs lack stands there as not measured. Standard library only."""
+usage: floors.py LOGS PARTS. A figure that the logs lack is printed as not measured. Standard library only."""
 import os
 import re
 import sys
@@ -10,7 +10,7 @@ FASHION = "fashion-mnist-784"
 
 
 class Run:
-    """What a run has left: rows of numbers of its logs, and the lines of its tables of SQL clients."""
+    """The results of a run: rows of numbers from its logs, and the lines of its tables of SQL clients."""
 
     def __init__(self, logs, parts):
         self.logs = logs
@@ -38,7 +38,7 @@ class Run:
         return pick(found) if found else None
 
     def client(self, name, index, what, cell=3, name_has="", recall=0.0):
-        """A cell of the first line of the clients' tables whose cells begin so, as a number; RECALL: the least that its note may say."""
+        """A cell of the first line of the clients' tables whose cells begin with these, as a number; RECALL: the least recall in its note."""
         for cells in self.clients:
             if len(cells) > cell and cells[0].startswith(name) and name_has in cells[0] and re.match(index, cells[1]) and re.match(what, cells[2]):
                 number = re.match(r"[-+0-9.]+", cells[cell])
@@ -57,7 +57,7 @@ class Run:
         return None
 
     def notes(self, name, what, pattern):
-        """What a pattern's groups find in the notes of all such lines, as tuples of numbers."""
+        """The groups of a pattern in the notes of all such lines, as tuples of numbers."""
         return [tuple(float(group) for group in match.groups()) for cells in self.clients
                 if len(cells) > 5 and cells[0].startswith(name) and re.search(what, cells[2]) and (match := re.search(pattern, cells[5]))]
 
@@ -66,14 +66,14 @@ class Run:
         return next((float(words[2]) for words in self.rows(log) if words[:2] == [str(batch), str(k)]), None)
 
     def fastest(self, logs, batch, rate, recall, least):
-        """The most queries/s of a batch among the lines whose recall is at least so; columns RATE and RECALL."""
+        """The most queries/s of a batch among the lines with at least this recall; columns RATE and RECALL."""
         found = [float(words[rate]) for log in logs for words in self.rows(log)
                  if len(words) > max(rate, recall) and words[0] == str(batch) and float(words[recall]) >= least]
         return max(found, default=None)
 
 
 def looked_at_all(run, name, index, what):
-    """The share of the scans of such a line that came to look at all rows, in words."""
+    """The share of the scans of such a line that looked at all rows, in words."""
     share = run.note(name, index, what, r"(\d+)% of the scans came to look at all rows")
     return "" if share is None else f"{share:.0f} % of the scans looked at all rows"
 
@@ -89,7 +89,7 @@ def graph_build(run):
 
 
 def graph_memory(run):
-    """Bytes a row that a copy of a graph takes on the device beside the vectors, which are bytes there."""
+    """Bytes a row of a graph's copy on the device without the vectors, which are bytes there."""
     shape = memory = None
     for log in ("graph---steps1", "graph---steps4", "graph---targets"):
         for line in run.read(os.path.join(run.logs, log)):
@@ -105,7 +105,7 @@ def target_rows(run):
 
 
 def one_query(run):
-    """Device ms of one query at the fastest recall target that finds at least .95."""
+    """Device ms of one query at the fastest recall target with a recall of at least .95."""
     return min((float(words[4]) for words in target_rows(run) if float(words[2]) >= 0.95), default=None)
 
 
@@ -115,7 +115,7 @@ def targets(run):
 
 
 def lost_to_conditions(run):
-    """How much of the recall without a condition the worst condition loses; below 0: none does."""
+    """How much recall the worst condition loses against no condition; below 0: none loses any."""
     return max((0 - more for more, in run.notes(SIFT, "of the rows pass", r"\(([-+][0-9.]+)\)")), default=None)
 
 
@@ -127,12 +127,12 @@ def of_an_empty_scan(run):
 
 
 def lost_to_merges(run):
-    """How far the recall after a merge is below that of a build anew, at worst."""
+    """How far the recall after a merge is below that of a new build, at worst."""
     return max((anew - merged for merged, anew in run.notes(SIFT, "vectorgpu_merge", r"([0-9.]+) after, ([0-9.]+) after REINDEX")), default=None)
 
 
 def floors(run):
-    """(section, workload, floor, at most?, unit, measured, source), and for searches of a graph, which may come to look at all rows, how many did."""
+    """(section, workload, floor, at most?, unit, measured, source), and, for searches of a graph, the share that looked at all rows."""
     u8, fp32, bins, fashion = f"search-{SIFT}", f"search-{SIFT}--fp32", f"search-{SIFT}--recall=0.95", f"search-{FASHION}"
     exact, sql = "gpu_search_bench", "sql_bench"
     graph = ("graph---steps1", "graph---steps4")

@@ -1,4 +1,4 @@
-// Runs the tests if there is a GPU, else says that it does not.
+// Run the tests if there is a GPU, else report that there is none.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,7 +1,7 @@
 """The measurements of sql_bench, part by part. Standard library and numpy; clients are psql and pgbench, on the server's unix socket.
 
-Each part stands by itself and prints its lines as soon as it knows them, so that a run that is cut off has measured what it printed; what is
-quick comes first. Times of the parts go to standard error."""
+Each part is independent and prints its lines at once, so the output of a run that is cut off is valid; quick parts
+come first. Times of the parts go to standard error."""
 import argparse
 import os
 import sys
@@ -20,10 +20,10 @@ from sql_storages import kmeans, merge, storages
 
 PARTS = ("way", "matches", "exact", "cpu", "inserts", "approximate", "curves", "peer", "choice", "neighbours", "filters", "storages",
          "merge", "kmeans", "live")
-FILTERED = "sift-bsds-128"  # the set that conditions are measured with
-CPU_SET = "sift-bsds-128"  # the set that the CPU engine is measured with
+FILTERED = "sift-bsds-128"  # the set for conditions
+CPU_SET = "sift-bsds-128"  # the set for the CPU engine
 NEIGHBOURS_SET = "sift-bsds-128"
-STORAGES_SET = "sift-bsds-128"  # the set of indexes by codes, merges and k-means
+STORAGES_SET = "sift-bsds-128"  # the set for indexes by codes, merges and k-means
 
 
 def head():
@@ -39,13 +39,13 @@ def set_for_all(**settings):
 
 
 def figure(name, value, unit, note="", *, ratio=None, ratio_of="", target="", good=None):
-    """A line of one of worker.py's figures."""
+    """A line of one of the figures of worker.py."""
     verdict = f"{target}: {'met' if good(ratio) else '**missed**'}; " if target else ""
     line("worker", "gpuflat", name, f"{value:.2f} {unit}" if value < 10 else f"{value:.0f} {unit}", f"{ratio:.2f} x {ratio_of}", verdict + note)
 
 
 def way(figures):
-    """What the way through the worker costs: a scan after an insert, by the device; an engine that answers in no time, one client, and many
+    """The time that the worker adds: a scan after an insert, by the device; an engine that answers in no time, one client, and many
     clients beside scans of an empty index, in turn."""
     figures.after_insert()
     with figures.null_worker():
@@ -54,7 +54,7 @@ def way(figures):
 
 
 def on_cpu(figures, data):
-    """What the CPU engine makes of many clients, of copies and of a scan after an insert, on the same table."""
+    """The CPU engine with many clients, with copies and with a scan after an insert, on the same table."""
     data.build("gpuflat")
     with figures.worker(**{"vectorgpu.device": "cpu"}):
         wait_for_worker(f"{data.table}_gpuflat")
@@ -74,7 +74,7 @@ def with_conditions(data):
 
 
 def working():
-    """What the worker computes on, once there is one."""
+    """The device that the worker computes on, once it runs."""
     wait_for_worker("probe_gpuflat")
     return psql("SELECT engine || ', ' || device FROM vectorgpu_worker", "vg")
 
@@ -120,7 +120,7 @@ def main():
     curves = {data: Curves(data) for data in sets}
 
     def part(name, label, run, *needed):
-        """What one part could not measure is a row, and the others go on."""
+        """A part that fails prints a row, and the others go on."""
         nonlocal failed
         if name not in parts:
             return

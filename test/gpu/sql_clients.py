@@ -1,4 +1,4 @@
-"""What the measurements of sql_bench share: the server's clients, and lines of the table."""
+"""Shared by the measurements of sql_bench: the server's clients, and lines of the table."""
 import gzip
 import os
 import re
@@ -32,7 +32,7 @@ def psql(sql, database, stdin=None, patience=PATIENCE):
 
 
 def pgbench_command(work, database, name, scripts, clients, seconds, settings, *more):
-    """scripts: one, or a list of which each transaction takes one at random."""
+    """scripts: one, or a list; each transaction takes one at random."""
     files = []
     scripts = [scripts] if isinstance(scripts, str) else scripts
     for number, script in enumerate(scripts):
@@ -59,7 +59,7 @@ def pgbench(*arguments):
 
 
 def answered(database="vg"):
-    """Batches of rows that the worker has answered."""
+    """Batches that the worker has answered."""
     return int(psql("SELECT answered FROM vectorgpu_worker", database))
 
 

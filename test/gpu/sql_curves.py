@@ -1,5 +1,5 @@
-"""Recall against throughput of 16 clients: ours by the worker, pgvector's on the same rows, and a picture of both. What a client gets who asks for some recall,
-and how far what is found is from a target of recall."""
+"""Recall against throughput of 16 clients: ours by the worker, pgvector's on the same rows, and a picture of both. The throughput at a given
+recall, and how far the measured recall is from a target."""
 import os
 import time
 
@@ -8,11 +8,11 @@ from sql_clients import line, pgbench, psql
 
 CLIENTS = 16
 SECONDS = 2
-CHECKED = 1000  # queries of which ours are judged: a recall of .9 has a standard error of about .004
+CHECKED = 1000  # queries that ours is judged by: a recall of .9 has a standard error of about .004
 CHECKED_PEER = 300  # they take long
 EXACT = 0.9995  # the end of a curve
 TARGETS = (0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
-FAR = 0.9  # targets from here on are to be met
+FAR = 0.9  # targets from here on have to be met
 OURS = (("gpuflat", None, (None,)), ("gpuivf", "gpuivf.recall_target", TARGETS), ("gpugraph", "gpugraph.recall_target", TARGETS))
 HNSW = ("hnsw.ef_search", (20, 40, 80, 160, 320))
 IVFFLAT = ("ivfflat.probes", (2, 4, 8, 16, 32, 64))
@@ -26,7 +26,7 @@ class Curves:
         self.found = {}
 
     def measure(self, label, database, parameter, values, checked):
-        """[(value, recall@10)] in the order of the values, until nothing is missed any more."""
+        """[(value, recall@10)] in the order of the values, until nothing is missed."""
         reached = []
         checked = min(checked, len(self.data.queries))
         curve = self.found.setdefault(label, [])
@@ -49,15 +49,15 @@ class Curves:
             self.data.build(method)
             reached = self.measure(method, "vg", parameter, values, CHECKED)
             off = [abs(recall - target) for target, recall in reached if target in TARGETS and target >= FAR]
-            if off and method == "gpuivf":  # the narrowest search of a graph, or one that looks at all rows, may find far more than it is asked for
+            if off and method == "gpuivf":  # the narrowest search of a graph, or one that looks at all rows, may find far more than the target
                 line(self.data.name, method, f"recall targets from {FAR} on: largest difference", f"{max(off):.4f}", "", "of the recalls above")
 
     def hnsw(self):
-        """pgvector's, of which there is an index."""
+        """pgvector's, whose index exists."""
         self.measure("pgvector hnsw", "pgv", *HNSW, CHECKED_PEER)
 
     def ivfflat(self):
-        """pgvector's, instead of the indexes that there are."""
+        """pgvector's, in place of the existing indexes."""
         table, lists = self.data.table, max(10, len(self.data.base) // 1000)
         for index in psql(f"SELECT indexrelid::regclass FROM pg_index WHERE indrelid = '{table}'::regclass", "pgv").splitlines():
             psql(f"DROP INDEX {index}", "pgv")
@@ -67,7 +67,7 @@ class Curves:
         self.measure("pgvector ivfflat", "pgv", *IVFFLAT, CHECKED_PEER)
 
     def draw(self, engine):
-        """The picture, curves-SET.svg in the folder of the run's files."""
+        """Write the picture, curves-SET.svg in the folder of the run's files."""
         if not self.found:
             return
         peers = f"; pgvector: {os.cpu_count()} cores" if any(label.startswith("pgvector") for label in self.found) else ""

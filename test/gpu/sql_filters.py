@@ -1,4 +1,4 @@
-"""The part of sql_bench about conditions: approximate searches of which some rows are left out, whatever the query or by how they lie to it."""
+"""The part of sql_bench about conditions: approximate searches that leave some rows out, independently of the query or correlated with it."""
 import numpy
 
 from sql_clients import line, pgbench, psql
@@ -8,7 +8,7 @@ QUERIES = 30
 EXPLAINED = 10
 SHARES = (0.5, 0.1, 0.01)
 BUCKETS = 1 << 16
-MULTIPLIER = 40503  # Fibonacci hashing, 16 bits: no bucket knows of a row's place or vector
+MULTIPLIER = 40503  # Fibonacci hashing, 16 bits: buckets do not depend on a row's place or vector
 
 
 def bucket(ids):

@@ -1,6 +1,6 @@
 """Ten million rows under SQL: COPY by several sessions, CREATE INDEX USING gpuivf, recall against throughput. Rows are a data set's with noise of whole
-numbers -8 ... 8, as often as it takes; the 10 nearest of some queries are found by brute force while the rows are made. Each step has a
-time of its own and all have one together: what is not measured by then is said to be missing, and what was stands in the table. See sql_bench."""
+numbers -8 ... 8, repeated; the 10 nearest of some queries are found by brute force while the rows are made. Each step has a
+time limit, and so have all together: figures not measured by then are printed as missing. See sql_bench."""
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: loaders are processes
@@ -22,7 +22,7 @@ NOISE = 8
 BLOCK = 20000    # rows that are made together
 JUDGED = 100     # queries whose recall is measured, and which clients ask
 TABLE = "items_large"
-LIMIT = 100      # seconds for all steps together, but for the server's start and end
+LIMIT = 100      # seconds for all steps together, without the server's start and end
 TARGETS = (0.95, 0.98, 0.9)
 CLIENTS = (16, 64)
 LIMITS = {"COPY": 60, "ANALYZE": 15, "CREATE INDEX": 70, "copy in the worker": 30, "recall": 15}  # seconds, on 16 cores
@@ -44,7 +44,7 @@ class Clock:
         return self.left(LIMITS[name])
 
     def sql(self, name, text):
-        """The server ends the statement by itself; psql has a little longer."""
+        """The server ends the statement; psql waits a little longer."""
         left = self.step(name)
         return psql(f"SET statement_timeout = {int(left * 1000)}; {text}", "vg", patience=left + 5)
 
@@ -57,7 +57,7 @@ def read_u8bin(folder, name):
 
 
 def made(base, block, n_rows):
-    """Rows [block * BLOCK, …) of n_rows, uint8: the same ones whoever makes them."""
+    """Rows [block * BLOCK, …) of n_rows, uint8: the same in every process."""
     numbers = numpy.arange(block * BLOCK, min((block + 1) * BLOCK, n_rows))
     noise = numpy.random.default_rng([20, block]).integers(-NOISE, NOISE, (len(numbers), base.shape[1]), numpy.int16, endpoint=True)
     return numpy.clip(base[numbers % len(base)] + noise, 0, 255).astype(numpy.uint8)
@@ -71,7 +71,7 @@ def nearest(rows, queries, best):
 
 
 def load_part(base, queries, blocks, n_rows):
-    """One session's blocks. The 10 smallest squared distances of each query among them."""
+    """Load one session's blocks. Returns the 10 smallest squared distances of each query among them."""
     copy = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "vg", "-c", f"COPY {TABLE} FROM STDIN (FORMAT binary)"],
                             stdin=subprocess.PIPE)
     best = numpy.full((len(queries), 10), numpy.inf, numpy.float32)
@@ -156,7 +156,7 @@ def terminated(_signal, _frame):
 
 
 def settings():
-    """Those that make loads and builds cheaper than a server's defaults."""
+    """Settings that make loads and builds cheaper than the server's defaults."""
     names = "fsync", "synchronous_commit", "max_wal_size", "shared_buffers", "maintenance_work_mem", "max_parallel_maintenance_workers"
     return ", ".join(f"`{name}` {psql(f'SHOW {name}', 'vg')}" for name in names)
 
@@ -181,7 +181,7 @@ def clients_rate(options, clock, script, clients, keep):
 
 
 def measure(options, clock, base, queries):
-    """How many figures are missing."""
+    """Run the steps. Returns how many figures are missing."""
     began = time.monotonic()
     kth = load(clock, base, queries, options.rows, options.sessions)
     took = time.monotonic() - began

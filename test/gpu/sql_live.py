@@ -1,5 +1,5 @@
-"""The part of sql_bench about indexes of rows that come and go: half of them are deleted and inserted again, in other places, and what searches then find
-is compared with what an index built anew finds."""
+"""The part of sql_bench about indexes of rows that come and go: half of them are deleted and inserted again, in other places, and the recall
+of searches then is compared with that of a new index."""
 import math
 import time
 
@@ -7,7 +7,7 @@ from sql_clients import line, psql, wait_for_worker
 from sql_sets import LOOKED_AT, exhaustive_share, plural
 
 METHODS = ("gpuivf", "gpugraph")
-CHECKED = 4000  # queries of which recall is measured: where each loses a tenth now and then, a difference of two recalls has a standard error of about .002
+CHECKED = 4000  # queries for recall: where each loses a tenth now and then, a difference of two recalls has a standard error of about .002
 KEEP = {"enable_seqscan": "off"}  # recall targets are the defaults
 STATES = ("built before", "after INSERT", "after VACUUM", "after vectorgpu_merge", "after REINDEX")
 
@@ -19,7 +19,7 @@ def seconds(sql):
 
 
 def other_indexes(data):
-    """Those that the other parts have made: INSERT would fill them too, and is not what is measured. They are made again where they are wanted."""
+    """The indexes that other parts have made: INSERT would fill them too. Parts that need them make them again."""
     kept = ", ".join(f"'{data.table}_{method}'" for method in METHODS)
     return psql(f"SELECT indexrelid::regclass FROM pg_index WHERE indrelid = '{data.table}'::regclass AND indexrelid::regclass::text NOT IN ({kept})",
                 "vg").split()

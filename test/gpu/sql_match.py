@@ -1,5 +1,5 @@
-"""Match counts by SQL clients: rows that meet most of many conditions, and documents with most words in common, beside what one writes
-without the index."""
+"""Match counts by SQL clients: rows that meet most of many conditions, and documents with most words in common, beside the same
+query without the index."""
 import csv
 import io
 import time
@@ -10,7 +10,7 @@ COPIES = 20  # of Adult's 48,842 rows
 QUERIES = 100
 COMPARED = 10  # queries whose answers' counts are compared with those without the index
 CLIENTS = 16
-NUMBERS = {"age": 5, "fnlwgt": 50000, "education_num": 1, "capital_gain": 500, "capital_loss": 500, "hours_per_week": 10}  # how far from a query's
+NUMBERS = {"age": 5, "fnlwgt": 50000, "education_num": 1, "capital_gain": 500, "capital_loss": 500, "hours_per_week": 10}  # half widths of a query's ranges
 
 
 def quoted(value):
@@ -38,7 +38,7 @@ def adult_row_type(names):
 
 
 def adult_query(names, values):
-    """What asks for rows like one, six ranges of numbers and nine equalities: as a matchquery, and as a sum of conditions."""
+    """A query for rows like one, six ranges of numbers and nine equalities: as a matchquery, and as a sum of conditions."""
     items, conditions = [], []
     for name, value in zip(names, values):
         if name in NUMBERS:
@@ -52,7 +52,7 @@ def adult_query(names, values):
 
 
 def adult(options):
-    """Ten rows that meet most conditions."""
+    """Measure queries for the ten rows that meet most conditions."""
     rows = list(csv.reader(io.StringIO(content(options.data, "adult.csv").decode())))
     names = rows[0]
     kinds = adult_row_type(names)
@@ -81,7 +81,7 @@ def adult(options):
 
 
 def documents(options):
-    """Descriptions of packages with most words in common."""
+    """Measure queries for descriptions of packages with most words in common."""
     lines = [text.split("\t") for text in content(options.data, "debian-descriptions.tsv").decode().splitlines()[1:]]
     texts = [fields[3] for fields in lines if len(fields) == 4]
     rows = "".join(text.replace("\\", "\\\\") + "\n" for text in texts)
@@ -113,7 +113,7 @@ def documents(options):
 
 
 def matches(options):
-    """Both. How many failed."""
+    """Run both. Returns how many failed."""
     failed = 0
     for what, file, run in (("Adult", "adult.csv", adult), ("package descriptions", "debian-descriptions.tsv", documents)):
         try:

@@ -10,14 +10,14 @@ import datasets
 from sql_clients import BenchError, answered, content, line, pgbench, pgbench_command, psql, rate_of, wait_for_worker
 
 CHECKED = 200  # queries whose answers are compared with the ground truth
-FEWER_QUERIES = 4000  # that are left where there are fewer rows than the set has, whose neighbours are found by brute force
+FEWER_QUERIES = 4000  # queries kept with fewer rows than the set has, whose neighbours are found by brute force
 GRAPH_ROWS = 500  # rows whose neighbours in the k-NN graph are compared with brute force
-LOOKED_AT = 20  # of these it is asked whether they came to look at all rows
+LOOKED_AT = 20  # queries that are checked for having looked at all rows
 SCRIPTS = 100  # different queries of a run of pgbench, each a prepared statement
 INSERT_RATE = 5000
-APPROXIMATE = (("gpuivf", 0.98), ("gpugraph", 0.985))  # and the recall that is asked of them
-APPROXIMATE_OF = {"fashion-mnist-784": (("gpuivf", 0.98), ("gpugraph", 0.995))}  # where another is asked
-LEAST_RECALL = {"gpuivf": 0.98}  # where this is not found, more is asked of a method: builds draw samples, and meet targets on average
+APPROXIMATE = (("gpuivf", 0.98), ("gpugraph", 0.985))  # and their recall targets
+APPROXIMATE_OF = {"fashion-mnist-784": (("gpuivf", 0.98), ("gpugraph", 0.995))}  # sets with other targets
+LEAST_RECALL = {"gpuivf": 0.98}  # below this a higher target is used: builds draw samples, and meet targets on average
 MOST_ASKED = 0.995
 CLIENTS = (1, 16, 64)
 
@@ -66,7 +66,7 @@ def as_settings(settings):
 
 
 def exhaustive_share(scripts, settings):
-    """Share of the scans of these SELECTs that came to look at all rows."""
+    """Share of the scans of these SELECTs that looked at all rows."""
     explained = psql(as_settings(settings) + " ".join(f"EXPLAIN (ANALYZE, FORMAT JSON) {script}" for script in scripts), "vg").strip()
     plans, at = [], 0
     while at < len(explained):
@@ -91,7 +91,7 @@ class VectorSet:
         self.base = self.queries = self.truth = None
 
     def make(self):
-        """Reads the set and loads it, at the first call."""
+        """Read the set and load it, at the first call."""
         if self.base is not None:
             return
         self.base, self.queries = (read_u8bin(self.options.data, f"{self.name}.{what}.u8bin") for what in ("base", "query"))
@@ -108,7 +108,7 @@ class VectorSet:
         psql(f"CREATE UNIQUE INDEX ON {self.table}_q (id)", database)
 
     def build(self, method):
-        """The index, if it is not there yet, and a worker that has it. The only one that the planner may take."""
+        """Create the index, unless it exists, and wait for the worker's copy. The planner may use no other."""
         index = f"{self.table}_{method}"
         if psql(f"SELECT to_regclass('{index}') IS NULL", "vg") == "t":
             began = time.monotonic()
@@ -118,7 +118,7 @@ class VectorSet:
         wait_for_worker(index)
 
     def allow(self, method):
-        """Of a throw-away cluster only."""
+        """Only for a throw-away cluster."""
         psql(f"SET allow_system_table_mods = on; UPDATE pg_index SET indisvalid = indexrelid = '{self.table}_{method}'::regclass "
              f"WHERE indrelid = '{self.table}'::regclass", "vg")
 
@@ -126,7 +126,7 @@ class VectorSet:
         return [f"SELECT id FROM {self.table} ORDER BY v <-> '{datasets.literal(query)}' LIMIT 10;\n" for query in self.queries[:SCRIPTS]]
 
     def hits(self, database, settings, checked=CHECKED):
-        """How many of the 10 nearest each of so many queries finds, [checked]; a row as near as the 10th counts."""
+        """How many of the 10 nearest each of the first queries finds, [checked]; a row as near as the 10th counts."""
         checked = min(checked, len(self.queries))
         found = psql(as_settings(settings) + "SELECT q.id, (SELECT array_agg(id) FROM "
                      f"(SELECT id FROM {self.table} ORDER BY v <-> q.v LIMIT 10) s) FROM (SELECT * FROM {self.table}_q WHERE id < {checked}) q", database)
@@ -140,11 +140,11 @@ class VectorSet:
         return hits
 
     def recall(self, database, settings, checked=CHECKED):
-        """recall@10 of so many queries."""
+        """recall@10 of the first queries."""
         return self.hits(database, settings, checked).mean() / 10
 
     def rates(self, label, settings):
-        """Clients of the worker. A search of a graph may come to look at all rows: the note says of how many of the scans that is true."""
+        """Clients of the worker. A search of a graph may look at all rows: the note has the share of such scans."""
         found = self.recall("vg", {"enable_seqscan": "off", **settings})
         exhaustive = ""
         if label.startswith("gpugraph"):
@@ -168,14 +168,14 @@ def exact(data, figures):
 
 
 def enough(data, method, target):
-    """The target, or the least above it, in steps of 0.005, that finds LEAST_RECALL."""
+    """The target, or the least above it, in steps of 0.005, that reaches LEAST_RECALL."""
     while target < MOST_ASKED and data.recall("vg", {"enable_seqscan": "off", **approximate_label(method, target)[1]}) < LEAST_RECALL.get(method, 0):
         target = round(target + 0.005, 3)
     return target
 
 
 def approximate(data):
-    """The same searches by approximate access methods. How many methods failed."""
+    """The same searches by approximate access methods. Returns how many methods failed."""
     failed = 0
     for method, target in APPROXIMATE_OF.get(data.name, APPROXIMATE):
         try:
@@ -231,7 +231,7 @@ def neighbours(data):
 
 
 def beside_inserts(data):
-    """16 clients search exactly, alone and while others insert INSERT_RATE rows a second, in turn. Takes the index and the rows away again."""
+    """16 clients search exactly, alone and while others insert INSERT_RATE rows a second, in turn. Removes the index and the rows afterwards."""
     data.build("gpuflat")
     options, script = data.options, data.scripts()
     insert = (f"\\set i random(0, {min(len(data.queries), 10000) - 1})\n"
@@ -254,7 +254,7 @@ def beside_inserts(data):
 
 
 def peer(data, curves=None, search=100):
-    """pgvector's hnsw (m 16, ef_construction 64), and the curves of pgvector's indexes, where they are wanted."""
+    """pgvector's hnsw (m 16, ef_construction 64), and the curves of pgvector's indexes, if requested."""
     data.load("pgv")
     began = time.monotonic()
     psql(f"CREATE INDEX ON {data.table} USING hnsw (v vector_l2_ops)", "pgv")

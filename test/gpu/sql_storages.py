@@ -5,9 +5,9 @@ from sql_clients import answered, line, pgbench, psql, wait_for_worker
 from sql_sets import plural
 
 STORAGES = ("storage = 'pq', refine = 'none'", "storage = 'pq', refine = 'fp16'", "storage = 'sq8', refine = 'none'", "storage = 'pq'")
-TARGET = 0.95  # recall that is asked of them
+TARGET = 0.95  # their recall target
 STORAGE_CLIENTS = (1, 16)
-MOVED = (20, 100)  # of so many rows a merge has one new, in the place of one that left: many, which a GPU builds anew for, and few, which are inserted
+MOVED = (20, 100)  # one in this many rows is replaced before a merge: many, for which a GPU builds anew, and few, which are inserted
 CLUSTERS = 1024
 
 
@@ -50,7 +50,7 @@ def kmeans(data):
 
 
 def merge(data):
-    """One row of so many moves to another place: VACUUM marks those that left, vectorgpu_merge makes one segment of gpugraph's two. The recall before, after,
+    """One in MOVED rows moves to another place: VACUUM marks those that left, vectorgpu_merge makes one segment of gpugraph's two. The recall before, after,
     and of an index built anew."""
     data.build("gpugraph")
     for apart in MOVED:

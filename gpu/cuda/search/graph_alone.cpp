@@ -22,7 +22,7 @@ using kernels::Entry;
 static_assert(kernels::kGraphMostBegin >= engine::graph::kSearchEntries);
 
 constexpr uint32_t kClusterDims =
-	256; // rows of so many dimensions are scored by several blocks (kernels/README.md, "Graphs"),
+	256; // rows of so many dimensions are scored by several blocks (kernels/graph/README.md),
 constexpr uint32_t kClusterByteDims = 384; // or of so many bytes
 
 static_assert(kClusterByteDims > kernels::kGraphMostByteDims); // rows scored as whole numbers take few loads

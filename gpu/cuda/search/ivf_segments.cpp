@@ -36,7 +36,7 @@ using kernels::Entry;
 constexpr size_t kMostQueries = 16384; // of a chunk
 constexpr size_t kCarefulQueries = 16; // of a chunk that goes in windows
 constexpr double kLeastQueriesPerList =
-	1.25; // on average, from which the scan goes list by list (gpu/kernels/README.md, "Inverted lists")
+	1.25; // on average, from which the scan goes list by list (gpu/kernels/ivf/README.md)
 constexpr size_t kLeastByteQueries = 16; // ... on the integer units, where queries cost next to nothing
 constexpr size_t kManyQueries = 128;     // a block for each keeps the device busy
 constexpr uint32_t kFewGroups = 128;     // that a block for a query samples in no time

@@ -1,4 +1,4 @@
-// Counts of bits, of which Hamming and Jaccard scores are made: whole numbers, exact in any order of additions.
+// Counts of bits for Hamming and Jaccard scores: whole numbers, exact in any order of additions.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 namespace vectorgpu::kernels
 {
 
-/// Adds what two words have: Hamming: first, the bits that differ; Jaccard: first, those in both, and second, those in
-/// either.
+/// Add the counts of two words. Hamming: first, the bits that differ. Jaccard: first, the bits in both; second, the
+/// bits in either.
 template <Metric metric>
 __device__ __forceinline__ void
 count_bits(uint32_t a, uint32_t b, uint32_t &first, uint32_t &second)

@@ -1,6 +1,6 @@
-// Few rows behind many: canonical scores of all rows of a small source, of which those become candidates that are not
-// behind the k-th row that a query has found in the sources before. No threshold has to be looked for and no score is
-// written but theirs, so that it is one kernel, and another that merges. See README.md, "Small sources".
+// Canonical scores of all rows of a small source that is searched after others. Rows that are not beyond the query's
+// k-th row of the earlier sources become candidates. There is no threshold to find, and only scores of candidates are
+// written: one kernel, and another that merges. See README.md, "Small sources".
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -14,7 +14,7 @@ constexpr int kBoundedThreads = 256;
 constexpr int kBoundedWarps = kBoundedThreads / 32;
 constexpr uint32_t kBoundedMostBlocks = 132 * 4; // along the rows
 
-/// As score_pairs, with the loads of four steps on the way at a time: few warps have nothing else to hide them behind.
+/// As score_pairs, with the loads of four steps under way at a time: there are few warps to hide their latency.
 template <Metric metric, class FormT, int R, int Q, class RowAt>
 __device__ __forceinline__ double
 score_pairs_ahead(
@@ -86,7 +86,7 @@ bounded_scan_kernel(const BoundedScanArgs args)
 	const Rows &rows = args.rows;
 	const char *vectors = static_cast<const char *>(rows.vectors);
 	const bool query_used = lane % Q < n_queries;
-	uint64_t threshold = 0; // no key
+	uint64_t threshold = 0; // not a key
 	float aa = 0.0f;
 
 	let_next_start();
@@ -121,7 +121,7 @@ bounded_scan_kernel(const BoundedScanArgs args)
 
 		const uint64_t key = key_after(score, args.queries, query, rows.row_ids, row);
 
-		if (key <= threshold) // kExcludedKey never is
+		if (key <= threshold) // a candidate's key is never kExcludedKey
 		{
 			const uint32_t at = atomicAdd(&args.candidates.counts[query], 1u);
 

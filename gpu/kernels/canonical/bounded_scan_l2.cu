@@ -1,4 +1,4 @@
-// The scan of small sources of one metric; one file each, so that they build in parallel.
+// The scan of small sources for one metric; a file each, so that they build in parallel.
 #include "kernels/canonical/bounded_scan.cuh"
 
 namespace vectorgpu::kernels

@@ -1,8 +1,8 @@
-// The canonical distance on the device: a warp is the 32 lanes of src/engine/README.md ("Canonical distance").
-// A warp computes 32 (row, query) pairs at a time, R rows by Q queries: each thread holds its lane of all 32 sums, and
-// one transposed butterfly reduces them, so that thread i ends with pair i (row i / Q, query i % Q). The butterfly adds
-// lane j and lane j ^ 16, then 8, 4, 2, 1: the sums of the tree, since addition of two numbers commutes. Every
-// operation is an explicit intrinsic: the result does not depend on the compiler's contraction.
+// The canonical distance on the device: a warp is the 32 lanes of src/engine/README.md ("Canonical distance"). A warp
+// computes 32 (row, query) pairs at a time, R rows by Q queries. Each thread holds its lane of all 32 sums, and one
+// transposed butterfly reduces them, so thread i ends with pair i (row i / Q, query i % Q). The butterfly adds lane j
+// and lane j ^ 16, then 8, 4, 2, 1: the sums of the tree, since addition of two numbers commutes. Every operation is an
+// explicit intrinsic: the result does not depend on the compiler's contraction.
 #pragma once
 
 #include <cstdint>
@@ -107,7 +107,7 @@ canonical_score(float sum, float aa, float bb)
 	return __dadd_rn(score, 0.0); // -0 becomes +0
 }
 
-/// This thread's lane of Σ a² of a query [dim_pad], reduced: every thread gets the sum.
+/// Σ a² of a query [dim_pad] from each thread's lane of it, reduced: every thread gets the sum.
 __device__ __forceinline__ float
 query_square_sum(const float *query, uint32_t dim_pad, uint32_t lane)
 {
@@ -180,7 +180,7 @@ score_pairs_at(const RowAt &row_at, const QueryAt &query_at, uint32_t dim_pad, f
 	return canonical_score<metric>(reduce_pairs(sums, lane), aa, bb);
 }
 
-/// The same for queries that lie dim_pad apart; behind the last of n_queries comes the last again.
+/// As score_pairs, for queries dim_pad apart; beyond n_queries the last query is repeated.
 template <Metric metric, class FormT, int R, int Q, class RowAt>
 __device__ __forceinline__ double
 score_pairs(const RowAt &row_at, const float *queries, uint32_t n_queries, uint32_t dim_pad, float aa, uint32_t lane)

@@ -17,7 +17,7 @@ blocks_for(uint64_t n)
 	return static_cast<unsigned int>(blocks < kMostBlocks ? blocks : kMostBlocks);
 }
 
-/// A thread's count to the sum of all: whole warps call.
+/// Add a thread's count to the sum of all threads. By whole warps.
 __device__ void
 add(uint32_t found, uint32_t *n_different)
 {

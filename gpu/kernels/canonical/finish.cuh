@@ -1,6 +1,5 @@
-// What follows the filter for small k, 256 threads to a query: cutting its candidates back, canonical scores of those
-// that are left, the merge into what the query has found. Few candidates (nearly always) stay in registers and shared
-// memory all the way.
+// The steps after the filter for small k, 256 threads to a query: cut its candidates back, score the rest canonically,
+// merge them into the query's results. Few candidates (nearly always) stay in registers and shared memory throughout.
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -14,8 +13,8 @@ constexpr uint32_t kFewCandidates = kFewEach * kSelectThreads;
 static_assert(kFewCandidates == kFinishMostCandidates);
 
 /// Canonical scores of n_rows <= kRows rows with one query: thread r gets row r's. row_at(r): pointer to row r, for any
-/// r. query_at(e): the query's element e. The same sums in the same order as score_pairs; fewer rows at a time, for a
-/// few rows that many warps share, with the loads of many steps on the way together.
+/// r. query_at(e): the query's element e. The same sums in the same order as score_pairs. It takes fewer rows at a
+/// time, for few rows shared by many warps, and has the loads of many steps under way together.
 template <Metric metric, class FormT, int kRows, class RowAt, class QueryAt>
 __device__ __forceinline__ double
 score_few(const RowAt &row_at, const QueryAt &query_at, uint32_t dim_pad, float aa, uint32_t lane)
@@ -76,7 +75,7 @@ score_few(const RowAt &row_at, const QueryAt &query_at, uint32_t dim_pad, float 
 	return canonical_score<metric>(mine, aa, mine_squares);
 }
 
-/// A query's candidates, and what it has found before.
+/// A query's candidates, and its earlier results.
 struct FewCandidates
 {
 	uint32_t k = 0;
@@ -93,7 +92,7 @@ struct FewFound
 {
 	uint32_t n_found = 0; // entries
 	uint32_t n_kept = 0;  // candidates that were rescored
-	float cut = 0.0f;     // that kept them
+	float cut = 0.0f;     // candidates after the cut
 };
 
 /// Shared memory of finish_few.
@@ -106,7 +105,7 @@ struct FinishScratch
 	uint32_t n_valid;
 };
 
-/// Who wants to know when finish_few gets where: nobody.
+/// The default for Stamps of finish_few: times are not recorded.
 struct NoFinishStamps
 {
 	__device__ __forceinline__ void cut() const {}
@@ -114,9 +113,9 @@ struct NoFinishStamps
 	__device__ __forceinline__ void sorted() const {}
 };
 
-/// All of it for a query with few candidates, by the kSelectThreads of Threads: scratch->entries has the result. False
-/// if there are too many for it. candidates and the result are the same in all threads. place_of(number, &rows): the
-/// row of these that a candidate is; key_of(score, rows, row): its key.
+/// Finish a query with few candidates, by the kSelectThreads of Threads: scratch->entries gets the result. False if
+/// there are too many candidates. candidates and the result are the same in all threads. place_of(number, &rows): the
+/// source and the row of a candidate; key_of(score, rows, row): its key.
 template <Metric metric, class FormT, class Threads, class PlaceOf, class QueryAt, class KeyOf,
 	class Stamps = NoFinishStamps>
 __device__ inline bool
@@ -200,7 +199,7 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 		}
 	};
 
-	// A few rows are shared out to all warps, many share the loads of the query.
+	// Few rows are shared by all warps; many rows share the loads of the query.
 	if (n_kept <= 2 * kSelectThreads / 32)
 		rescore.template operator()<2>();
 	else
@@ -218,11 +217,11 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 	return true;
 }
 
-constexpr uint32_t kRankedCandidates =
-	512; // so few are ranked by counting those before each, instead of halving ranges
+// Up to this many are ranked by counting the smaller ones, instead of halving ranges.
+constexpr uint32_t kRankedCandidates = 512;
 
-/// Sorts entries [n] in shared memory, n at most Threads::size(): each is counted to its place. Begins with a barrier,
-/// and one must follow.
+/// Sort entries [n] in shared memory, n at most Threads::size(), by counting for each the entries before it. Begins
+/// with a barrier; one must follow.
 template <class Threads>
 __device__ inline void
 rank_entries(Entry *entries, uint32_t n)
@@ -246,7 +245,7 @@ rank_entries(Entry *entries, uint32_t n)
 		entries[rank] = mine;
 }
 
-/// Of count <= kRankedCandidates orders, one or two of them a thread's (j * kSelectThreads + threadIdx.x): how many
+/// For the one or two orders of this thread (j * kSelectThreads + threadIdx.x) of count <= kRankedCandidates: how many
 /// others are smaller. orders [kRankedCandidates] in shared memory, at a multiple of 16.
 template <class Threads>
 __device__ inline void
@@ -261,7 +260,7 @@ count_smaller(const uint32_t (&mine)[2], uint32_t count, uint32_t *orders, uint3
 
 		smaller[j] = 0;
 		if (i < end)
-			orders[i] = mine[j]; // behind the last 0xFFFFFFFF, which is smaller than none
+			orders[i] = mine[j]; // after the last: 0xFFFFFFFF, which is smaller than no other
 	}
 	Threads::sync();
 	for (uint32_t i = 0; i < end; i += 4)
@@ -274,9 +273,9 @@ count_smaller(const uint32_t (&mine)[2], uint32_t count, uint32_t *orders, uint3
 	}
 }
 
-/// The same where estimates say exactly what scores are: nothing is rescored, and what is cut off is what is not among
-/// the k first or tied with them. score_of(estimate): the score. No estimate is NaN, nothing was found before. ranked:
-/// few candidates are ranked by counting.
+/// As finish_few, if estimates determine scores exactly: nothing is scored again, and every candidate that is not among
+/// the k first or tied with them is cut off. score_of(estimate): the score. No estimate is NaN, and there are no
+/// earlier results. ranked: rank few candidates by counting.
 template <class Threads, class PlaceOf, class ScoreOf, class Stamps = NoFinishStamps>
 __device__ inline bool
 finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const ScoreOf &score_of, bool ranked,
@@ -342,8 +341,8 @@ finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const Sco
 	return true;
 }
 
-/// What a query has found goes to the host: entries [n] in shared or global memory, then its head. All of Threads;
-/// begins with a barrier.
+/// Write a query's answer to the host: entries [n] in shared or global memory, then its head. By all of Threads; begins
+/// with a barrier.
 template <class Threads>
 __device__ inline void
 give_answer(const Answers &answers, uint32_t query, const Entry *entries, uint32_t n, uint32_t n_rescored, bool redo)
@@ -359,7 +358,7 @@ give_answer(const Answers &answers, uint32_t query, const Entry *entries, uint32
 		head->n_entries = n;
 		head->n_rescored = n_rescored;
 		head->redo = redo;
-		__threadfence_system(); // what the block has written comes before the mark
+		__threadfence_system(); // the block's writes come before the mark
 		head->mark = answers.mark;
 	}
 }

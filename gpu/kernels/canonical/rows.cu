@@ -1,4 +1,4 @@
-// Taking rows in: which narrower form is exact, storing rows in it, and what the filter needs to know of each row.
+// Storing rows: which narrower form is exact, writing rows in it, and the filter's value of each row.
 #include <cuda_fp16.h>
 
 #include <algorithm>
@@ -78,13 +78,13 @@ store(const void *from, uint32_t dim, uint32_t n_rows, void *to, uint32_t pitch_
 }
 
 /// Grid-stride over 16 bytes of vectors each, block 256; the first n_rows threads also take a row's id and value. All
-/// reads, from the host's memory, are under way before the first write waits for one.
+/// reads from host memory are under way before the first write waits for one.
 __global__ void __launch_bounds__(kThreads)
 take_rows_kernel(const StoredRows rows)
 {
 	const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
 	const uint64_t n_pieces = static_cast<uint64_t>(rows.n_rows) * rows.pitch_bytes /
-		sizeof(uint4); // n_rows at least: a pitch is 16 bytes or more
+		sizeof(uint4); // at least n_rows: a pitch is 16 bytes or more
 
 	for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_pieces; i += step)
 	{
@@ -176,7 +176,7 @@ launch_store_rows(const void *from, ElementType element, uint32_t dim, uint32_t 
 		case ElementType::kBit:
 			return store<uint8_t, uint8_t>(from, (dim + 7) / 8, n_rows, to, pitch_bytes, stream);
 		case ElementType::kSet:
-			break; // no vector
+			break; // no vector to store
 	}
 	return cudaErrorInvalidValue;
 }

@@ -46,7 +46,7 @@ launch_scores(const ScoreArgs &args, cudaStream_t stream)
 			return launch_bit_scores(args, stream);
 		case Metric::kMatchCount:
 		case Metric::kEdit:
-			break; // not of vectors
+			break; // not for vectors
 	}
 	return cudaErrorInvalidValue;
 }

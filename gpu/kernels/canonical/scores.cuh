@@ -112,7 +112,7 @@ rescore_kernel(const RescoreArgs args)
 	rescore_candidates<metric, FormT>(args, blockIdx.x, blockIdx.y * 4 + threadIdx.x / 32, gridDim.y * 4);
 }
 
-/// The whole end of a query with few candidates; false, and nothing is changed, if there are too many.
+/// Finish a query with few candidates. False, and nothing has changed, if there are too many.
 template <Metric metric, class FormT>
 __device__ __forceinline__ bool
 finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, FinishScratch *scratch)
@@ -160,7 +160,7 @@ finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, Finis
 	return true;
 }
 
-/// Grid n_queries, block 256: what follows the filter in one launch, for small k.
+/// Grid n_queries, block 256: the steps after the filter in one launch, for small k.
 template <Metric metric, class FormT>
 __global__ void __launch_bounds__(kMergeThreads)
 finish_kernel(const FilterSelect select, const RescoreArgs rescore, const Answers answers)
@@ -185,7 +185,7 @@ finish_kernel(const FilterSelect select, const RescoreArgs rescore, const Answer
 	}
 	if (answers.heads != nullptr)
 	{
-		__syncthreads(); // the counts are there
+		__syncthreads(); // counts are complete
 		give_answer<WholeBlock>(answers, query,
 			few ? scratch.entries : select.best.entries + static_cast<size_t>(query) * select.best.stride,
 			select.best.counts[query], select.candidates.counts[query], select.prepared.redo[query] != 0);
@@ -200,7 +200,7 @@ launch_scores_form(const ScoreArgs &args, cudaStream_t stream)
 	const uint32_t blocks = (n_groups + kScoreWarps - 1) / kScoreWarps;
 	const uint32_t n = args.queries.n_queries;
 
-	// Queries per pass over the rows: more of them share the loads, fewer waste less.
+	// Queries per pass over the rows: more queries share loads, fewer waste less.
 	if (n == 1)
 		scores_kernel<metric, FormT, 1><<<dim3(blocks, 1), kScoreThreads, 0, stream>>>(args);
 	else if (n == 2)
@@ -234,7 +234,7 @@ template <Metric metric>
 cudaError_t
 launch_rescore_metric(const RescoreArgs &args, cudaStream_t stream)
 {
-	// One block of a query handles 128 candidates a round; many queries fill the device by themselves.
+	// A block of a query handles 128 candidates a round; if there are many queries, one block each fills the device.
 	const uint32_t blocks = args.queries.n_queries >= 512 ? 1 : 8;
 	const dim3 grid(args.queries.n_queries, blocks);
 

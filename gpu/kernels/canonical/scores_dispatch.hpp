@@ -1,4 +1,4 @@
-// What the files of the score kernels offer to scores.cpp: one launcher per metric.
+// The launchers of scores_<metric>.cu, one per metric. Called by scores.cpp.
 #pragma once
 
 #include "kernels/filter/filter.hpp"

@@ -1,4 +1,4 @@
-// The canonical scores of one metric; one file each, so that they build in parallel.
+// The canonical scores of one metric; a file each, so that they build in parallel.
 #include "kernels/canonical/scores.cuh"
 
 namespace vectorgpu::kernels

@@ -1,5 +1,4 @@
-// Codes on the device: their layout, queries made ready for them, passes over many candidates, canonical scores of
-// candidates.
+// Codes on the device: their layout, preparing queries, passes over many candidates, canonical scores of candidates.
 #include "kernels/canonical/canonical.cuh"
 #include "kernels/codes/codes.hpp"
 
@@ -56,7 +55,7 @@ pq_layout_back_kernel(
 	}
 }
 
-/// Where element d of a row lies.
+/// The place of element d of a row.
 __device__ __forceinline__ uint32_t
 sq8_place(uint32_t d)
 {
@@ -90,8 +89,8 @@ sq8_layout_back_kernel(
 	}
 }
 
-/// Σ x² as engine/ivf's square_norm has it: 32 sums in double, the rest one by one, then the sums in order. All threads
-/// of a warp get it.
+/// Σ x² with the bits of engine/ivf's square_norm: 32 sums in double, the rest one by one, then the sums in order. All
+/// threads of a warp get it.
 __device__ double
 square_norm(const float *x, uint32_t dim, uint32_t lane)
 {
@@ -212,7 +211,7 @@ code_next_kernel(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uin
 		n_found[query] += counts[query];
 }
 
-/// Grid (n_queries, blocks of a query), block 128. Each candidate is one thread's.
+/// Grid (n_queries, blocks of a query), block 128. A thread takes a candidate.
 __global__ void __launch_bounds__(kRefineThreads)
 code_keep_kernel(const RescoreArgs args)
 {

@@ -1,5 +1,5 @@
 // Host side of the kernels that search inverted lists by codes (README.md, "Codes"): estimates of the rows of the lists
-// that a query looks at, the rows with the best of them, and canonical scores of those. Launchers as in kernels.hpp.
+// that a query looks at, the rows with the best estimates, and canonical scores of those. Launchers as in kernels.hpp.
 #pragma once
 
 #include "kernels/ivf/ivf.hpp"
@@ -7,7 +7,7 @@
 namespace vectorgpu::kernels
 {
 
-/// What codes are, and how they lie on the device.
+/// The kind of codes, and their layout on the device.
 enum class CodeForm : uint8_t
 {
 	kHalves = 0, // [n_rows, pitch] float16, padded with zeros
@@ -17,7 +17,7 @@ enum class CodeForm : uint8_t
 };
 
 constexpr uint32_t kCodeRows = 32;             // of a block of product quantiser's codes
-constexpr uint32_t kMostPassCandidates = 2048; // of a query, that one pass finds
+constexpr uint32_t kMostPassCandidates = 2048; // of a query, found by one pass
 constexpr uint32_t kSq8GroupDims = 128;
 
 /// Codes of a source, by place.
@@ -39,7 +39,7 @@ struct Codes
 /// Floats of CodeQueries::states that a query takes.
 uint32_t code_state_floats(const Codes &codes);
 
-/// What estimates need of each query.
+/// Values of each query that estimates need.
 struct CodeQueries
 {
 	float *units = nullptr;  // [n_queries, dim_pad] the query; for cosine of length 1
@@ -49,7 +49,7 @@ struct CodeQueries
 	double *constants = nullptr; // [n_queries] SQ8
 };
 
-/// The same bits as engine/ivf has them (code_query_prepare). Grid n_queries.
+/// Prepare the queries, with the bits of engine/ivf (code_query_prepare). Grid n_queries.
 [[nodiscard]] cudaError_t launch_code_queries(
 	Metric metric, const Codes &codes, const Queries &queries, const CodeQueries &prepared, cudaStream_t stream);
 
@@ -62,14 +62,14 @@ struct CodedScanArgs
 	CodeQueries prepared;
 	IvfProbes probes;
 	const uint32_t *wanted = nullptr; // [n_queries]: candidates, 0 ... kMostPassCandidates
-	const Entry *after = nullptr;     // [n_queries]: only what comes behind; null: all
+	const Entry *after = nullptr;     // [n_queries]: only entries after it; null: all
 	uint32_t n_splits = 1;            // blocks that share a query
 	uint32_t stride = 0;              // largest of wanted
-	Entry *parts = nullptr; // [n_queries, n_splits, stride], and merged [n_queries, stride] behind them; n_splits > 1
-	uint32_t *part_counts = nullptr; // [n_queries, n_splits + 1]
-	Candidates found;                // capacity >= stride; keys: of the estimates, NaN is kNanKey
-	Entry *last = nullptr;           // [n_queries] out: estimate and place of the last candidate
-	uint8_t *tables = nullptr;       // [table_blocks, code_table_bytes]: where code_table_fits says no
+	Entry *parts = nullptr;           // [n_queries, n_splits, stride], then merged [n_queries, stride]; n_splits > 1
+	uint32_t *part_counts = nullptr;  // [n_queries, n_splits + 1]
+	Candidates found;                 // capacity >= stride; keys: of the estimates, NaN is kNanKey
+	Entry *last = nullptr;            // [n_queries] out: estimate and place of the last candidate
+	uint8_t *tables = nullptr;        // [table_blocks, code_table_bytes]: if code_table_fits is false
 	uint32_t table_blocks = 0;
 };
 
@@ -79,28 +79,29 @@ size_t code_table_bytes(const Codes &codes);
 /// True if tables and the selection of `stride` candidates fit shared memory.
 bool code_table_fits(const Codes &codes, uint32_t stride);
 
-/// found = the `wanted` rows of the lists looked at with the best (estimate, place), NaN last, dead ones included.
-/// Estimates have the bits of engine/ivf's code_scores. Reproducible; the order of found is not of the rows.
+/// Set found to the `wanted` rows of the lists looked at with the best (estimate, place), NaN last, dead rows included.
+/// Estimates have the bits of engine/ivf's code_scores. Reproducible; the order of found is not that of the rows.
 [[nodiscard]] cudaError_t launch_coded_scan(const CodedScanArgs &args, cudaStream_t stream);
 
-/// candidates.keys, of estimates: kExcludedKey for dead rows and what is not after `after`. Nothing else of rows than
-/// dead and row_ids is looked at. Grid (n_queries, blocks of a query).
+/// Set candidates.keys to the keys of estimates: kExcludedKey for dead rows and those not after `after`. Of rows only
+/// dead and row_ids are read. Grid (n_queries, blocks of a query).
 [[nodiscard]] cudaError_t launch_code_keep(const RescoreArgs &args, cudaStream_t stream);
 
-/// candidates.keys from candidates.rows: canonical scores; kExcludedKey for dead rows, not after `after`, and NaN.
+/// Set candidates.keys, of candidates.rows, to the keys of canonical scores; kExcludedKey for dead rows, rows not after
+/// `after`, and NaN.
 [[nodiscard]] cudaError_t launch_code_refine(const RescoreArgs &args, cudaStream_t stream);
 
-/// left -= what was found, 0 if that was less than wanted; wanted = min(left, kMostPassCandidates). n_found [n_queries]
-/// += what was found; null: nobody counts.
+/// left -= candidates found, 0 if fewer than wanted were found; wanted = min(left, kMostPassCandidates). n_found
+/// [n_queries] += candidates found; null: not counted.
 [[nodiscard]] cudaError_t launch_code_next(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted,
 	uint32_t *n_found, cudaStream_t stream);
 
-/// wanted = min(left, kMostPassCandidates), left = candidates.
+/// Set wanted to min(left, kMostPassCandidates), left to candidates.
 [[nodiscard]] cudaError_t launch_code_begin(
 	uint32_t n_queries, const uint32_t *candidates, uint32_t *left, uint32_t *wanted, cudaStream_t stream);
 
-/// Codes as the index has them (engine/interface/codes_layout.hpp), n_blocks blocks of 32 rows from `first_block` on,
-/// into the device's form or back. code_bytes: of a row.
+/// Convert codes from the index's layout (engine/interface/codes_layout.hpp), n_blocks blocks of 32 rows from
+/// `first_block` on, to the device's form, or back. code_bytes: of a row.
 [[nodiscard]] cudaError_t launch_pq_layout(const uint8_t *from, uint32_t code_bytes, uint64_t first_block,
 	uint64_t n_blocks, uint8_t *codes, uint32_t pitch_bytes, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch_pq_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t code_bytes,
@@ -111,7 +112,7 @@ bool code_table_fits(const Codes &codes, uint32_t stride);
 [[nodiscard]] cudaError_t launch_sq8_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t dim,
 	uint64_t first_byte, uint64_t n_bytes, uint8_t *to, cudaStream_t stream);
 
-/// Sets the shared-memory limits of all kernels; once per device, before any launch.
+/// Set the shared-memory limits of all kernels; once per device, before any launch.
 [[nodiscard]] cudaError_t prepare_code_kernels();
 
 } // namespace vectorgpu::kernels

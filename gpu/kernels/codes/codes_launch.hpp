@@ -1,4 +1,4 @@
-// What the files of the coded scan offer to each other: a launcher per family of codes.
+// Launchers of the coded scans, one per family of codes, for each other's files.
 #pragma once
 
 #include "kernels/codes/codes.hpp"
@@ -6,7 +6,7 @@
 namespace vectorgpu::kernels
 {
 
-/// Shared memory of a block: of compute capability 8.0 and 9.0 what both have.
+/// Shared memory of a block that both compute capability 8.0 and 9.0 have.
 constexpr uint32_t kCodeSharedBytes = 163 * 1024;
 
 size_t pq_table_bytes(const Codes &codes);

@@ -1,8 +1,8 @@
 // Scan of the codes of the lists that a query looks at, a block (or several) to a query; instantiated by
 // codes_scan_{pq,rows}.cu with an estimator for each form of codes. The block makes the query's tables in shared memory
-// and keeps the best candidates there: no threshold has to be found beforehand, and nothing is written but the result.
+// and keeps the best candidates there: no threshold has to be found first, and only the result is written.
 //
-// An estimator has kThreads, kBlocks (of a processor, that it is compiled for), prepare(args, query, tables) (all
+// An estimator has kThreads, kBlocks (blocks of a processor, for the register limit), prepare(args, query, tables) (all
 // threads; ends with a barrier), and estimate(args, query, tables, first, end, lane): the row's own part of the
 // estimate at place first + lane.
 #pragma once
@@ -16,7 +16,7 @@ namespace vectorgpu::kernels
 
 constexpr uint32_t kCodeSlots = 256; // lists whose places are held at a time
 
-/// Shared memory of a scan beside tables and entries.
+/// Shared memory of a scan besides tables and entries.
 struct alignas(16) CodeSlots
 {
 	uint32_t warp_sums[kCodeSlots / 32];
@@ -27,7 +27,7 @@ struct alignas(16) CodeSlots
 	uint32_t fill;
 };
 
-/// NaN comes behind all numbers, before what does not count.
+/// NaN orders after all numbers, before entries that do not count.
 constexpr uint64_t kNanEstimateKey = kNanKey - 1;
 
 __device__ __forceinline__ uint64_t
@@ -36,7 +36,7 @@ estimate_to_key(double estimate)
 	return estimate != estimate ? kNanEstimateKey : device_score_to_key(__dadd_rn(estimate, 0.0)); // -0 becomes +0
 }
 
-/// Candidate i of a query, by its estimate and place.
+/// Store candidate i of a query: its estimate and place.
 __device__ __forceinline__ void
 put_candidate(const Candidates &found, uint32_t query, uint32_t i, const Entry &entry)
 {
@@ -54,8 +54,8 @@ device_key_to_score(uint64_t key)
 	return __longlong_as_double(static_cast<long long>((key >> 63) != 0 ? key & 0x7FFFFFFFFFFFFFFFu : ~key));
 }
 
-/// Places of the lists [base, base + kCodeSlots) that the query looks at, in chunks of 32. Returns the number of
-/// chunks. All threads of the block call it; the first kCodeSlots work.
+/// Load the places of the lists [base, base + kCodeSlots) that the query looks at, in chunks of 32. Returns the number
+/// of chunks. All threads of the block call it; the first kCodeSlots work.
 __device__ __forceinline__ uint32_t
 load_code_slots(const CodedScanArgs &args, uint32_t query, uint32_t base, CodeSlots *slots)
 {
@@ -92,7 +92,7 @@ load_code_slots(const CodedScanArgs &args, uint32_t query, uint32_t base, CodeSl
 		if (static_cast<int>(lane) >= offset)
 			sum += other;
 	}
-	__syncthreads(); // what was here has been read
+	__syncthreads(); // earlier contents have been read
 	if (works && lane == 31)
 		slots->warp_sums[warp] = sum;
 	__syncthreads();
@@ -109,6 +109,43 @@ load_code_slots(const CodedScanArgs &args, uint32_t query, uint32_t base, CodeSl
 	}
 	__syncthreads();
 	return slots->chunk_first[kCodeSlots];
+}
+
+/// The last slot whose first chunk is at most `chunk`.
+__device__ __forceinline__ uint32_t
+slot_of_chunk(const CodeSlots &slots, uint32_t chunk)
+{
+	uint32_t low = 0;
+	uint32_t high = kCodeSlots;
+
+	while (high - low > 1)
+	{
+		const uint32_t middle = (low + high) / 2;
+
+		if (slots.chunk_first[middle] <= chunk)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/// Append the entries of the lanes with `taken` to entries [*fill]. By all lanes of a warp.
+__device__ __forceinline__ void
+append_taken(const Entry &entry, bool taken, uint32_t lane, Entry *entries, uint32_t *fill)
+{
+	const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, taken);
+
+	if (ballot != 0)
+	{
+		uint32_t at = 0;
+
+		if (lane == 0)
+			at = atomicAdd(fill, static_cast<uint32_t>(__popc(ballot)));
+		at = __shfl_sync(0xFFFFFFFFu, at, 0) + __popc(ballot & ((1u << lane) - 1));
+		if (taken)
+			entries[at] = entry;
+	}
 }
 
 /// Dynamic shared memory: tables (if Shared), then entries [n_entries].
@@ -154,19 +191,7 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 
 				if (chunk < n_chunks)
 				{
-					uint32_t low = 0; // the last slot whose first chunk is not behind `chunk`
-					uint32_t high = kCodeSlots;
-
-					while (high - low > 1)
-					{
-						const uint32_t middle = (low + high) / 2;
-
-						if (slots.chunk_first[middle] <= chunk)
-							low = middle;
-						else
-							high = middle;
-					}
-
+					const uint32_t low = slot_of_chunk(slots, chunk);
 					const uint32_t first = slots.first[low] + (chunk - slots.chunk_first[low]) * 32;
 					const uint32_t end = slots.end[low];
 					const double estimate =
@@ -176,18 +201,7 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 					taken =
 						first + lane < end && entry_less(entry, threshold) && (!has_after || entry_less(after, entry));
 
-					const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, taken);
-
-					if (ballot != 0)
-					{
-						uint32_t at = 0;
-
-						if (lane == 0)
-							at = atomicAdd(&slots.fill, static_cast<uint32_t>(__popc(ballot)));
-						at = __shfl_sync(0xFFFFFFFFu, at, 0) + __popc(ballot & ((1u << lane) - 1));
-						if (taken)
-							entries[at] = entry;
-					}
+					append_taken(entry, taken, lane, entries, &slots.fill);
 				}
 				fill += static_cast<uint32_t>(__syncthreads_count(taken));
 				if (fill + Estimator::kThreads > n_entries)
@@ -223,7 +237,7 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 	}
 }
 
-/// A power of two that holds `stride` candidates and what a round of the block's threads adds.
+/// A power of two with room for `stride` candidates and the entries of a round of the block's threads.
 inline uint32_t
 code_entries(uint32_t stride, uint32_t threads)
 {

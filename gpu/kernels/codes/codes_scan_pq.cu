@@ -1,5 +1,5 @@
-// Scan of product quantiser's codes. Tables of a query: 8 bits, [m, 256] floats, added in the order of the parts as
-// engine/ivf adds them, so that estimates have its bits; 4 bits, [m, 16] bytes by one scale, whose sums are exact.
+// Scan of product quantiser's codes. Tables of a query: 8 bits, [m, 256] floats, added in the order of the parts as in
+// engine/ivf, so estimates have its bits; 4 bits, [m, 16] bytes by one scale, whose sums are exact.
 #include "kernels/codes/codes_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -90,7 +90,7 @@ struct Pq8
 	}
 };
 
-/// Tables behind each other: [2 * words of codes * 4, 16] bytes, then the smallest entry of each part, floats.
+/// Tables one after another: [2 * words of codes * 4, 16] bytes, then the smallest entry of each part, floats.
 struct Pq4
 {
 	static constexpr int kThreads = kPqThreads;

@@ -1,5 +1,5 @@
 // Scan of codes that lie row by row, SQ8 and halves: a warp takes 32 rows, each thread its lane of their sums, in the
-// order of the canonical distance. And the end of all scans: parts of a query's candidates joined, launchers.
+// order of the canonical distance. Also the end of all scans: joining the parts of a query's candidates, and launchers.
 #include "kernels/codes/codes_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -51,7 +51,7 @@ struct Sq8
 #pragma unroll
 				for (int s = 0; s < 4; s++)
 				{
-					// 2^23 + byte, less 2^23: exact, and faster than a conversion.
+					// 2^23 + byte - 2^23: exact, and faster than a conversion.
 					const float code =
 						__fsub_rn(__uint_as_float(__byte_perm(word, 0x4B000000u, 0x7650u + s)), 8388608.0f);
 
@@ -133,7 +133,7 @@ prepare_metrics()
 	return error != cudaSuccess ? error : prepare_code_estimator<Estimator<Metric::kL1>, true>();
 }
 
-/// Grid n_queries, block 256: the candidates of all blocks of a query into one order.
+/// Grid n_queries, block 256: joins the candidates of all blocks of a query in order.
 __global__ void __launch_bounds__(kMergeThreads)
 join_parts_kernel(const CodedScanArgs args, uint32_t n_entries)
 {

@@ -12,10 +12,10 @@ namespace
 struct BinPart
 {
 	float estimate;
-	uint32_t row; // kNoBinRow: none
+	uint32_t row; // kNoBinRow: no row
 };
 
-/// What the pass has left of a place: as estimate and row, or as a key (BinsForm).
+/// An entry that the pass has written for a place: estimate and row, or a key (BinsForm).
 template <bool kKeys>
 __device__ __forceinline__ BinPart
 read_part(const FilterArgs &bins, size_t first, uint32_t place)

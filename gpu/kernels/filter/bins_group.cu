@@ -1,6 +1,6 @@
-// PartialReduce by warp groups (sm_90a), rows of bytes: the pass over the rows with what each bin keeps as one number.
-// Twice the estimate is a whole number; shifted left, with the tile's number within the block's stripe below, the
-// smaller of two such keys is the nearer row, of equals the earlier: a multiplication and a minimum for each score.
+// PartialReduce by warp groups (sm_90a), rows of bytes: the pass over the rows, where a bin keeps one number. Twice the
+// estimate is a whole number, shifted left, with the tile's number within the block's stripe below. Of two such keys
+// the smaller is the nearer row, of equals the earlier: a multiplication and a minimum for each score.
 #include <climits>
 
 #include "kernels/filter/filter_group_launch.cuh"
@@ -12,8 +12,8 @@ namespace
 
 using BinsShape = GroupShape<Form::kByte, 8, true>; // keys need the registers that sums of more queries would take
 
-/// Grid n_stripes * n_query_tiles, block BinsShape::kThreads; shared as filter_group_kernel, boxes likewise. Metrics L2
-/// and inner product.
+/// Grid n_stripes * n_query_tiles, block BinsShape::kThreads; shared memory and boxes as filter_group_kernel. Metrics
+/// L2 and inner product.
 __global__ void __launch_bounds__(BinsShape::kThreads, 1)
 bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap rows,
 	const __grid_constant__ CUtensorMap queries, uint32_t n_query_tiles, uint32_t n_stages)
@@ -23,7 +23,7 @@ bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap row
 	extern __shared__ unsigned char shared[];
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t warp =
-		__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
+		__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // lets the compiler see that all lanes have the same number
 	const uint32_t first_query = blockIdx.x % n_query_tiles * BinsShape::kQueries;
 	const uint32_t stripe = blockIdx.x / n_query_tiles;
 	const uint32_t n_tiles =
@@ -53,7 +53,7 @@ bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap row
 	float next_values[4];
 	uint32_t next_dead[4]; // its lowest bit
 
-	// What is loaded here is looked at a tile later.
+	// Values loaded here are used a tile later.
 	auto read_rows = [&](uint32_t tile)
 	{
 #pragma unroll

@@ -1,4 +1,4 @@
-// Which filter kernel for which form, and the constants of the filter's bound (README.md, "The filter").
+// The choice of a filter kernel for a form, and the constants of the filter's bound (README.md, "The filter").
 #include "kernels/filter/filter.hpp"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ cudaError_t launch_group_form(const FilterArgs &args, uint32_t n_slots, cudaStre
 template <Form form>
 cudaError_t prepare_group_form();
 
-/// Bits that a key of the bins pass by warp groups has for the tile; 0: no such pass at this number of dimensions.
+/// Bits that a key of the bins pass by warp groups has for the tile; 0: the pass does not support this number of
+/// dimensions.
 uint32_t bins_group_tile_bits(uint32_t dim_pad);
 cudaError_t launch_bins_group(const FilterArgs &args, cudaStream_t stream);
 cudaError_t prepare_bins_group();
@@ -34,14 +35,14 @@ constexpr double kUnit = 0x1p-24; // unit roundoff of binary32
 constexpr size_t kStagesBytes =
 	4 * 128 * 128 + 1024 * 12 + 16; // filter_mma.cuh: stages x rows x bytes, staged candidates
 constexpr size_t kLeastQueries = 8;
-constexpr uint32_t kGroupBinsQueries = 128; // of a block: bins_group.cu
+constexpr uint32_t kGroupBinsQueries = 128; // blocks of bins_group.cu
 
 std::atomic<size_t> most_shared{48 * 1024}; // the least of the devices in use
 
 std::atomic<uint32_t> group_slots{0}; // processors of a device with warp-group products; 0: warps multiply
 std::atomic<bool> groups_allowed{true};
 
-/// By warp groups where the device has them and the queries fit, else by warps.
+/// By warp groups if the device has them and the queries fit, else by warps.
 template <Form form, FilterPass kPass>
 cudaError_t
 launch_form(const FilterArgs &args, cudaStream_t stream)
@@ -94,7 +95,7 @@ filter_bound(Metric metric, Form form, uint32_t dim, double max_norm)
 		case Form::kByte: // whole numbers: only the conversion of the sum to float rounds
 			bound.product = 2 * kUnit;
 			break;
-		case Form::kFloat16: // exact products; sums as the tensor cores round them
+		case Form::kFloat16: // exact products; the tensor cores' rounding of sums
 			bound.product = (padded + 32) * 4 * kUnit;
 			bound.sums = (padded / 16 + 2) * 8 * kUnit;
 			break;
@@ -153,7 +154,7 @@ cudaError_t
 plan_filter_bins(
 	Metric metric, Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit, BinsForm *plan)
 {
-	constexpr uint32_t kWaves = 4; // where queries need several tiles: for balance
+	constexpr uint32_t kWaves = 4; // if queries need several tiles: for balance
 	uint32_t slots = group_slots.load(std::memory_order_relaxed);
 	uint32_t n_query_tiles = 1;
 	cudaError_t error = cudaErrorInvalidValue;
@@ -163,7 +164,7 @@ plan_filter_bins(
 		{
 			const uint32_t tiles = (n_queries + kGroupBinsQueries - 1) / kGroupBinsQueries;
 			const uint32_t least =
-				(n_tiles + (1u << bits) - 1) >> bits; // a stripe's tiles have numbers of so many bits
+				(n_tiles + (1u << bits) - 1) >> bits; // a stripe's tiles have numbers of this many bits
 			const uint32_t wanted = std::max(least, (tiles == 1 ? slots : kWaves * slots) / tiles);
 			const uint32_t parts = std::min((wanted + unit - 1) / unit, n_tiles / unit);
 

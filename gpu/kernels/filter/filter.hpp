@@ -1,7 +1,7 @@
-// The tensor-core filter of batches: estimates of all scores with a proven bound, of which only those survive that may
-// be among the k first. Survivors are rescored canonically. Proof of the bound: README.md, "The filter".
+// The tensor-core filter of batches: estimates of all scores with a proven bound. Only rows that may be among the k
+// first survive, and are scored canonically. Proof of the bound: README.md, "The filter".
 //
-// Estimate a of row y for query x: L2: |y|² / 2 - x·y; inner product: -x·y; cosine: -x·y / |y|. Within one query a
+// The estimate a of row y for query x: L2: |y|² / 2 - x·y; inner product: -x·y; cosine: -x·y / |y|. Within one query a
 // orders as the score does.
 #pragma once
 
@@ -46,25 +46,25 @@ bool filter_fits(Form form, uint32_t dim_pad);
 /// Bytes of one query's operand.
 size_t filter_operand_bytes(Form form, uint32_t dim_pad);
 
-/// The batch as the tensor cores take it.
+/// The batch in the form of the tensor cores.
 struct FilterQueries
 {
 	void *operand = nullptr; // [n_queries, filter_operand_bytes]
 	double *norms = nullptr; // [n_queries] |x|
-	uint8_t *redo =
-		nullptr; // [n_queries] 1: this query needs another path (not exact in the form, not trusted, overflow)
+	// [n_queries] 1: this query needs another path (not exact in the form, not trusted, overflow).
+	uint8_t *redo = nullptr;
 };
 
 /// Fills the operand and norms from queries.vectors (float32); sets redo, which must be 0 before the first source.
 [[nodiscard]] cudaError_t launch_prepare_queries(
 	Metric metric, Form form, const Queries &queries, const FilterQueries &out, cudaStream_t stream);
 
-/// What a pass over the tiles is for.
+/// The purpose of a pass over the tiles.
 enum class FilterPass : uint8_t
 {
-	kMinima,     // the smallest estimate of each group of rows of sampled tiles
-	kCandidates, // the rows whose estimate is not above the threshold
-	kBins,       // the row with the smallest estimate of each bin: PartialReduce
+	kMinima,     // find the smallest estimate of each group of rows of sampled tiles
+	kCandidates, // collect the rows whose estimate is not above the threshold
+	kBins,       // keep the row with the smallest estimate of each bin: PartialReduce
 };
 
 struct FilterArgs
@@ -89,7 +89,7 @@ struct FilterArgs
 	const float *thresholds = nullptr; // [n_queries]
 	Candidates candidates;             // rows, estimates, counts
 
-	// Bins pass, over all tiles: tile t is of stripe t mod n_stripes.
+	// Bins pass, over all tiles: tile t belongs to stripe t mod n_stripes.
 	uint32_t n_stripes = 0;         // 1 ... n_tiles
 	float *bin_estimates = nullptr; // out [n_queries, n_stripes * kFilterTileRows]
 	uint32_t *bin_rows = nullptr;   // out, as many; kNoBinRow: no row
@@ -97,12 +97,12 @@ struct FilterArgs
 	uint32_t key_tile_bits = 0;     // of BinsForm
 };
 
-/// What the bins pass leaves of each place.
+/// The form of an entry that the bins pass writes for each place.
 struct BinsForm
 {
 	uint32_t n_stripes = 0;
-	/// Not 0: keys, of twice the estimate << key_tile_bits | number of the tile within its stripe; INT_MAX: no row.
-	/// Else estimates and rows.
+	/// Not 0: keys, twice the estimate << key_tile_bits | number of the tile within its stripe; INT_MAX: no row. Else
+	/// estimates and rows.
 	uint32_t key_tile_bits = 0;
 };
 
@@ -111,18 +111,19 @@ constexpr uint32_t kFilterGroupRows = 32;
 constexpr uint32_t kFilterGroupsPerTile = kFilterTileRows / kFilterGroupRows;
 constexpr uint32_t kNoBinRow = 0xFFFFFFFFu;
 
-/// The smallest estimate of each group of the sampled tiles; dead and untrusted rows do not count. Reproducible.
+/// Find the smallest estimate of each group of the sampled tiles; dead and untrusted rows do not count. Reproducible.
 [[nodiscard]] cudaError_t launch_filter_minima(const FilterArgs &args, cudaStream_t stream);
 
-/// Appends all rows whose estimate is not above the threshold. Order not reproducible, the set is.
+/// Append all rows whose estimate is not above the threshold. The order is not reproducible, the set is.
 [[nodiscard]] cudaError_t launch_filter_candidates(const FilterArgs &args, cudaStream_t stream);
 
-/// Of each stripe and place in a tile the row with the smallest estimate, the first of equals; dead rows do not count.
-/// Rows whose norm the bound does not cover (values NaN) are never taken: not for sources that have some. Reproducible.
+/// Keep, for each stripe and place in a tile, the row with the smallest estimate, the first of equals; dead rows do not
+/// count. Rows whose norm the bound does not cover (values NaN) are never taken: do not call it for sources that have
+/// some. Reproducible.
 [[nodiscard]] cudaError_t launch_filter_bins(const FilterArgs &args, cudaStream_t stream);
 
-/// Stripes for launch_filter_bins that keep the device busy, a multiple of `unit`, at most n_tiles, and the form of
-/// what it leaves. n_tiles >= unit.
+/// Stripes for launch_filter_bins that keep the device busy, a multiple of `unit`, at most n_tiles, and the form of the
+/// entries it writes. n_tiles >= unit.
 [[nodiscard]] cudaError_t plan_filter_bins(
 	Metric metric, Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit, BinsForm *plan);
 
@@ -137,17 +138,17 @@ struct FilterSelect
 	float *thresholds = nullptr; // out of thresholds, in and out of tighten
 	Candidates candidates;
 	uint64_t *n_rescored = nullptr; // one counter, the last tighten adds to it
-	bool last = true;               // no candidates are to come from this source
+	bool last = true;               // this source gives no more candidates
 };
 
-/// thresholds: no row with an estimate above can be among the k first. Zeroes candidates.counts.
+/// Set thresholds: no row with an estimate above can be among the k first. Also set candidates.counts to 0.
 [[nodiscard]] cudaError_t launch_filter_thresholds(const FilterSelect &args, cudaStream_t stream);
 
-/// Drops candidates that the k-th best estimate among them rules out, and sharpens thresholds for more to come. Marks a
-/// query whose candidates overflowed for redo.
+/// Drop candidates that the k-th best estimate among them excludes, and sharpen thresholds for the next stages. A query
+/// whose candidates overflowed is marked for redo.
 [[nodiscard]] cudaError_t launch_filter_tighten(const FilterSelect &args, cudaStream_t stream);
 
-/// What the bins pass has found becomes candidates: of the n_stripes * kFilterTileRows places those with the same
+/// Turn the results of the bins pass into candidates: of the n_stripes * kFilterTileRows places those with the same
 /// number mod n_bins (a divisor) are one bin. Sets candidates.rows, estimates, counts, and thresholds so that tighten
 /// or finish can follow. A query with fewer than k candidates is marked for redo. candidates.capacity >= n_bins. bins:
 /// as given to the pass.
@@ -157,19 +158,19 @@ struct FilterSelect
 /// The largest k of launch_finish.
 constexpr uint32_t kFinishMostK = 128;
 
-/// Candidates of a query that a block of launch_finish holds; with more it takes the way of three launches. One pass
-/// answers no query with more.
+/// Candidates of a query that a block of launch_finish holds; a query with more is finished by three launches. One pass
+/// does not answer such a query.
 constexpr uint32_t kFinishMostCandidates = 2048;
 
-/// launch_filter_tighten, launch_rescore and launch_merge in one launch, a block to a query. answers: what the queries
-/// have found goes there, too.
+/// launch_filter_tighten, launch_rescore and launch_merge in one launch, a block to a query. answers: also gets the
+/// queries' results.
 [[nodiscard]] cudaError_t launch_finish(
 	const FilterSelect &select, const RescoreArgs &args, cudaStream_t stream, const Answers &answers = {});
 
 /// Shared memory that a block may have, bytes; known once prepare_filter_kernels has run.
 size_t filter_most_shared();
 
-/// For tests and benchmarks: false makes warps multiply where warp groups could; true again as the device allows.
+/// For tests and benchmarks: false makes warps multiply where warp groups could; true restores the choice by device.
 void allow_filter_groups(bool allowed);
 bool filter_groups_allowed();
 

@@ -16,7 +16,7 @@ infinity()
 	return __longlong_as_double(0x7FF0000000000000ll);
 }
 
-/// |estimate - what exact arithmetic gives|, and for inner product and cosine the canonical score's error too.
+/// |estimate - exact value|, and for inner product and cosine the canonical score's error too.
 __device__ inline double
 estimate_error(const FilterBound &bound, double norm)
 {
@@ -31,7 +31,7 @@ estimate_error(const FilterBound &bound, double norm)
 	return norm * (bound.product + 2 * bound.sums + 2 * bound.canonical / (1 - bound.canonical) + 0x1p-21);
 }
 
-/// Estimates above the result belong to rows whose canonical score is certainly greater than `score`.
+/// Rows with an estimate above the result have a canonical score that is certainly greater than `score`.
 __device__ inline double
 cut_for_score(const FilterBound &bound, double norm, double score)
 {
@@ -50,7 +50,7 @@ cut_for_score(const FilterBound &bound, double norm, double score)
 	return (score - 1) * norm + error;
 }
 
-/// The same for a row known by its estimate only.
+/// As cut_for_score, for a row whose estimate is known but not its score.
 __device__ inline double
 cut_for_estimate(const FilterBound &bound, double norm, double estimate)
 {
@@ -68,9 +68,9 @@ cut_for_estimate(const FilterBound &bound, double norm, double estimate)
 	return estimate + 2 * error + 0x1p-40 * fabs(estimate);
 }
 
-/// No trusted row's estimate is above it. A threshold is cut down to it, which loses no row: the sums begin at the
-/// threshold, so that they and the estimates made of them are as exact as the bound says only if it is no larger than
-/// they can be.
+/// An upper bound on the estimates of all trusted rows. A threshold is cut down to it, which loses no row: sums begin
+/// at the threshold, so they and the estimates computed from them are as exact as the bound states only if the
+/// threshold is not larger than estimates can be.
 __device__ inline double
 largest_estimate(const FilterBound &bound, double norm)
 {
@@ -89,8 +89,8 @@ key_score(uint64_t key)
 	return __longlong_as_double(static_cast<long long>((key >> 63) != 0 ? key & 0x7FFFFFFFFFFFFFFFu : ~key));
 }
 
-/// Drops candidates that cannot be among the k first, in place: a thread writes no place that another has yet to read.
-/// For a block of kSelectThreads; ends with a barrier.
+/// Drop candidates that cannot be among the k first, in place: a thread never writes a place that another has yet to
+/// read. For a block of kSelectThreads; ends with a barrier.
 __device__ inline void
 tighten_block(const FilterSelect &args, uint32_t query)
 {

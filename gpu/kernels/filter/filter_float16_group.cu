@@ -1,4 +1,4 @@
-// The filter's product by warp groups for one form of rows; one file each, so that they build in parallel.
+// The filter's product by warp groups for one form of rows; a file each, so that they build in parallel.
 #include "kernels/filter/filter_group_launch.cuh"
 
 namespace vectorgpu::kernels

@@ -1,4 +1,4 @@
-// The filter's matrix product for one form of rows; one file each, so that they build in parallel.
+// The filter's matrix product for one form of rows; a file each, so that they build in parallel.
 #include "kernels/filter/filter_launch.cuh"
 
 namespace vectorgpu::kernels

@@ -1,4 +1,4 @@
-// Which shape of the warp-group filter kernel for which batch, and its launch. Instantiated per form by
+// The choice of a shape of the warp-group filter kernel for a batch, and its launch. Instantiated per form by
 // filter_<form>_group.cu.
 #pragma once
 
@@ -10,11 +10,11 @@
 namespace vectorgpu::kernels
 {
 
-// PartialReduce (bins_group.cu). With fewer tiles in a stripe, a bin's parts are too many.
+// PartialReduce (bins_group.cu). With fewer tiles in a stripe, a bin has too many parts.
 constexpr uint32_t kMostKeyTileBits = 10;
 constexpr uint32_t kLeastKeyTileBits = 3;
 
-/// Stages that fit beside what the shape needs; fewer than kLeastGroupStages: it does not fit.
+/// Stages that fit in shared memory with the shape; fewer than kLeastGroupStages: the shape does not fit.
 template <class Shape>
 uint32_t
 group_stages(uint32_t dim_pad)
@@ -27,16 +27,16 @@ group_stages(uint32_t dim_pad)
 		: static_cast<uint32_t>(std::min<size_t>((most - fixed) / Shape::kStageBytes, kMostGroupStages));
 }
 
-/// Calls use(shape) with the shape for so many queries, if one fits; else false. Batches that need several tiles of
-/// queries may take the smaller of two; for less, fewer queries a tile would read the rows more often. Where the
-/// queries of a tile have no room in shared memory, or have more chunks than there are stages, they come with the rows.
+/// Call use(shape) with the shape for this many queries; false if none fits. Batches that need several tiles of queries
+/// may take the smaller of two shapes, but not a still smaller one: that would read the rows more often. Queries of a
+/// tile that have no room in shared memory, or more chunks than there are stages, come with the rows.
 template <Form form, class Use>
 bool
 with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 {
-	// Groups that take turns pass over the stages of each other's tiles. A barrier tells a phase from the next, not
-	// from the one behind that: a group may wait for a stage only where the last use but one is certainly over, and
-	// that is so if a tile has fewer chunks than there are stages.
+	// Groups that take turns pass over the stages of each other's tiles. A barrier tells a phase from the next one, but
+	// not from the one after. So a group may wait for a stage only if the last use but one is certainly over: that
+	// holds if a tile has fewer chunks than there are stages.
 	auto fits = [&]<class Shape>(Shape)
 	{
 		const uint32_t n_stages = group_stages<Shape>(dim_pad);
@@ -71,7 +71,7 @@ with_group_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 	return n_queries > 32 ? try_shape(GroupShape<form, 4, true, true>{}) : try_shape(GroupShape<form, 2, true, true>{});
 }
 
-/// Tiles of a block. A block begins with the queries' operand, which costs as much as kStart tiles; the device runs
+/// Tiles of a block. A block first loads the queries' operand, which costs as much as kStart tiles; the device runs
 /// n_slots blocks at a time.
 inline uint32_t
 tiles_per_block(uint32_t n_tiles, uint32_t n_query_tiles, uint32_t n_slots)

@@ -1,4 +1,4 @@
-// Which shape of the filter kernel for which batch, and its launch. Instantiated per form by filter_<form>.cu.
+// The choice of a shape of the filter kernel for a batch, and its launch. Instantiated per form by filter_<form>.cu.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ using FilterShape64 = FilterShape<form, 2, 4, 4, 2, 4>;
 template <Form form>
 using FilterShape128 = FilterShape<form, 2, 8, 4, 2, 4>;
 
-/// Blocks of a kernel that the device runs at a time. Asking takes microseconds, so the last answer is kept.
+/// Blocks of a kernel that the device runs at a time. The query takes microseconds, so the last answer is kept.
 template <class Shape, FilterPass kPass>
 cudaError_t
 filter_slots(uint32_t dim_pad, uint32_t *slots)
@@ -59,7 +59,7 @@ launch_filter_shape(const FilterArgs &args, cudaStream_t stream)
 
 	if constexpr (kPass == FilterPass::kBins)
 	{
-		// The stripes are the caller's: bins depend on them.
+		// The caller chooses the stripes, since bins depend on them.
 		return launch_after(filter_kernel<Shape, kPass>, args.n_stripes * n_query_tiles, Shape::kThreads, shared,
 			stream, args, n_query_tiles, 0u);
 	}
@@ -69,7 +69,7 @@ launch_filter_shape(const FilterArgs &args, cudaStream_t stream)
 	if (cudaError_t error = filter_slots<Shape, kPass>(args.dim_pad, &slots); error != cudaSuccess)
 		return error;
 
-	// One wave where the queries fit one tile (loads of memory in flight count); else several, for balance.
+	// One wave if the queries fit one tile (loads in flight count); else several, for balance.
 	const uint32_t wanted = n_query_tiles == 1 ? slots : 6 * slots;
 	uint32_t stripes = wanted / n_query_tiles;
 
@@ -82,8 +82,8 @@ launch_filter_shape(const FilterArgs &args, cudaStream_t stream)
 		n_query_tiles, per_stripe);
 }
 
-/// Calls use(shape) with the largest shape that the batch fills and whose queries fit. Bins need the registers that
-/// sums of many queries would take: at most 64 queries.
+/// Call use(shape) with the largest shape that the batch fills and whose queries fit. Bins need the registers that sums
+/// of many queries would take: at most 64 queries.
 template <Form form, FilterPass kPass, class Use>
 cudaError_t
 with_filter_shape(uint32_t n_queries, uint32_t dim_pad, Use use)

@@ -1,10 +1,10 @@
 // The matrix product of the filter: rows stream through shared memory, the queries stay there, sums stay in registers
 // and are judged there; the matrix of estimates never reaches memory. Warp-level mma (sm_80 and later).
 //
-// K is cut into steps of 32 bytes of a row's narrow form (32 u8, 16 fp16): fragments of both have the same bytes in the
-// same places. float32 rows are multiplied as TF32, which cuts off their low bits; queries are rounded to it
-// beforehand. For these, the 16 elements of two steps are permuted, in rows and queries alike, so that a thread's
-// elements are 16 consecutive bytes.
+// K is cut into steps of 32 bytes of a row's narrow form (32 u8, 16 fp16), so fragments of both have the same bytes in
+// the same places. float32 rows are multiplied as TF32, which cuts off their low bits; queries are rounded to TF32
+// beforehand. For float32, the 16 elements of two steps are permuted, in rows and queries alike, so a thread's elements
+// are 16 consecutive bytes.
 #pragma once
 
 #include "kernels/filter/filter_sums.cuh"
@@ -58,7 +58,7 @@ __device__ __forceinline__ void multiply(
 			: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/// A warp makes MT * 16 rows x NT * 8 queries; WM x WN warps a tile.
+/// A warp multiplies MT * 16 rows x NT * 8 queries; a tile has WM x WN warps.
 template <Form form_, int MT_, int NT_, int WM_, int WN_, int kStages_>
 struct FilterShape
 {
@@ -67,7 +67,7 @@ struct FilterShape
 	static constexpr int kThreads = 32 * WM * WN;
 	static constexpr int kRows = MT * 16 * WM; // of a tile
 	static constexpr int kQueries = NT * 8 * WN;
-	/// Of a processor, for the register limit. Bins are kept in registers, two a sum.
+	/// Blocks of a processor, for the register limit. Bins are kept in registers, two for each sum.
 	static constexpr int blocks(FilterPass pass)
 	{
 		return (form == Form::kFloat32 && NT == 8) || (pass == FilterPass::kBins && NT >= 4) ? 1 : 2;
@@ -77,8 +77,8 @@ struct FilterShape
 	static_assert(kRows == static_cast<int>(kFilterTileRows) && MT % 2 == 0 && kFilterGroupRows == 32);
 };
 
-/// Where a unit of 16 bytes lies among the eight of its 128 bytes, for row or query `at`: fragments are read without
-/// bank conflicts, by ldmatrix, or, of float32, by loads of 16 bytes.
+/// The place of a 16-byte unit among the eight of its 128 bytes, for row or query `at`. It lets fragments be read
+/// without bank conflicts: by ldmatrix, or, for float32, by loads of 16 bytes.
 template <Form form>
 __device__ __forceinline__ uint32_t
 unit_place(uint32_t unit, uint32_t at)
@@ -88,7 +88,7 @@ unit_place(uint32_t unit, uint32_t at)
 
 constexpr uint32_t kNoTile = 0xFFFFFFFFu;
 constexpr uint32_t kMostStaged = 1024;
-constexpr uint32_t kFlushStaged = 512; // flushed at the next tile once so many wait
+constexpr uint32_t kFlushStaged = 512; // flushed at the next tile once this many wait
 
 template <class Shape>
 size_t
@@ -98,7 +98,7 @@ filter_shared_bytes(uint32_t dim_pad)
 		kMostStaged * sizeof(Staged) + 16;
 }
 
-/// Starts the copy of one chunk of a tile's rows into a stage. See unit_place.
+/// Start the copy of one chunk of a tile's rows into a stage. See unit_place.
 template <class Shape>
 __device__ __forceinline__ void
 load_stage(uint32_t stage, const Rows &rows, uint32_t first_row, uint32_t chunk)
@@ -122,8 +122,8 @@ load_stage(uint32_t stage, const Rows &rows, uint32_t first_row, uint32_t chunk)
 
 /// Grid (stripes * query tiles), query tile fastest, so that blocks that run together read the same rows; block
 /// Shape::kThreads; shared filter_shared_bytes. Each block takes a stripe of the tiles for one tile of queries:
-/// consecutive tiles, or, for bins, every n_stripes-th tile, so that a thread's rows of all its tiles are of the same
-/// bins.
+/// consecutive tiles, or, for bins, every n_stripes-th tile, so that a thread's rows of all its tiles belong to the
+/// same bins.
 template <class Shape, FilterPass kPass>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::blocks(kPass))
 filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_stripe)
@@ -139,7 +139,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 	const uint32_t warp_n = threadIdx.x / 32 / Shape::WM;
 	const uint32_t first_query = blockIdx.x % n_query_tiles * Shape::kQueries;
 	const uint32_t stripe = blockIdx.x / n_query_tiles;
-	// Tiles are numbered as this block takes them; base_tile + tile * tile_stride is the tile of the rows.
+	// Tiles are numbered in the order of this block; base_tile + tile * tile_stride is the tile of the rows.
 	const uint32_t n_stripes = gridDim.x / n_query_tiles;
 	const uint32_t base_tile = kBins ? stripe : args.first_tile;
 	const uint32_t tile_stride = kBins ? n_stripes : args.tile_stride;
@@ -163,7 +163,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		*n_staged = 0;
 	__syncthreads(); // the first vote reads it
 
-	// All threads, between two barriers.
+	// By all threads, between two barriers.
 	auto flush = [&]
 	{
 		const uint32_t n = min(*n_staged, kMostStaged);
@@ -216,7 +216,7 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 		asm volatile("cp.async.commit_group;" ::: "memory");
 	};
 
-	// Rows and their values do not depend on the kernels before.
+	// Rows and their values do not depend on earlier kernels.
 	for (int i = 0; i < Shape::kStages - 1; i++)
 		load_next();
 	read_values(first_tile);
@@ -270,8 +270,8 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 	for (uint32_t step = 0; step < n_steps; step++)
 	{
 		asm volatile("cp.async.wait_group %0;" ::"n"(Shape::kStages - 2) : "memory");
-		// The stage has arrived for all, and all have left the stage that is loaded next. The threads must agree on a
-		// flush, whenever they read the count: the barrier takes the vote.
+		// The stage has arrived for all threads, and all have left the stage that is loaded next. All threads must
+		// agree on a flush, whenever each reads the count: the barrier takes the vote.
 		if constexpr (kEstimates)
 			__syncthreads();
 		else if (__syncthreads_or(*reinterpret_cast<volatile uint32_t *>(n_staged) > kFlushStaged))
@@ -398,8 +398,8 @@ filter_kernel(const FilterArgs args, uint32_t n_query_tiles, uint32_t tiles_per_
 			continue;
 		chunk = 0;
 
-		// The tile's sums are complete: thread has rows group + 8 half of each m, queries 2 (lane % 4) + {0, 1} of each
-		// n.
+		// The tile's sums are complete: the thread has rows group + 8 half of each m, queries 2 (lane % 4) + {0, 1} of
+		// each n.
 		float smallest[2 * NT];
 
 #pragma unroll

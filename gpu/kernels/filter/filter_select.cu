@@ -73,7 +73,7 @@ prepare_kernel(Metric metric, const Queries queries, uint32_t operand_bytes, con
 
 		out.norms[blockIdx.x] = norm;
 		if (shared_bad != 0 || !filter_trusts(metric, norm))
-			out.redo[blockIdx.x] = 1; // another source may have set it: never back to 0
+			out.redo[blockIdx.x] = 1; // another source may have set it: never reset to 0
 	}
 }
 

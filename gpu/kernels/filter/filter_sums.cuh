@@ -1,6 +1,6 @@
-// What the filter's kernels share besides the products: how sums begin, and what is made of them where they lie, in
-// registers in the layout of mma's accumulators. Thread `lane` of a warp has, of each 16 x 8 block of sums, rows lane /
-// 4 + {0, 8} and queries 2 (lane % 4) + {0, 1}; MT blocks of rows by NT of queries.
+// Functions that the filter's kernels share besides the products: how sums begin, and how they are judged in registers,
+// in the layout of mma's accumulators. Thread `lane` of a warp has, of each 16 x 8 block of sums, rows lane / 4 + {0,
+// 8} and queries 2 (lane % 4) + {0, 1}; MT blocks of rows by NT of queries.
 #pragma once
 
 #include <type_traits>
@@ -30,7 +30,8 @@ struct Accumulator<Form::kByte>
 	using Type = int;
 };
 
-constexpr int kLargestByteThreshold = 1 << 30; // with any sum of products of bytes and any |y|² / 2 still an int
+constexpr int kLargestByteThreshold =
+	1 << 30; // added to any sum of products of bytes and any |y|² / 2 it is still an int
 
 __device__ __forceinline__ int
 byte_start(float threshold)
@@ -40,7 +41,7 @@ byte_start(float threshold)
 	return __float2int_ru(fminf(fmaxf(threshold, -kMost), kMost - 128.0f)) + 1; // rounded so that no row is lost
 }
 
-/// A threshold as registers keep it: for bytes an int, except for cosine, where rows scale it.
+/// A threshold in the form that registers keep: for bytes an int, except for cosine, where rows scale it.
 template <Form form>
 __device__ __forceinline__ uint32_t
 kept_threshold(float threshold, bool is_cosine)
@@ -50,9 +51,8 @@ kept_threshold(float threshold, bool is_cosine)
 	return __float_as_uint(threshold);
 }
 
-/// What a sum of products of bytes begins at so that it ends negative if and only if the estimate is above the
-/// threshold: threshold minus what the estimate has besides the products. norm: |y|, cosine only. Other forms: see
-/// start_sums.
+/// The start of a sum of products of bytes that ends negative if and only if the estimate is above the threshold:
+/// threshold minus the part of the estimate without products. norm: |y|, cosine only. Other forms: see start_sums.
 __device__ __forceinline__ int
 start_byte_sum(uint32_t kept, float norm, float value, bool is_cosine)
 {
@@ -111,8 +111,8 @@ operand_bytes(Form form, uint32_t dim_pad)
 	return (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
 }
 
-/// A candidate on its way from a tile to memory: appends to shared memory take a fraction of the time, and what needs
-/// memory to be read, its estimate and whether it is dead, is left for when many are looked at together.
+/// A candidate that waits in shared memory. Appending there takes a fraction of the time of an append to memory. The
+/// steps that read memory (its estimate, whether it is dead) are done for many candidates together.
 struct Staged
 {
 	uint32_t row;
@@ -133,7 +133,7 @@ append(
 	}
 }
 
-/// A candidate's estimate, if it is alive, goes to memory.
+/// Write a candidate's estimate to memory, unless it is dead.
 template <Form form>
 __device__ __forceinline__ void
 pass_on(const FilterArgs &args, const Staged &candidate)
@@ -148,9 +148,9 @@ pass_on(const FilterArgs &args, const Staged &candidate)
 		candidate.query, candidate.row, estimate);
 }
 
-/// Of a thread's two rows of an m: sums before the first product. thresholds: kept_threshold of its queries; at_zero:
-/// sums are to be the products alone; byte_cosine: for bytes, that the metric is cosine (known when it is compiled: a
-/// branch here would keep products of warp groups from following each other).
+/// Set a thread's sums of two rows of an m to their start before the first product. thresholds: kept_threshold of its
+/// queries; at_zero: sums are the products alone; byte_cosine: for bytes, whether the metric is cosine (a template
+/// parameter: a branch here would keep products of warp groups from overlapping).
 template <Form form, bool at_zero, bool byte_cosine, int NT>
 __device__ __forceinline__ void start_sums(typename Accumulator<form>::Type (&sums)[NT][4],
 	const uint32_t (&thresholds)[2 * NT], const float (&values)[2], bool is_cosine)
@@ -161,7 +161,7 @@ __device__ __forceinline__ void start_sums(typename Accumulator<form>::Type (&su
 	for (int half = 0; half < 2; half++)
 	{
 		const float norm = is_cosine ? -1.0f / values[half] : 1.0f;
-		const float besides = is_cosine ? 0.0f : values[half]; // what the estimate has besides the products
+		const float besides = is_cosine ? 0.0f : values[half]; // the part of the estimate without products
 		const int rounded = form == Form::kByte ? __float2int_rd(besides) : 0;
 
 #pragma unroll
@@ -172,8 +172,8 @@ __device__ __forceinline__ void start_sums(typename Accumulator<form>::Type (&su
 			if constexpr (at_zero)
 				sum = Sum{0};
 			else if constexpr (form != Form::kByte)
-				sum = __fmaf_rn(
-					__uint_as_float(thresholds[i]), norm, -besides); // rounds once: one of the two changes nothing
+				sum = __fmaf_rn(__uint_as_float(thresholds[i]), norm,
+					-besides); // rounds once: one of the two subtractions changes nothing
 			else if constexpr (byte_cosine)
 				sum = start_byte_sum(thresholds[i], norm, 0.0f, true);
 			else
@@ -182,7 +182,7 @@ __device__ __forceinline__ void start_sums(typename Accumulator<form>::Type (&su
 	}
 }
 
-/// Sums that began at zero: the smaller of `smallest` and the estimates of the thread's row, per query.
+/// For sums that began at zero: per query, the smaller of `smallest` and the estimates of the thread's row.
 template <int NT, class Sum>
 __device__ __forceinline__ void
 take_smallest(float (&smallest)[2 * NT], const Sum (&sums)[NT][4], int half, float value, bool counts, bool is_cosine)
@@ -193,7 +193,7 @@ take_smallest(float (&smallest)[2 * NT], const Sum (&sums)[NT][4], int half, flo
 		const float estimate = __fmaf_rn(
 			static_cast<float>(sums[i / 2][half * 2 + i % 2]), is_cosine ? value : -1.0f, is_cosine ? 0.0f : value);
 
-		smallest[i] = counts ? fminf(smallest[i], estimate) : smallest[i]; // fminf passes NaN over
+		smallest[i] = counts ? fminf(smallest[i], estimate) : smallest[i]; // fminf ignores NaN
 	}
 }
 
@@ -206,7 +206,7 @@ smallest_of_rows(float least)
 	return fminf(least, __shfl_xor_sync(0xFFFFFFFFu, least, 16));
 }
 
-/// The sum of a row for query i of the thread's: registers cannot be indexed, so they are halved bit by bit.
+/// The sum of a row for the thread's query i. Registers cannot be indexed, so the set is halved bit by bit.
 template <int NT, class Sum>
 __device__ __forceinline__ Sum
 select_sum(const Sum (&sums)[NT][4], int half, int i)
@@ -224,8 +224,8 @@ select_sum(const Sum (&sums)[NT][4], int half, int i)
 	return left[0];
 }
 
-/// Calls found(i, sum) for each of the thread's queries i that the row passes for. Sums began at what makes them
-/// negative unless the row passes: the signs say all.
+/// Call found(i, sum) for each of the thread's queries i that the row passes for. Sums began at values that leave them
+/// negative unless the row passes: the signs decide.
 template <int NT, class Sum, class Found>
 __device__ __forceinline__ void
 find_passed(const Sum (&sums)[NT][4], int half, float value, bool is_row, Found found)

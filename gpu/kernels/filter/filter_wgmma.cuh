@@ -1,10 +1,10 @@
 // The matrix product of the filter by warp groups (sm_90a). A block stays on a processor: one warp brings rows by bulk
 // tensor copies, two groups of four warps multiply and judge, each at its own pace, so that one judges while the other
-// multiplies. The queries stay in shared memory, or, where they have too many dimensions for that, come again with
-// every tile of rows, from L2. What is made of the sums: filter_sums.cuh; the same estimates by other devices:
-// filter_mma.cuh.
+// multiplies. The queries stay in shared memory; if they have too many dimensions for that, they come from L2 with
+// every tile of rows. The sums are judged by filter_sums.cuh; filter_mma.cuh computes the same estimates on other
+// devices.
 //
-// A group of rows of a sampled tile (FilterPass::kMinima) is here rows 16 w ... 16 w + 15 of both halves of the tile.
+// A group of rows of a sampled tile (FilterPass::kMinima) is rows 16 w ... 16 w + 15 of both halves of the tile.
 #pragma once
 
 #include "kernels/filter/filter_sums.cuh"
@@ -14,9 +14,9 @@
 namespace vectorgpu::kernels
 {
 
-/// kSplit: both warp groups take all tiles, each half of the block's queries, so that a row is fetched once for twice
-/// as many; else they take turns with the tiles, for all queries of the block. kStreamed: a stage has a chunk of the
-/// queries behind the rows'.
+/// kSplit: both warp groups take all tiles, each half of the block's queries, so a row is fetched once for twice as
+/// many; else they take turns with the tiles, for all queries of the block. kStreamed: a stage has a chunk of the
+/// queries after the rows'.
 template <Form form_, int NT_, bool kSplit_, bool kStreamed_ = false>
 struct GroupShape
 {
@@ -30,22 +30,21 @@ struct GroupShape
 	static constexpr int kQueries = NT * 8 * (kSplit ? kGroups : 1);
 	static constexpr int kWarps = 4 * kGroups; // that multiply
 	static constexpr int kThreads =
-		32 * (kWarps + 4); // a group gives up its registers as a whole, so that the copying warp has three idle ones
+		32 * (kWarps + 4); // a group gives up its registers as a whole, so the copying warp has three idle ones
 	static constexpr uint32_t kStageBytes = (kFilterTileRows + (kStreamed ? kQueries : 0)) * kChunkBytes;
 };
 
-constexpr uint32_t kGroupStageBytes = kFilterTileRows * kChunkBytes; // the rows of a stage
+constexpr uint32_t kGroupStageBytes = kFilterTileRows * kChunkBytes; // the rows' part of a stage
 constexpr uint32_t kMostGroupStages = 12;
 constexpr uint32_t kLeastGroupStages = 3;
-constexpr uint32_t kStagesOnTheWay =
-	4; // copies of a block: enough for memory to give what it can, more only hold up other loads
+// Copies of a block: enough for the memory's bandwidth; more only delay other loads.
+constexpr uint32_t kStagesOnTheWay = 4;
 constexpr uint32_t kWarpStaged = 128;     // candidates that a warp stages
-constexpr uint32_t kFlushWarpStaged = 64; // flushed after a tile once so many wait
-constexpr uint32_t kWarpRows = 32;        // of a tile: a warp's
-constexpr uint32_t kValueSlots =
-	4; // tiles, a power of two, whose values lie in shared memory or are on their way there
+constexpr uint32_t kFlushWarpStaged = 64; // flushed after a tile once this many wait
+constexpr uint32_t kWarpRows = 32;        // of a tile, judged by a warp
+constexpr uint32_t kValueSlots = 4; // tiles, a power of two, whose values lie in shared memory or are being loaded
 
-/// Shared memory besides the stages: alignment, operands, barriers; candidates, values and a count of each warp
+/// Shared memory besides the stages: alignment, operands, barriers; candidates, values and a count for each warp
 /// (WarpMemory).
 template <class Shape>
 size_t
@@ -56,11 +55,11 @@ group_fixed_bytes(uint32_t dim_pad)
 		Shape::kWarps * (kWarpStaged * sizeof(Staged) + kValueSlots * kWarpRows * sizeof(float) + sizeof(uint32_t));
 }
 
-/// What a warp has to itself of the shared memory behind the pipeline's.
+/// A warp's own part of the shared memory after the pipeline's.
 template <class Shape>
 struct WarpMemory
 {
-	uint32_t *count; // of all warps first, to be cleared by somebody
+	uint32_t *count; // counts of all warps come first; they have to be cleared
 	Staged *staged;  // [kWarpStaged]
 	float *values;   // [kValueSlots, kWarpRows]
 
@@ -73,9 +72,9 @@ struct WarpMemory
 	}
 };
 
-/// The values (launch_row_values) of the rows that a warp judges, asked for tiles ahead: while rows come as fast as
-/// memory gives them, a load takes longer than a tile. Each lane asks for one of the 32 rows, 16 w ... 16 w + 15 of
-/// both halves of the tile. All lanes call together.
+/// The values (launch_row_values) of the rows that a warp judges, requested tiles ahead: a load takes longer than a
+/// tile while rows come at the memory's bandwidth. Each lane requests one of the 32 rows, 16 w ... 16 w + 15 of both
+/// halves of the tile. All lanes call together.
 class ValueRing
 {
 public:
@@ -85,11 +84,11 @@ public:
 	{
 	}
 
-	/// The row that this lane asks for, of a tile.
+	/// The row of a tile that this lane requests.
 	__device__ __forceinline__ uint32_t row() const { return row_; }
 
-	/// The next tile's, at `from`; 0 where it is not there. At most kValueSlots - 1 more often than take, which takes
-	/// so many for granted.
+	/// Request the next tile's value at `from`; 0 if there is no row. Calls of ask are at most kValueSlots - 1 ahead of
+	/// take, which assumes exactly that.
 	__device__ __forceinline__ void ask(const float *from, bool is_there)
 	{
 		asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\ncp.async.commit_group;" ::"r"(
@@ -99,13 +98,13 @@ public:
 		asked_++;
 	}
 
-	/// values[i]: of the thread's row lane / 4 + 8 (i mod 2) of the half i / 2.
+	/// Get values[i]: of the thread's row lane / 4 + 8 (i mod 2) of the half i / 2.
 	__device__ __forceinline__ void take(float (&values)[4])
 	{
 		const volatile float *slot = slots_ + taken_ % kValueSlots * kWarpRows;
 
 		asm volatile("cp.async.wait_group %0;" ::"n"(kValueSlots - 2) : "memory");
-		__syncwarp(); // and all lanes have read the slot that is asked for next
+		__syncwarp(); // and all lanes have read the slot that is requested next
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 			values[i] = slot[i / 2 * 16 + i % 2 * 8 + lane_ / 4];
@@ -121,7 +120,7 @@ private:
 	uint32_t taken_ = 0;
 };
 
-/// Where a block's shared memory has what: stages of rows, the queries' operand, a barrier pair for each stage and one
+/// The layout of a block's shared memory: stages of rows, the queries' operand, a barrier pair for each stage and one
 /// for the operand.
 template <class Shape>
 struct GroupPipeline
@@ -132,7 +131,7 @@ struct GroupPipeline
 	uint32_t operand;
 	uint32_t barriers;
 	uint32_t queries_here;
-	unsigned char *behind; // what is left
+	unsigned char *behind; // the rest
 
 	__device__ __forceinline__ GroupPipeline(unsigned char *shared, uint32_t pitch_bytes, uint32_t stages)
 		: n_chunks((pitch_bytes + kChunkBytes - 1) / kChunkBytes), n_stages(stages),
@@ -148,7 +147,7 @@ struct GroupPipeline
 
 	__device__ __forceinline__ uint32_t rows_of(uint32_t stage) const { return start + stage * Shape::kStageBytes; }
 
-	/// The queries' chunk that goes with the rows' in a stage.
+	/// The chunk of queries that goes with the rows in a stage.
 	__device__ __forceinline__ uint32_t queries_of(uint32_t stage, uint32_t chunk) const
 	{
 		return Shape::kStreamed ? rows_of(stage) + kGroupStageBytes : operand + chunk * Shape::kQueries * kChunkBytes;
@@ -157,7 +156,7 @@ struct GroupPipeline
 	__device__ __forceinline__ uint32_t full(uint32_t stage) const { return barriers + stage * 16; }
 	__device__ __forceinline__ uint32_t empty(uint32_t stage) const { return barriers + stage * 16 + 8; }
 
-	/// One thread, before a barrier of all.
+	/// By one thread, before a barrier of all.
 	__device__ __forceinline__ void init() const
 	{
 		for (uint32_t i = 0; i < n_stages; i++)
@@ -169,7 +168,8 @@ struct GroupPipeline
 		barriers_visible();
 	}
 
-	/// The copying thread, before a step's copy: the stage is free, and no more than so many are on the way.
+	/// By the copying thread, before a step's copy: wait until the stage is free, and at most this many copies are
+	/// under way.
 	__device__ __forceinline__ void wait_for_turn(
 		uint32_t step, uint32_t stage, uint32_t round, uint32_t most_on_the_way = kStagesOnTheWay) const
 	{
@@ -184,7 +184,7 @@ struct GroupPipeline
 			barrier_wait(empty(stage), (round - 1) & 1);
 	}
 
-	/// One thread: brings n_tiles tiles, row_of_tile(i) the first row of each, and the block's queries.
+	/// By one thread: bring n_tiles tiles, row_of_tile(i) the first row of each, and the block's queries.
 	template <class RowOfTile>
 	__device__ __forceinline__ void bring(const CUtensorMap *rows, const CUtensorMap *queries, uint32_t first_query,
 		uint32_t n_tiles, RowOfTile row_of_tile) const
@@ -197,7 +197,7 @@ struct GroupPipeline
 
 		for (uint32_t step = 0; step < n_steps; step++)
 		{
-			// Rows do not depend on the kernels before; the queries do.
+			// Rows do not depend on earlier kernels; the queries do.
 			if (step == min(n_stages, n_steps - 1) && !Shape::kStreamed)
 			{
 				wait_for_stream();
@@ -213,7 +213,7 @@ struct GroupPipeline
 			{
 				const uint32_t n_ahead = min(min(n_stages, kStagesOnTheWay), n_steps);
 
-				if (step + 1 == n_ahead) // which no stage has been waited for so far
+				if (step + 1 == n_ahead) // up to which stages have been waited for
 				{
 					wait_for_stream();
 					for (uint32_t i = 0; i < n_ahead; i++)
@@ -236,7 +236,7 @@ struct GroupPipeline
 	}
 };
 
-/// What a warp has found and not yet passed on. All of it is the warp's own.
+/// Candidates that a warp has found and not yet passed on. All of it is the warp's own.
 template <Form form>
 struct WarpStaging
 {
@@ -254,7 +254,7 @@ struct WarpStaging
 			pass_on<form>(args, candidate);
 	}
 
-	/// All lanes.
+	/// By all lanes.
 	__device__ __forceinline__ void flush(uint32_t at_least)
 	{
 		__syncwarp();
@@ -288,7 +288,7 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 	extern __shared__ unsigned char shared[];
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t warp =
-		__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // the compiler sees that it is the same in all lanes
+		__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // lets the compiler see that all lanes have the same number
 	const uint32_t first_query = blockIdx.x % n_query_tiles * Shape::kQueries;
 	const uint32_t first_tile = blockIdx.x / n_query_tiles * tiles_per_stripe;
 	const uint32_t n_tiles = min(tiles_per_stripe, args.n_tiles - min(args.n_tiles, first_tile));
@@ -375,8 +375,8 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 			const uint64_t a = operand_descriptor(pipeline.rows_of(stage));
 			const uint64_t b = operand_descriptor(pipeline.queries_of(stage, chunk) + my_queries);
 
-			// In turns: the other group may not have had its use of this stage yet, if its copy came late, and a
-			// barrier cannot tell that phase from the one that is waited for here.
+			// In turns: the other group may not have used this stage yet, if its copy came late, and a barrier cannot
+			// tell that phase from the one that is waited for here.
 			if constexpr (!Shape::kSplit)
 				if (round > 0)
 					barrier_wait(pipeline.empty(stage), (round - 1) & 1);

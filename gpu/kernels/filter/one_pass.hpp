@@ -1,5 +1,5 @@
 // A small batch over byte rows in one pass and one launch: the kernel takes the queries over, samples, finds
-// thresholds, filters, and finishes. Everything else goes through the chain of filter.hpp. See README.md, "One pass".
+// thresholds, filters, and finishes. All other batches use the chain of filter.hpp. See README.md, "One pass".
 #pragma once
 
 #include "kernels/filter/filter.hpp"
@@ -13,18 +13,18 @@ constexpr uint32_t kOnePassMostQueries = 64;
 /// How the kernel divides its work.
 struct OnePassPlan
 {
-	uint32_t n_blocks = 0; // no more than processors, perhaps fewer than queries; 0: there is no kernel for this
+	uint32_t n_blocks = 0; // at most the processors, perhaps fewer than queries; 0: no kernel serves this batch
 	uint32_t tiles_per_block = 0;
-	uint32_t n_own =
-		0; // of these are the block's for certain; the others, a multiple of shared_tiles, go to whoever comes first
-	uint32_t n_shared = 0;    // what a launch adds to kShared
+	// The block's own tiles; the others, a multiple of shared_tiles, go to the block that asks first.
+	uint32_t n_own = 0;
+	uint32_t n_shared = 0;    // a launch adds it to kShared
 	uint32_t n_minima = 0;    // of the sample, each of 32 rows
 	uint32_t n_sampled = 0;   // tiles
-	uint32_t kept_of_16 = 16; // of so many tiles, spread evenly, rows stay in L2
+	uint32_t kept_of_16 = 16; // of 16 tiles, spread evenly, whose rows stay in L2
 	OnePassTuning tuning;
 };
 
-/// A query as the host leaves it beside its bytes.
+/// A query's values that the host computes besides its bytes.
 struct OnePassQuery
 {
 	double norm; // |x|
@@ -32,7 +32,7 @@ struct OnePassQuery
 	uint32_t unused = 0;
 };
 
-/// Few queries lie among the kernel's arguments, where every block reads them by itself.
+/// Few queries lie among the kernel's arguments, where every block reads them.
 struct OnePassInline
 {
 	static constexpr uint32_t kBytes = 2048;
@@ -44,8 +44,8 @@ struct OnePassInline
 	static bool holds(size_t n_queries, size_t pitch) { return n_queries <= kQueries && n_queries * pitch <= kBytes; }
 };
 
-/// Counters on which blocks wait for each other, in device memory. They only grow: the host knows what they are before
-/// a launch, given up or not.
+/// Counters on which blocks wait for each other, in device memory. They only grow: the host knows their values before a
+/// launch, given up or not.
 struct OnePassCounters
 {
 	static constexpr uint32_t kStride = 32;    // words from one to the next
@@ -53,18 +53,18 @@ struct OnePassCounters
 	static constexpr uint32_t kSampled = 1;    // blocks
 	static constexpr uint32_t kThresholds = 2; // that were found
 	static constexpr uint32_t kPassedOn = 3;   // blocks that have passed on all their candidates
-	static constexpr uint32_t kShared = 4;     // groups of tiles that were taken, or in vain
-	static constexpr uint32_t kGivenUp = 5;    // no counter: the last launch that was
+	static constexpr uint32_t kShared = 4;     // groups of tiles that were taken, also in vain
+	static constexpr uint32_t kGivenUp = 5;    // not a counter: the last launch that was given up
 	static constexpr uint32_t kWords = 6 * kStride;
 
 	uint32_t *counters = nullptr; // [kWords]
 	uint32_t before[5] = {};
-	uint32_t launch = 0;          // a number, another than that of the launch before and than 0
+	uint32_t launch = 0;          // a number, not that of the launch before and not 0
 	uint32_t most_looks = 0;      // at a counter, before a block gives up
-	uint32_t *given_up = nullptr; // in pinned host memory: becomes `launch` if this one was given up
+	uint32_t *given_up = nullptr; // in pinned host memory: becomes `launch` if this one is given up
 };
 
-/// What a launch leaves of itself where it is given room: for each block when it got where, in ns of the device's
+/// Times of a launch, if there is room for them: for each block, when it reached each step, in ns of the device's
 /// clock.
 struct OnePassStamps
 {
@@ -73,11 +73,11 @@ struct OnePassStamps
 		kBegin,
 		kQueriesHere,
 		kFirstProduct,
-		kSampled, // and said so
+		kSampled, // and counted
 		kAllSampled,
 		kThresholds,
 		kRowsDone,
-		kPassedOn,    // its last candidates, and said so
+		kPassedOn,    // its last candidates, and counted
 		kAllPassedOn, // from here on, blocks that have a query
 		kCut,         // candidates are cut back
 		kScored,
@@ -91,7 +91,7 @@ struct OnePassStamps
 		"thresholds", "rows done", "passed on", "all passed on", "cut", "scored", "sorted", "answered", "first copy",
 		"last copy"};
 
-	uint64_t *times = nullptr; // [blocks, kCount] in device memory; null: nobody wants them
+	uint64_t *times = nullptr; // [blocks, kCount] in device memory; null: no times are recorded
 };
 
 struct OnePassArgs
@@ -102,19 +102,19 @@ struct OnePassArgs
 	uint32_t dim_pad = 0;
 	FilterBound bound;
 
-	// In pinned host memory, or, if OnePassInline holds them, any.
+	// In pinned host memory, or, if OnePassInline holds them, any memory.
 	const uint8_t *host_bytes = nullptr;        // [n_queries, filter_operand_bytes(kByte)]
 	const OnePassQuery *host_queries = nullptr; // [n_queries]
 
-	// Written by the kernel, for itself.
+	// Written by the kernel for its own use.
 	uint8_t *operand = nullptr; // [n_queries, filter_operand_bytes(kByte)]
 	uint32_t *k = nullptr;
 	double *norms = nullptr;
 	float *minima = nullptr; // [n_queries, n_minima]
 	float *thresholds = nullptr;
-	Candidates candidates; // no keys
+	Candidates candidates; // keys are not used
 
-	Answers answers; // a query with more than kFinishMostCandidates, or too many of them after the cut, has none
+	Answers answers; // a query with more than kFinishMostCandidates, or too many after the cut, gets no answer
 	OnePassCounters counters;
 	OnePassStamps stamps;
 };
@@ -122,16 +122,17 @@ struct OnePassArgs
 /// n_tiles: of all parts together.
 OnePassPlan plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, const OnePassTuning &tuning = {});
 
-/// What a launch adds to kTakenOver and kThresholds; to kShared it adds the plan's, to the others its blocks.
+/// Numbers that a launch adds to kTakenOver and kThresholds; to kShared it adds the plan's number, to the others its
+/// blocks.
 uint32_t one_pass_taken_over(uint32_t n_queries, uint32_t dim_pad);
 uint32_t one_pass_thresholds(uint32_t n_queries);
 
-/// Answers all queries. Blocks wait for each other: of launches that do so, two on the device at the same time may both
-/// be given up. Then *args.counters.given_up says so, before the last answer is there, and the answers mean nothing.
-/// plan: of plan_one_pass, with a kernel.
+/// Answer all queries. Blocks wait for each other: two such launches on the device at the same time may both be given
+/// up. Then *args.counters.given_up is set before the last answer is there, and the answers are invalid. plan: from
+/// plan_one_pass, with a kernel.
 [[nodiscard]] cudaError_t launch_one_pass(const OnePassArgs &args, const OnePassPlan &plan, cudaStream_t stream);
 
-/// Sets shared-memory limits; once per device. n_processors: with warp-group products; 0: there are none.
+/// Set shared-memory limits; once per device. n_processors: of a device with warp-group products; 0: there are none.
 [[nodiscard]] cudaError_t prepare_one_pass(uint32_t n_processors);
 
 } // namespace vectorgpu::kernels

@@ -1,5 +1,5 @@
-// What the blocks of one_pass.cu have to do with each other: counters on which they wait, and tiles that they share
-// out. And where tiles lie.
+// State that the blocks of one_pass.cu share: counters on which they wait, and tiles that they share out; and the place
+// of a tile.
 #pragma once
 
 #include "kernels/filter/filter_wgmma.cuh"
@@ -17,7 +17,7 @@ read_acquire(const uint32_t *p)
 	return value;
 }
 
-/// One thread, after a barrier of those whose writes are to be seen.
+/// By one thread, after a barrier of the threads whose writes have to be visible.
 __device__ __forceinline__ void
 count_up(uint32_t *counter)
 {
@@ -39,13 +39,13 @@ has_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
 	return static_cast<int32_t>(read_acquire(counters.counters + which * OnePassCounters::kStride) - target) >= 0;
 }
 
-/// Until the counter is `target` or more, or for so long that not all blocks can be on the device; then the launch is
-/// given up, and its results are nobody's, and the answer is false. Whoever goes on all the same stays within its
-/// memory and counts up what others wait for.
+/// Wait until the counter is `target` or more. False if it took so long that not all blocks can be on the device: the
+/// launch is given up, and its results are invalid. A block that goes on after that stays within its memory and counts
+/// up the counters that others wait for.
 __device__ __forceinline__ bool
 wait_for_count(const OnePassCounters &counters, uint32_t which, uint32_t target)
 {
-	constexpr uint32_t kLooksBetween = 1024; // at what others have given up
+	constexpr uint32_t kLooksBetween = 1024; // between looks at whether others have given up
 
 #pragma unroll 1
 	for (uint32_t left = counters.most_looks; left > 0; left--)
@@ -66,11 +66,11 @@ struct OnePassMaps
 	CUtensorMap queries;
 };
 
-/// Where a tile lies.
+/// The place of a tile.
 struct TilePlace
 {
 	uint32_t part;
-	uint32_t row; // its first, of the part
+	uint32_t row; // its first row, of the part
 };
 
 __device__ __forceinline__ TilePlace
@@ -82,7 +82,7 @@ place_of(const RowParts &parts, uint32_t tile)
 	return {part, number - parts.first_row[part]};
 }
 
-/// One thread.
+/// By one thread.
 __device__ __forceinline__ void
 stamp(const OnePassStamps &stamps, OnePassStamps::What what)
 {
@@ -95,18 +95,18 @@ stamp(const OnePassStamps &stamps, OnePassStamps::What what)
 	stamps.times[blockIdx.x * OnePassStamps::kCount + what] = now;
 }
 
-/// The tiles of a block, in the order in which it takes them: first its own, then those of all blocks' ranges that
-/// nobody has taken yet, since processors do not get the same share of the memory's bandwidth. Only the copying thread
-/// takes; it says so in shared memory kAhead tiles before the tile comes, so that others know when they ask for its
-/// values. A block whose range is shorter than n_own takes none of others.
+/// The tiles of a block in the order in which it takes them: first its own, then tiles of all blocks' ranges that no
+/// block has taken, since processors do not get equal shares of the memory's bandwidth. Only the copying thread takes
+/// tiles; it announces them in shared memory kAhead tiles ahead, so that others know them when they request values. A
+/// block whose range is shorter than n_own takes none from others.
 class BlockTiles
 {
 public:
 	static constexpr uint32_t kNone = 0xFFFFFFFFu;
-	static constexpr uint32_t kAhead =
-		2 * kValueSlots; // of the values, which each of two groups asks for kValueSlots - 1 tiles ahead
-	static constexpr uint32_t kPlaces =
-		32; // that the shared list has: more than are between the first taken and the last read
+	// Of the values, which each of two groups requests kValueSlots - 1 tiles ahead.
+	static constexpr uint32_t kAhead = 2 * kValueSlots;
+	// Places of the shared list: more than lie between the first taken and the last read.
+	static constexpr uint32_t kPlaces = 32;
 
 	__device__ __forceinline__ BlockTiles(
 		const OnePassArgs &args, uint32_t n_tiles_all, const OnePassPlan &plan, volatile uint32_t *list)
@@ -118,13 +118,13 @@ public:
 
 	__device__ __forceinline__ uint32_t n_own() const { return n_own_; }
 
-	/// Whether the rows of a tile are to stay in L2; the same whoever takes it.
+	/// Whether the rows of a tile stay in L2; the same for all blocks.
 	__device__ __forceinline__ bool stays(uint32_t tile) const
 	{
 		return tile % plan_.tiles_per_block * plan_.kept_of_16 % 16 < plan_.kept_of_16;
 	}
 
-	/// The at-th tile, or kNone. at: less than kAhead behind one that has come.
+	/// The at-th tile, or kNone. at: less than kAhead beyond a tile that has come.
 	__device__ __forceinline__ uint32_t operator[](uint32_t at) const
 	{
 		if (at < n_own_)
@@ -134,7 +134,7 @@ public:
 		return kNone;
 	}
 
-	/// The copying thread, before the first tile.
+	/// By the copying thread, before the first tile.
 	__device__ __forceinline__ void begin()
 	{
 		n_known_ = n_own_;
@@ -142,7 +142,7 @@ public:
 			next_ = take();
 	}
 
-	/// The copying thread, before it brings the at-th: all up to kAhead behind it are known then.
+	/// By the copying thread, before it brings the at-th tile: all tiles up to kAhead beyond it are known afterwards.
 	__device__ __forceinline__ void look_ahead(uint32_t at)
 	{
 		while (are_shared_ && n_known_ <= at + kAhead)
@@ -157,7 +157,7 @@ public:
 				list_[n_known_++ % kPlaces] = uint32_t{kNone};
 				continue;
 			}
-			next_ = take(); // comes while others are brought
+			next_ = take(); // the answer comes while others are brought
 			for (uint32_t i = 0; i < plan_.tuning.shared_tiles; i++)
 				if (tile + i < n_tiles_all_)
 					list_[n_known_++ % kPlaces] = tile + i;
@@ -178,7 +178,7 @@ private:
 	bool are_shared_;
 	volatile uint32_t *list_;
 	uint32_t n_known_ = 0;
-	uint32_t next_ = 0; // what was taken and is not in the list
+	uint32_t next_ = 0; // taken, but not yet in the list
 	bool is_over_ = false;
 };
 

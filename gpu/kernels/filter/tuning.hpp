@@ -21,17 +21,17 @@ filter_min_queries(Form /*form*/)
 constexpr uint32_t kFilterLeastRows = 16384;
 constexpr uint32_t kFilterLeastRowsPerK = 40; // the sample has a group per 32 rows and needs more groups than k
 
-/// A small source behind larger ones goes without a sample: what was found before cuts its rows off. So many rows at
-/// most, since any of them may then be a candidate of every query (16 bytes each).
+/// A small source that is searched after larger ones goes without a sample: earlier results cut its rows off. At most
+/// this many rows, since each may then be a candidate of every query (16 bytes each).
 constexpr uint32_t kUnsampledMostRows = 128 * 1024;
 
-/// Below so many products (rows x dimensions x queries) such a source is scored canonically straight away: fewer
-/// launches than the filter, and no more time for so few.
+/// If rows x dims x queries of such a source is below this, score canonically and skip the filter: fewer launches, and
+/// no more time.
 constexpr uint64_t kBoundedMostProducts = uint64_t{20} << 20;
 
 /// Groups of the sample whose k-th smallest minimum is the first threshold: more of them sharpen it, at the cost of
-/// sampling. At least 4 k, so that few of the k first share a group. In batches that candidates hold up and that are
-/// too small for stages, more are worth their time, as long as they are few of all.
+/// sampling. At least 4 k, so that few of the k first share a group. Batches that are slowed by candidates and too
+/// small for stages take more groups, as long as these are few of all.
 constexpr uint32_t
 filter_sample_groups(uint32_t k, uint32_t n_queries, uint32_t n_groups)
 {
@@ -40,22 +40,22 @@ filter_sample_groups(uint32_t k, uint32_t n_queries, uint32_t n_groups)
 	return std::max(least, std::max(4 * k, std::min(16 * k, 2048u)));
 }
 
-/// Batches from here on go over the rows in stages, each with thresholds sharpened by the stages before: candidates are
-/// what costs then. For fewer queries the launches cost more.
+/// From this many queries on batches go over the rows in stages, each with thresholds sharpened by the stages before:
+/// candidates are then the main cost. For fewer queries the launches cost more.
 constexpr uint32_t kStagedLeastQueries = 128;
 constexpr uint32_t kStageGrowth = 4;
 
-/// Tiles after which the thresholds are sharpened first.
+/// Tiles after which the thresholds are first sharpened.
 constexpr uint32_t
 filter_first_stage(uint32_t n_queries, uint32_t n_tiles, uint32_t n_sampled)
 {
 	return n_queries < kStagedLeastQueries ? n_tiles : std::min(n_tiles, std::max(2 * n_sampled, n_tiles / 32));
 }
 
-/// PartialReduce is for bins of many rows: with fewer rows a bin the exact filter does little more.
+/// PartialReduce needs bins of many rows: with fewer rows a bin the exact filter costs little more.
 constexpr uint32_t kLeastRowsPerBin = 32;
 
-/// Room for candidates, in terms of what random order makes likely.
+/// Room for candidates, by what is likely in random order.
 constexpr uint32_t
 filter_capacity(uint32_t k, uint32_t n_tiles, uint32_t n_first, uint32_t n_sampled, uint32_t n_untrusted)
 {
@@ -66,10 +66,10 @@ filter_capacity(uint32_t k, uint32_t n_tiles, uint32_t n_first, uint32_t n_sampl
 		std::min<uint64_t>(2 * likely + 1024 + n_untrusted, uint64_t{n_tiles} * kFilterTileRows));
 }
 
-/// Few queries read lists of reals each by itself (ivf_few.hpp), where the chain of launches reads a list once for all
-/// of its queries: up to so many pairs of a query and a list for each list (SIFT, gpu_ivf_bench --few-pairs: at 2
-/// faster by 2 to 16 %, at 4 slower by 28 to 31 %), or up to so many bytes of rows that all pairs read, which is
-/// estimated.
+/// Few queries read lists of reals each separately (ivf_few.hpp), while the chain of launches reads a list once for all
+/// of its queries. This way is taken up to this many pairs of a query and a list for each list (SIFT, gpu_ivf_bench
+/// --few-pairs: at 2 faster by 2 to 16 %, at 4 slower by 28 to 31 %), or up to this many bytes of rows that all pairs
+/// read, which is an estimate.
 constexpr double kFewRealsPairsPerList = 2.5;
 constexpr uint64_t kFewRealsLittleBytes = uint64_t{128} << 20;
 

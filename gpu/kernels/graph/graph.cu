@@ -1,4 +1,4 @@
-// Which search kernel for which metric, its sizes, and the small kernels of graphs.
+// The choice of a search kernel for a metric, its sizes, and the small kernels of graphs.
 #include <algorithm>
 #include <bit>
 #include <type_traits>
@@ -11,7 +11,7 @@ namespace
 {
 
 constexpr uint32_t kGatherThreads = 256;
-constexpr uint32_t kManyQueries = 1024; // a warp each keeps the device busy
+constexpr uint32_t kManyQueries = 1024; // from here on a warp each keeps the device busy
 
 /// Pieces of 16 bytes. Grid (blocks), block kGatherThreads.
 __global__ void
@@ -22,7 +22,7 @@ gather_kernel(const uint4 *from, uint32_t pieces, const uint32_t *nodes, uint32_
 		to[i] = __ldg(from + static_cast<size_t>(nodes[i / pieces]) * pieces + i % pieces);
 }
 
-/// launch(metric), an std::integral_constant.
+/// Call launch(metric), an std::integral_constant.
 template <class Launch>
 cudaError_t
 with_metric(Metric metric, const Launch &launch)
@@ -76,13 +76,12 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	if (alone)
 		tuning.warps = kGraphAloneWarps;
 	else if (tuning.lanes != 0)
-		tuning.warps =
-			1; // the set of visited nodes is as small: it is what limits how many queries a multiprocessor has
+		tuning.warps = 1; // as small for the set of visited nodes: it limits how many queries a multiprocessor has
 	else if (tuning.warps != 1 && tuning.warps != 4)
 		tuning.warps = args.queries.n_queries >= kManyQueries ? 1 : 4;
-	// A search scores about 20 rows for each of the list. Where many share shared memory it is better to score some
-	// twice (README.md).
-	if (tuning.table_bits == 0 && alone) // nobody shares it, and a slot that is taken is a step more of all
+	// A search scores about 20 rows for each item of the list. If many queries share shared memory it is better to
+	// score some rows twice (README.md).
+	if (tuning.table_bits == 0 && alone) // no other query shares it, and a taken slot costs all another step
 		tuning.table_bits = static_cast<uint32_t>(
 			std::bit_width(std::clamp(args.max_width * 128, 2048u, 1u << kGraphAloneTableBits) - 1));
 	else if (tuning.table_bits == 0)
@@ -143,7 +142,7 @@ prepare_graph_kernels()
 			error != cudaSuccess)
 			return error;
 		for (const Form form : {Form::kFloat32, Form::kFloat16,
-				 Form::kByte}) // those scored by integers have no use for them (cuda/search/graph_alone.cpp)
+				 Form::kByte}) // searches of rows scored by integers do not use them (cuda/search/graph_alone.cpp)
 			for (const uint32_t blocks : {2u, 4u})
 			{
 				args.metric = metric;

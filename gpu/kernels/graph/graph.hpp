@@ -7,14 +7,14 @@
 namespace vectorgpu::kernels
 {
 
-constexpr uint32_t kGraphMostWidth = 1024;    // rows that a search keeps in mind
+constexpr uint32_t kGraphMostWidth = 1024;    // nodes in the list of a search
 constexpr uint32_t kGraphMostSteps = 8;       // nodes expanded at a time
 constexpr uint32_t kGraphMostTableBits = 13;  // four queries of a block, the widest, have room for it
 constexpr uint32_t kGraphMostByteDims = 256;  // 256 * 255^2 < 2^24
 constexpr uint32_t kGraphAloneTableBits = 14; // 64 kB, for a query with a block of its own
-constexpr int kGraphAloneWarps = 8;           // of a search that does all of it
-constexpr uint32_t kGraphMostBegin = 8;       // entry points that such a search begins at
-constexpr uint32_t kGraphMostEntries = 8192;  // and looks at: all on one multiprocessor
+constexpr int kGraphAloneWarps = 8;           // of a search with a block of its own
+constexpr uint32_t kGraphMostBegin = 8;       // entry points at which such a search begins
+constexpr uint32_t kGraphMostEntries = 8192;  // entry points that it scores: all on one multiprocessor
 
 struct GraphArgs
 {
@@ -24,40 +24,41 @@ struct GraphArgs
 	const uint32_t *edges = nullptr; // [n_rows, degree]; all ones: none
 	uint32_t degree = 0;
 	const uint32_t *entry_nodes = nullptr; // [number of entry points]
-	const Entry *begin =
-		nullptr; // [n_queries, n_begin]: Entry::row is a number of an entry point, ascending by (key, number)
+	// [n_queries, n_begin]: Entry::row is a number of an entry point, ascending by (key, number).
+	const Entry *begin = nullptr;
 	uint32_t n_begin = 0;
 	const uint32_t *widths = nullptr; // [n_queries], 1 ... max_width
 	uint32_t max_width = 0;
-	const uint8_t *byte_queries =
-		nullptr;           // [n_queries, dim_pad] the queries as bytes, 16-byte aligned; null: some are none
-	Candidates candidates; // out: what was found, canonical keys; capacity at least max_width
-	Answers answers; // instead, without begin and candidates: each search finds its own beginning, n_begin of entries,
-					 // and its k nearest go there. queries.k, queries.vectors, widths and byte_queries may lie in
-					 // pinned memory then
-	Rows entries;    // the entry points as rows, in the form of rows, without ids
+	// [n_queries, dim_pad] the queries as bytes, 16-byte aligned; null: some queries are not bytes
+	const uint8_t *byte_queries = nullptr;
+	Candidates candidates; // out: the nodes found, canonical keys; capacity at least max_width
+	// Instead, without begin and candidates: each search finds its own n_begin of entries, and writes its k nearest
+	// there. queries.k, queries.vectors, widths and byte_queries may then lie in pinned memory.
+	Answers answers;
+	Rows entries; // the entry points as rows, in the form of rows, without ids
 	GraphTuning tuning;
 };
 
-/// The nodes nearest to each query by SONG's search, but for dead ones, those whose score is NaN or +infinity, and
-/// those not behind `after`. Grid ceil(n_queries / 4), block 128: a warp a query; or grid n_queries, block 128; or,
-/// with `answers`, block 256; or, with tuning.lanes, grid ceil(n_queries / 4), block 4 lanes; or, with `answers` and
-/// tuning.blocks of 2 or 4, grid n_queries blocks, block 256, clusters of `blocks`, or as without if the device has no
-/// room for those. Reproducible (with a filter: for a table size). *n_blocks, if wanted: of each query with `answers`.
+/// Find the nodes nearest to each query by SONG's search, except dead nodes, those whose score is NaN or +infinity, and
+/// those not after `after`. Grid ceil(n_queries / 4), block 128: a warp a query; or grid n_queries, block 128; or, with
+/// `answers`, block 256; or, with tuning.lanes, grid ceil(n_queries / 4), block 4 lanes; or, with `answers` and
+/// tuning.blocks of 2 or 4, grid n_queries blocks, block 256, clusters of `blocks`, or one block if the device has no
+/// room for those. Reproducible (with a filter: for a table size). *n_blocks, unless null: blocks of each query with
+/// `answers`.
 [[nodiscard]] cudaError_t launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_blocks = nullptr);
 
-/// *room: for how many queries at a time the device has room, each with args.tuning.blocks blocks, 2 or 4, by
-/// args.metric over args.rows.form; 0: it has no such clusters.
+/// Set *room to the number of queries that the device has room for at a time, each with args.tuning.blocks blocks, 2 or
+/// 4, by args.metric over args.rows.form; 0: it has no such clusters.
 [[nodiscard]] cudaError_t graph_cluster_room(const GraphArgs &args, uint32_t *room);
 
-/// True if the search can score bytes by integers, exactly, where queries are whole numbers 0 ... 255.
+/// True if the search can score bytes by integers, exactly, for queries of whole numbers 0 ... 255.
 bool graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
 
-/// to [n, pitch_bytes] = rows nodes [n] of `rows`.
+/// Copy rows nodes [n] of `rows` to `to` [n, pitch_bytes].
 [[nodiscard]] cudaError_t launch_graph_gather(
 	const Rows &rows, const uint32_t *nodes, uint32_t n, void *to, cudaStream_t stream);
 
-/// Sets the shared-memory limits of all kernels; once per device, before any launch.
+/// Set the shared-memory limits of all kernels; once per device, before any launch.
 [[nodiscard]] cudaError_t prepare_graph_kernels();
 
 template <Metric metric>

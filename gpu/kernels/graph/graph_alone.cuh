@@ -1,5 +1,4 @@
-// What a search of a graph by a block of its own does beside (graph_search.cuh): the nearest entry points, within
-// warps.
+// Functions for a graph search with a block of its own (graph_search.cuh): the nearest entry points, within warps.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +8,7 @@
 namespace vectorgpu::kernels
 {
 
-/// The least of all lanes' items, to every lane.
+/// The least of all lanes' items; every lane gets it.
 __device__ __forceinline__ uint64_t
 warp_least(uint64_t item)
 {
@@ -20,8 +19,8 @@ warp_least(uint64_t item)
 	return static_cast<uint64_t>(high) << 32 | low;
 }
 
-/// Lane i < n gets the i-th of all lanes' a and b, ascending; others get all ones. Items are different, but for all
-/// ones, which is none.
+/// Lane i < n gets the i-th of all lanes' a and b, ascending; other lanes get all ones. Items differ, except all ones,
+/// which stands for no item.
 __device__ __forceinline__ uint64_t
 warp_first(uint64_t a, uint64_t b, uint32_t n, uint32_t lane)
 {
@@ -41,7 +40,7 @@ warp_first(uint64_t a, uint64_t b, uint32_t n, uint32_t lane)
 	return mine;
 }
 
-/// Asks for a line that will be read soon.
+/// Request a cache line that will be read soon.
 __device__ __forceinline__ void
 prefetch_to_l2(const void *address)
 {

@@ -1,14 +1,14 @@
 // The search of a query alone (graph_search.cuh) by a thread-block cluster of two or four blocks, on devices that have
-// them (sm_90 on). Block 0 of a cluster has the list, the candidates, the set of visited nodes and the counters in its
-// shared memory; it chooses what is expanded, merges and answers. All blocks score entry points and edges, with fewer
-// rows a warp and more of each row under way at once (score_few_rows): for wide rows, where a step is a chain of loads.
-// They put what they find into block 0's shared memory, and it tells them what comes next by writing into theirs. The
-// same answers as by one block: candidates may come in any order.
+// them (sm_90 on). Block 0 of a cluster keeps the list, the candidates, the set of visited nodes and the counters in
+// its shared memory; it chooses nodes to expand, merges and answers. All blocks score entry points and edges, with
+// fewer rows a warp and more of each row under way at once (score_few_rows): for wide rows, where a step is a chain of
+// loads. They write candidates into block 0's shared memory, and block 0 writes the next step into theirs. Answers are
+// the same as by one block: candidates may come in any order.
 //
-// Barriers of the cluster, each passed by all of its threads: one when all blocks have their entry points; then, for
-// each step, A when all have been told of it, and B when each 32 edges of all parents have been scored, and between two
-// such C, when all have been told of the new end of the list. Numbers of turns depend on what all have been told and on
-// the graph's degree. Behind an A without parents nobody looks at another's shared memory, and the others leave before
+// Barriers of the cluster, each passed by all of its threads: one when all blocks have their entry points. For each
+// step, A when all blocks have been told of it; B when the next 32 edges of all parents have been scored; between two
+// B, C when all have been told of the new end of the list. The number of turns depends on the step that was told and on
+// the graph's degree. After an A without parents no block reads another's shared memory, and the others leave before
 // block 0.
 #pragma once
 
@@ -21,7 +21,7 @@
 namespace vectorgpu::kernels
 {
 
-/// What the blocks of a cluster are told of a step: in shared memory of each, behind what a search has else.
+/// A step as the blocks of a cluster are told of it: in shared memory of each, after the search's own.
 struct GraphClusterStep
 {
 	uint64_t last; // of the list, if it is full; else all ones
@@ -31,8 +31,8 @@ struct GraphClusterStep
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
-/// One query's search by `blocks` blocks of kGraphAloneWarps warps. The base's pointers are of the block's own shared
-/// memory, and all of its work but scoring is block 0's alone.
+/// One query's search by `blocks` blocks of kGraphAloneWarps warps. The base's pointers are into the block's own shared
+/// memory; all work except scoring is done by block 0.
 template <Metric metric, class Scorer, int blocks>
 class GraphClusterSearch : GraphSearch<metric, Scorer, kGraphAloneWarps>
 {
@@ -106,21 +106,21 @@ private:
 
 	__device__ static void sync_all() { cooperative_groups::this_cluster().sync(); }
 
-	/// What is there in block 0's shared memory.
+	/// The object in block 0's shared memory that corresponds to this block's.
 	template <class T>
 	__device__ T *of_first(T *own) const
 	{
 		return rank_ == 0 ? own : cooperative_groups::this_cluster().map_shared_rank(own, 0);
 	}
 
-	/// The entry points nearest to the query: each block finds its first, block 0 the first of those.
+	/// Find the entry points nearest to the query: each block finds its first, block 0 the first of those.
 	__device__ void begin()
 	{
-		// Integers are scored soon, and what else a turn costs counts; for others it is the chain of loads.
+		// Integers are scored fast, so the cost of a turn counts; for others the chain of loads does.
 		uint64_t item = Base::template nearest_entries<Scorer::kByIntegers ? 32 : kRows>(number_, kWarps);
 
 		if (lane_ < kGraphMostBegin)
-			candidates_[warp_ * kGraphMostBegin + lane_] = item; // and into sorted_, which comes behind
+			candidates_[warp_ * kGraphMostBegin + lane_] = item; // and into sorted_, which follows
 		if (rank_ == 0)
 		{
 			if (thread_ == 0)
@@ -138,7 +138,7 @@ private:
 		}
 		sync_all();
 		if (rank_ != 0)
-			return; // to A: what block 0 reads here stays as it is
+			return; // to A: the values that block 0 reads here do not change
 		if (warp_ == 0)
 		{
 			item = ~uint64_t{0};
@@ -150,8 +150,8 @@ private:
 		Base::sync();
 	}
 
-	/// Block 0 tells all, itself as well, what is expanded, and counts candidates of the edges from `edge` on from
-	/// zero. All that its threads have done before the last barrier of the block is known to them.
+	/// By block 0: tell all blocks, itself included, which nodes to expand, and set the count of candidates of the
+	/// edges from `edge` on to zero. All blocks see the work of its threads before the last barrier of the block.
 	__device__ void tell(uint32_t n_parents, uint32_t edge)
 	{
 		if (thread_ < blocks * kGraphMostSteps)
@@ -180,8 +180,9 @@ private:
 			Base::merge(n);
 	}
 
-	const uint32_t rank_;   // of the block
-	const uint32_t number_; // of the warp: neighbours are in different blocks, so that few parents are the work of all
+	const uint32_t rank_; // of the block
+	const uint32_t
+		number_; // of the warp: neighbouring numbers are in different blocks, so few parents are shared by all
 	GraphClusterStep *const step_; // this block's
 	uint64_t *const found_;        // block 0's candidates_
 	GraphSet visited_by_all_;      // block 0's visited_
@@ -195,7 +196,7 @@ template <Metric metric, class Scorer, int blocks>
 __global__ void __launch_bounds__(kGraphAloneWarps * 32, 1)
 graph_cluster_kernel(GraphArgs args, uint32_t shared_bytes)
 {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900 // others have no clusters, and it is not launched there
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900 // other devices have no clusters, and it is not launched there
 	extern __shared__ __align__(16) uint8_t graph_shared[];
 
 	GraphClusterSearch<metric, Scorer, blocks>(args, blockIdx.x / blocks, graph_shared, shared_bytes, threadIdx.x)
@@ -203,17 +204,17 @@ graph_cluster_kernel(GraphArgs args, uint32_t shared_bytes)
 #endif
 }
 
-/// How many clusters of a kernel the devices have room for at a time.
+/// Numbers of clusters of a kernel that the devices have room for at a time.
 struct GraphClusterRooms
 {
-	static constexpr int kMost = 64; // devices; others are asked each time
+	static constexpr int kMost = 64; // devices whose answer is kept; others are asked each time
 
 	std::atomic<uint32_t> plus_one[kMost]; // 0: not asked yet
 };
 
-/// *room: how many such clusters this device holds at a time, whatever the queries are; 0: none. Also prepares the
-/// kernel, which loads it. config: for any query. What cannot be found out now, for want of memory for instance, counts
-/// as none and is asked again.
+/// Set *room to the number of such clusters that this device holds at a time, whatever the queries; 0: none. Also
+/// prepares the kernel, which loads it. config: for any query. If the number cannot be found, for want of memory for
+/// instance, it counts as 0 and is asked again.
 template <class Kernel>
 cudaError_t
 find_graph_cluster_room(Kernel kernel, cudaLaunchConfig_t config, GraphClusterRooms *rooms, uint32_t *room)
@@ -240,7 +241,7 @@ find_graph_cluster_room(Kernel kernel, cudaLaunchConfig_t config, GraphClusterRo
 	{
 		cudaError_t error = allow_graph_shared(kernel);
 
-		config.gridDim = config.attrs->val.clusterDim.x; // whatever is launched: of nothing, it is an error to ask
+		config.gridDim = config.attrs->val.clusterDim.x; // any grid but an empty one, for which asking is an error
 		config.dynamicSmemBytes =
 			graph_shared_bytes(kGraphMostWidth, kGraphMostSteps, kGraphAloneTableBits, true, kGraphAloneWarps) +
 			sizeof(GraphClusterStep);
@@ -248,7 +249,7 @@ find_graph_cluster_room(Kernel kernel, cudaLaunchConfig_t config, GraphClusterRo
 			error = cudaOccupancyMaxActiveClusters(&n_clusters, kernel, &config);
 		if (error != cudaSuccess)
 		{
-			(void) cudaGetLastError(); // then there is another way
+			(void) cudaGetLastError(); // then the caller uses one block
 			return cudaSuccess;
 		}
 	}
@@ -279,8 +280,8 @@ graph_cluster_config(
 	return config;
 }
 
-/// *room as above. launched: null, or whether the kernel was launched: not if the device has no room for such clusters;
-/// nothing has happened then.
+/// *room as above. launched: null, or set to whether the kernel was launched: not if the device has no room for such
+/// clusters, and then nothing has happened.
 template <Metric metric, class Scorer, int blocks>
 cudaError_t
 launch_graph_cluster_kernel(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream)

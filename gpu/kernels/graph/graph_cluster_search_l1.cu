@@ -1,4 +1,4 @@
-// Searches of graphs by a cluster of blocks for one metric; one file each, so that they build in parallel.
+// Searches of graphs by a cluster of blocks for one metric; a file each, so that they build in parallel.
 #include "kernels/graph/graph_cluster_search.cuh"
 
 namespace vectorgpu::kernels

@@ -12,7 +12,7 @@ namespace
 {
 
 constexpr uint32_t kEntryThreads = 128;
-constexpr uint32_t kManyQueries = 1024; // a warp each keeps the device busy
+constexpr uint32_t kManyQueries = 1024; // from here on a warp each keeps the device busy
 constexpr uint32_t kWide = 512;         // wider lists of four queries leave a multiprocessor few blocks
 constexpr uint32_t kGatherThreads = 256;
 
@@ -60,7 +60,7 @@ struct Code
 	}
 };
 
-/// Hamming distances of 32 nodes: a lane each. As scorers of graph_scorers.cuh.
+/// Hamming distances of 32 nodes: one for each lane. A scorer as in graph_scorers.cuh.
 template <int words>
 struct GraphCodeScorer
 {
@@ -72,7 +72,7 @@ struct GraphCodeScorer
 	{
 	}
 
-	/// However many of them at most.
+	/// Score nodes; `most` makes no difference.
 	template <uint32_t>
 	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
@@ -80,7 +80,7 @@ struct GraphCodeScorer
 	}
 };
 
-/// begin [n_begin] of each query: the entry points nearest to it by (distance, number). Grid n_queries, block
+/// Set begin [n_begin] of each query to the entry points nearest to it by (distance, number). Grid n_queries, block
 /// kEntryThreads, shared 4 n_entries bytes.
 template <int words>
 __global__ void __launch_bounds__(kEntryThreads)
@@ -125,13 +125,13 @@ code_gather_kernel(const uint32_t *from, uint32_t words, const uint32_t *nodes, 
 		to[i] = __ldg(from + static_cast<size_t>(nodes[i / words]) * words + i % words);
 }
 
-/// As the search of graph_search.cuh takes them.
+/// The arguments in the form of the search of graph_search.cuh.
 GraphArgs
 graph_args(const CodeGraphArgs &args)
 {
 	GraphArgs graph;
 
-	graph.metric = Metric::kL2; // any but cosine: a score is what is compared
+	graph.metric = Metric::kL2; // any but cosine: scores in the list are exact
 	graph.rows.vectors = args.codes;
 	graph.rows.n_rows = args.n_rows;
 	graph.rows.pitch_bytes = args.code_bytes;

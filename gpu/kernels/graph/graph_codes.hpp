@@ -7,7 +7,7 @@
 namespace vectorgpu::kernels
 {
 
-constexpr uint32_t kCodeGraphMostWidth = 4096;   // nodes that such a search keeps in mind
+constexpr uint32_t kCodeGraphMostWidth = 4096;   // nodes in the list of such a search
 constexpr uint32_t kCodeGraphMostEntries = 8192; // of a part
 constexpr uint32_t kCodeGraphMostBegin = 8;
 
@@ -24,21 +24,21 @@ struct CodeGraphArgs
 	const uint32_t *entry_nodes = nullptr; // [n_entries]
 	uint32_t n_entries = 0;                // 1 ... kCodeGraphMostEntries
 	Entry *begin = nullptr;                // work memory [n_queries, kCodeGraphMostBegin]
-	uint32_t n_begin = 0; // entry points that a search begins at: 1 ... kCodeGraphMostBegin, and no more than there are
+	uint32_t n_begin = 0; // entry points at which a search begins: 1 ... kCodeGraphMostBegin, at most n_entries
 	const uint32_t *widths = nullptr; // [n_queries], 1 ... max_width
 	uint32_t max_width = 0;           // at most kCodeGraphMostWidth
 	Candidates found; // out: rows [n_queries, capacity] and counts; keys are work memory. capacity at least max_width
 };
 
-/// The nodes whose codes are nearest to each query's by SONG's search, dead ones too, as engine/graph's search finds
-/// them. Two kernels: grid n_queries, block 128; then a warp or a block of 128 for each query. Reproducible.
+/// Find the nodes whose codes are nearest to each query's by SONG's search, dead ones included, as engine/graph's
+/// search does. Two kernels: grid n_queries, block 128; then a warp or a block of 128 for each query. Reproducible.
 [[nodiscard]] cudaError_t launch_code_graph_search(const CodeGraphArgs &args, cudaStream_t stream);
 
-/// to [n, code_bytes] = codes of nodes [n].
+/// Copy the codes of nodes [n] to `to` [n, code_bytes].
 [[nodiscard]] cudaError_t launch_code_gather(
 	const uint8_t *codes, uint32_t code_bytes, const uint32_t *nodes, uint32_t n, uint8_t *to, cudaStream_t stream);
 
-/// Sets the shared-memory limits of all kernels; once per device, before any launch.
+/// Set the shared-memory limits of all kernels; once per device, before any launch.
 [[nodiscard]] cudaError_t prepare_code_graph_kernels();
 
 } // namespace vectorgpu::kernels

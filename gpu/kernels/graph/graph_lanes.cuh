@@ -1,7 +1,7 @@
-// What the lanes of a query do together in a search of a graph (graph_search.cuh): all 32 of a warp, or 16 or 8 of
-// them, so that two or four queries are in one warp. Blocks have one dimension, and a query's lanes are neighbours that
-// begin at a multiple of their number. Every operation names its query's lanes and no others: queries of one warp go
-// different ways, and none waits for another.
+// Operations of the lanes of a query in a search of a graph (graph_search.cuh): all 32 of a warp, or 16 or 8 of them,
+// so that two or four queries share a warp. Blocks have one dimension, and a query's lanes are neighbours that begin at
+// a multiple of their number. Every operation names the lanes of its query only: queries of one warp diverge, and none
+// waits for another.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct GraphLanes
 {
 	static_assert(lanes == 32 || lanes == 16 || lanes == 8);
 
-	/// The first of them in its warp.
+	/// The number in the warp of the query's first lane.
 	__device__ __forceinline__ static uint32_t first()
 	{
 		if constexpr (lanes == 32)
@@ -31,22 +31,22 @@ struct GraphLanes
 			return ((1u << lanes) - 1) << first();
 	}
 
-	/// Bit i: of lane i of the query.
+	/// Bit i: the value of lane i of the query.
 	__device__ __forceinline__ static unsigned ballot(bool here) { return __ballot_sync(mask(), here) >> first(); }
 
 	__device__ __forceinline__ static bool any(bool here) { return __any_sync(mask(), here) != 0; }
 
-	/// What lanes of the query have written to shared memory is seen by all of them.
+	/// Make earlier writes of the query's lanes to shared memory visible to all of them.
 	__device__ __forceinline__ static void sync() { __syncwarp(mask()); }
 
-	/// Of the lane whose number differs by `bits`, which is below `lanes`.
+	/// The value of the lane whose number differs by `bits`, which is below `lanes`.
 	template <class T>
 	__device__ __forceinline__ static T from_xor(T value, int bits)
 	{
 		return __shfl_xor_sync(mask(), value, bits);
 	}
 
-	/// Of lane `number` of the query.
+	/// The value of lane `number` of the query.
 	template <class T>
 	__device__ __forceinline__ static T from(T value, uint32_t number)
 	{

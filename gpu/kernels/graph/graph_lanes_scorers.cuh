@@ -22,8 +22,8 @@ sum_of_lane(const float (&v)[kLanes / lanes])
 		return __fadd_rn(__fadd_rn(v[0], v[2]), __fadd_rn(v[1], v[3]));
 }
 
-/// v[i]: this lane's part of sum i. Returns sum (lane's own number): the lower levels of the tree, as reduce_pairs has
-/// them for a whole warp.
+/// v[i]: this lane's part of sum i. Returns sum (lane's own number): the lower levels of the tree, as reduce_pairs does
+/// for a whole warp.
 template <int lanes, int width = lanes / 2>
 __device__ __forceinline__ float
 reduce_lanes(float (&v)[lanes], uint32_t lane)
@@ -44,7 +44,7 @@ reduce_lanes(float (&v)[lanes], uint32_t lane)
 		return v[0];
 }
 
-/// Canonical scores of as many rows as a query has lanes: a lane of the query's each.
+/// Canonical scores of as many rows as a query has lanes: one for each lane.
 template <Metric metric, class FormT, int lanes>
 struct GraphLanesScorer : GraphCanonicalRows
 {
@@ -55,7 +55,7 @@ struct GraphLanesScorer : GraphCanonicalRows
 			aa = square_sum(lane);
 	}
 
-	/// Of nodes [n], 0 < n <= lanes, in shared memory. Behind them anything.
+	/// Score nodes [n], 0 < n <= lanes, in shared memory. Lanes from n on get any value.
 	__device__ double exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		float sums[lanes][kOfLane];
@@ -74,7 +74,7 @@ struct GraphLanesScorer : GraphCanonicalRows
 				for (int c = 0; c < kOfLane; c++)
 					squares[r][c] = 0.0f;
 		}
-		for (uint32_t e = lane; e < dim_pad; e += kLanes) // dim_pad is a multiple of them
+		for (uint32_t e = lane; e < dim_pad; e += kLanes) // dim_pad is a multiple of it
 		{
 			float x[kOfLane];
 			float y[lanes][kOfLane];
@@ -109,7 +109,7 @@ struct GraphLanesScorer : GraphCanonicalRows
 		return canonical_score<metric>(reduce(sums, lane), aa, bb);
 	}
 
-	/// Of up to `most`, which is `lanes`.
+	/// Score up to `most` nodes; most is `lanes`.
 	template <uint32_t most>
 	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{

@@ -1,6 +1,6 @@
-// Searches of graphs with several queries in one warp (Zhao, Tan, Li 2020, section 5): each by 16 or 8 of its lanes,
-// which do what a warp does in graph_search.cuh. An alternative for the benchmark and tests: GraphTuning::lanes chooses
-// it, no index does.
+// Searches of graphs with several queries in one warp (Zhao, Tan, Li 2020, section 5): each query by 16 or 8 lanes,
+// which do what a warp does in graph_search.cuh. Only compared: no index uses it. It lies here and not in
+// gpu/experiments because the engine's options reach it (GraphTuning::lanes), as the benchmark and the tests do.
 #pragma once
 
 #include "kernels/graph/graph_lanes_scorers.cuh"
@@ -9,8 +9,8 @@
 namespace vectorgpu::kernels
 {
 
-constexpr uint32_t kGraphLanesQueries =
-	4; // of a block, as where each has a warp: the same shared memory is enough for the widest
+// Queries of a block, as with a warp for each: then the same shared memory is enough for the widest.
+constexpr uint32_t kGraphLanesQueries = 4;
 
 /// args.tuning is complete. Grid ceil(n_queries / kGraphLanesQueries), block kGraphLanesQueries * lanes: one warp, or
 /// two. Shared memory: shared_bytes (graph_shared_bytes) for each query of the block. Writes args.candidates;
@@ -23,7 +23,7 @@ graph_lanes_kernel(GraphArgs args, uint32_t shared_bytes)
 	const uint32_t in_block = threadIdx.x / lanes;
 	const uint32_t query = blockIdx.x * kGraphLanesQueries + in_block;
 
-	// Lanes without a query leave, or reach the end long before the others of their warp: nothing names lanes of
+	// Lanes without a query leave, or reach the end long before the others of their warp: no operation names lanes of
 	// another query (graph_lanes.cuh).
 	if (query < args.queries.n_queries)
 		GraphSearch<metric, Scorer, 1, lanes>(args, query, graph_shared + in_block * shared_bytes, threadIdx.x % lanes)
@@ -37,7 +37,7 @@ launch_graph_lanes_kernel(const GraphArgs &args, cudaStream_t stream)
 	const uint32_t each = graph_shared_bytes(args.max_width, args.tuning.steps, args.tuning.table_bits,
 		args.tuning.visited != GraphVisited::kNone, 1, lanes);
 
-	// Not once per device, as for kernels that all searches take: preparing a kernel loads it, and most engines never
+	// Not once per device, as for kernels that all searches use: preparing a kernel loads it, and most engines never
 	// launch these.
 	if (const cudaError_t error = allow_graph_shared(graph_lanes_kernel<metric, Scorer, lanes>); error != cudaSuccess)
 		return error;

@@ -1,4 +1,4 @@
-// Searches of graphs with several queries in one warp for one metric; one file each, so that they build in parallel.
+// Searches of graphs with several queries in one warp for one metric; a file each, so that they build in parallel.
 #include "kernels/graph/graph_lanes_search.cuh"
 
 namespace vectorgpu::kernels

@@ -1,13 +1,15 @@
-// Launches of the kernels that search graphs: how many warps a query has, and what scores rows. Others of graphs
-// (graph_lanes_search.cuh, graph_cluster_search.cuh) share parts of it.
+// Launches of the kernels that search graphs: the number of warps of a query, and the scorer of rows.
+// graph_lanes_search.cuh and graph_cluster_search.cuh share parts of it.
 #pragma once
 
+#include "kernels/graph/graph_answer.cuh"
+#include "kernels/graph/graph_merge.cuh"
 #include "kernels/graph/graph_search.cuh"
 
 namespace vectorgpu::kernels
 {
 
-/// Lets a kernel have all shared memory that a block of this device can.
+/// Let a kernel use all shared memory that a block of this device can have.
 template <class Kernel>
 cudaError_t
 allow_graph_shared(Kernel kernel)
@@ -61,8 +63,8 @@ launch_graph_scorer(const GraphArgs &args, bool prepare, cudaStream_t stream)
 	}
 }
 
-/// launch(scorer) with a null pointer to the scorer that the arguments want: of a query's 32, 16 or 8 lanes, Vectors
-/// for rows that are not scored as whole numbers.
+/// Call launch(scorer) with a null pointer to the scorer that the arguments need: for a query's 32, 16 or 8 lanes;
+/// Vectors for rows that are not scored as whole numbers.
 template <Metric metric, int lanes, template <Metric, class> class Vectors, class Launch>
 cudaError_t
 with_graph_scorer(const GraphArgs &args, const Launch &launch)

@@ -1,5 +1,5 @@
-// Scores of nodes of a graph, by a warp: canonical ones of all forms, and those of bytes by integers, which 16 or 8
-// lanes of a warp compute as well (the canonical ones by those: graph_lanes_scorers.cuh).
+// Scores of nodes of a graph, by a warp: canonical scores of all forms, and scores of bytes by integers. 16 or 8 lanes
+// of a warp compute the latter as well; their canonical scores are in graph_lanes_scorers.cuh.
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -12,14 +12,14 @@ namespace vectorgpu::kernels
 constexpr int kFewRows = 16; // of score_few_rows, at most
 
 /// Canonical scores of 16, 8 or 4 rows for a query, to as many lanes, the first: fewer rows than score_pairs_at takes,
-/// but more of each under way at once, for a warp that nothing else hides the latency of.
+/// but more of each under way at once, for a warp whose latency no other warps hide.
 template <Metric metric, class FormT, int rows, class RowAt>
 __device__ __forceinline__ double
 score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float aa, uint32_t lane)
 {
 	static_assert(rows == 16 || rows == 8 || rows == 4);
 	constexpr uint32_t kSteps = 64 / rows; // of kLanes elements
-	float sums[32];                        // [rows] of them, as reduce_pairs wants it
+	float sums[32];                        // [rows] of them, in the order of reduce_pairs
 	float squares[32];
 	const auto reduce = [lane](float(&v)[32])
 	{
@@ -48,7 +48,7 @@ score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float 
 #pragma unroll
 			for (int r = 0; r < rows; r++)
 				y[s][r] =
-					e < dim_pad ? FormT::load(row_at(r), e) : 0.0f; // behind the end zeros add nothing, as padding does
+					e < dim_pad ? FormT::load(row_at(r), e) : 0.0f; // zeros beyond the end add nothing, as padding does
 		}
 #pragma unroll
 		for (uint32_t s = 0; s < kSteps; s++)
@@ -66,7 +66,7 @@ score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float 
 	return canonical_score<metric>(reduce(sums), aa, bb);
 }
 
-/// The rows of a graph and one of the queries, for canonical scores.
+/// The rows of a graph and one query, for canonical scores.
 struct GraphCanonicalRows
 {
 	const uint8_t *rows;
@@ -82,14 +82,14 @@ struct GraphCanonicalRows
 	{
 	}
 
-	/// Row number r of nodes [n], n > 0; behind the last comes the last again.
+	/// Row number r of nodes [n], n > 0; beyond the last, the last again.
 	__device__ __forceinline__ const uint8_t *row_at(const uint32_t *nodes, uint32_t n, int r) const
 	{
 		return rows + static_cast<size_t>(nodes[min(static_cast<uint32_t>(r), n - 1)]) * pitch;
 	}
 };
 
-/// Canonical scores of 32 rows: a lane of this thread's warp each.
+/// Canonical scores of 32 rows: one for each lane of the warp.
 template <Metric metric, class FormT>
 struct GraphScorer : GraphCanonicalRows
 {
@@ -101,13 +101,13 @@ struct GraphScorer : GraphCanonicalRows
 			aa = query_square_sum(query, dim_pad, lane);
 	}
 
-	/// Of nodes [n], n > 0, in shared memory. Behind them anything.
+	/// Score nodes [n], n > 0, in shared memory. Lanes from n on get any value.
 	__device__ double exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		return score_pairs_at<metric, FormT, 32, 1>(
 			[&](int r) { return row_at(nodes, n, r); }, [&](int) { return query; }, dim_pad, aa, lane);
 	}
-	/// Of up to `most`.
+	/// Score up to `most` nodes.
 	template <uint32_t most = 32>
 	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
@@ -119,7 +119,7 @@ struct GraphScorer : GraphCanonicalRows
 	}
 };
 
-/// The same for bytes of up to 128 times `chunks` dimensions by integers: eight lanes a row, of the `lanes` of a query.
+/// Scores of bytes of up to 128 times `chunks` dimensions by integers: eight lanes a row, of the `lanes` of a query.
 /// Integers below 2^24 are canonical scores.
 template <Metric metric, int chunks, int lanes = 32>
 struct GraphByteScorer
@@ -161,7 +161,7 @@ struct GraphByteScorer
 		return sum + GraphLanes<lanes>::from_xor(sum, 1);
 	}
 
-	/// Of up to `most`, a multiple of lanes / 8.
+	/// Score up to `most` nodes, a multiple of lanes / 8.
 	template <uint32_t most = lanes>
 	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{

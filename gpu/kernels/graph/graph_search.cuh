@@ -1,79 +1,25 @@
-// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1) by a warp, or by four, or by a block of eight that does
-// all of it, or by some lanes of a warp (graph_lanes_search.cuh), for each query. One list in shared memory, ascending,
-// is both of its queues: the nearest nodes seen, with a mark on those that were expanded. The nearest without a mark is
-// the first of the queue to expand; that all of the list have one is the end. Stages of a step: locate the unvisited
-// neighbours of the next nodes (a lane an edge), score them (all lanes a row), merge those that belong into the list. A
-// node's score is the same each time, so that one that is in the list already is met at its place and left out: no set
-// of visited nodes has to be exact.
+// SONG's search of a graph (Zhao, Tan, Li 2020, algorithm 1). A query is searched by a warp, by four, by a block of
+// eight that does all of it, or by some lanes of a warp (graph_lanes_search.cuh). One list in shared memory, ascending,
+// is both of SONG's queues: the nearest nodes seen, with a mark on those that were expanded. The nearest without a mark
+// is the head of the queue to expand; when all have a mark, the search ends. Stages of a step: locate the unvisited
+// neighbours of the next nodes (a lane an edge), score them (all lanes a row), merge those that are near enough into
+// the list. A node's score is the same each time, so a node that is already in the list is met at its place and left
+// out: no set of visited nodes has to be exact. Merging is in graph_merge.cuh, the end in graph_answer.cuh;
+// graph_launch.cuh includes both.
 #pragma once
 
 #include "kernels/graph/graph.hpp"
 #include "kernels/graph/graph_alone.cuh"
 #include "kernels/graph/graph_lanes.cuh"
+#include "kernels/graph/graph_list.cuh"
 #include "kernels/graph/graph_scorers.cuh"
 #include "kernels/graph/graph_visited.cuh"
 
 namespace vectorgpu::kernels
 {
 
-constexpr uint32_t kInfinity = 0xFF800000u; // float_to_order of it
-
-/// An item of the list: score, node, mark. Orders as (score, node).
-__device__ __forceinline__ uint64_t
-graph_item(float score, uint32_t node)
-{
-	return static_cast<uint64_t>(min(float_to_order(score), kInfinity)) << 32 | node << 1; // NaN counts as infinite
-}
-
-__device__ __forceinline__ uint32_t
-node_of(uint64_t item)
-{
-	return static_cast<uint32_t>(item) >> 1;
-}
-
-/// How many of items [n], ascending, are below `item`.
-__device__ __forceinline__ uint32_t
-place_of(const uint64_t *items, uint32_t n, uint64_t item)
-{
-	uint32_t first = 0;
-
-	while (n > 0)
-	{
-		const uint32_t half = n / 2;
-
-		if (items[first + half] < item)
-		{
-			first += half + 1;
-			n -= half + 1;
-		}
-		else
-			n = half;
-	}
-	return first;
-}
-
-/// Nodes that a query has room for while they are scored: 32 of each warp, of four at least, or one of each lane where
-/// it has no warp of its own.
-__host__ __device__ constexpr uint32_t
-graph_scored_nodes(uint32_t warps, uint32_t lanes)
-{
-	return lanes < 32 ? lanes : (warps > 4 ? warps : 4) * 32;
-}
-
-/// Bytes of shared memory of a query by so many warps, or so many lanes of one.
-__host__ __device__ __forceinline__ uint32_t
-graph_shared_bytes(
-	uint32_t width, uint32_t steps, uint32_t table_bits, bool has_table, uint32_t warps, uint32_t lanes = 32)
-{
-	const uint32_t list = (width + 1) / 2 * 2 * 8;
-	const uint32_t candidates = steps * 32 * (8 + 8 + 4);
-	const uint32_t row_ids = warps == kGraphAloneWarps ? list : 0;
-
-	return list + candidates + graph_scored_nodes(warps, lanes) * 4 + 64 + (has_table ? 4u << table_bits : 0) + row_ids;
-}
-
-/// One query's search by `warps` warps, or by 16 or 8 lanes of one: then others of the warp search for other queries,
-/// and each goes its own way.
+/// One query's search by `warps` warps, or by 16 or 8 lanes of one: then other lanes of the warp search for other
+/// queries, independently.
 template <Metric metric, class Scorer, int warps, int lanes = 32>
 class GraphSearch
 {
@@ -122,8 +68,8 @@ public:
 protected:
 	static constexpr bool kAlone = warps == kGraphAloneWarps;
 	static constexpr uint32_t kThreads = warps * lanes;
-	static constexpr uint32_t kEach =
-		lanes; // items of the list that a warp, or what the query has of it, looks at together
+	// Items of the list that a warp, or a query's part of it, looks at together.
+	static constexpr uint32_t kEach = lanes;
 	static constexpr uint32_t kChunk =
 		kAlone ? 16 : lanes; // edges that a warp takes at a time: more loads are under way at once
 	static constexpr unsigned kFull = 0xFFFFFFFFu;
@@ -137,7 +83,7 @@ protected:
 			__syncthreads();
 	}
 
-	/// The entry points nearest to the query, which are in order.
+	/// Begin with the entry points nearest to the query, which are in order.
 	__device__ void begin()
 	{
 		visited_.clear(thread_, kThreads);
@@ -158,8 +104,8 @@ protected:
 		sync();
 	}
 
-	/// Lane i gets the i-th of the entry points nearest to the query among those that warp `number` of n_warps looks
-	/// at, `most` at a time: score, number of the entry point.
+	/// Lane i gets the i-th nearest entry point (score, number) among those that warp `number` of n_warps looks at,
+	/// `most` at a time.
 	template <uint32_t most>
 	__device__ __forceinline__ uint64_t nearest_entries(uint32_t number, uint32_t n_warps) const
 	{
@@ -183,7 +129,7 @@ protected:
 		return first;
 	}
 
-	/// The list begins with the size_ first of all lanes' a and b, which are as nearest_entries has them. By one warp.
+	/// Begin the list with the size_ first of all lanes' a and b, from nearest_entries. By one warp.
 	__device__ __forceinline__ void begin_list(uint64_t a, uint64_t b)
 	{
 		const uint64_t first = warp_first(a, b, size_, lane_);
@@ -197,13 +143,13 @@ protected:
 		}
 	}
 
-	/// As begin, with those found among all entry points here.
+	/// As begin, but finds the nearest among all entry points here.
 	__device__ void begin_alone()
 	{
 		const uint64_t first = nearest_entries<32>(warp_, warps);
 
 		if (lane_ < kGraphMostBegin)
-			candidates_[warp_ * kGraphMostBegin + lane_] = first; // and into sorted_, which comes behind
+			candidates_[warp_ * kGraphMostBegin + lane_] = first; // and into sorted_, which follows
 		if (thread_ == 0)
 			counters_[kFirst] = 0xFFFFFFFFu;
 		visited_.clear(thread_, kThreads);
@@ -214,7 +160,7 @@ protected:
 		sync();
 	}
 
-	/// Marks the first nodes that are to be expanded. Every thread gets their number.
+	/// Mark the first nodes to expand. Every thread gets their number.
 	__device__ uint32_t choose_parents()
 	{
 		if (warp_ == 0)
@@ -244,19 +190,19 @@ protected:
 		return counters_[0];
 	}
 
-	/// Where the search of a query has what all of its warps use to score edges.
+	/// State that all warps of a query use to score edges.
 	struct Scoring
 	{
 		const uint32_t *parents;
 		uint32_t n_parents;
-		uint64_t last; // nodes are to be nearer
+		uint64_t last; // only nearer nodes become candidates
 		GraphSet &visited;
 		uint64_t *candidates;
-		uint32_t *n_candidates; // counted where a query has several warps
+		uint32_t *n_candidates; // counted if a query has several warps
 	};
 
 	/// The part of warp `number` of n_warps in locate_and_score: 32 edges of each parent from `edge` on, `chunk` at a
-	/// time. How many this warp has put into candidates.
+	/// time. Returns how many candidates this warp has added.
 	template <uint32_t chunk>
 	__device__ __forceinline__ uint32_t score_edges(
 		const Scoring &of, uint32_t edge, uint32_t number, uint32_t n_warps) const
@@ -312,7 +258,7 @@ protected:
 		return count;
 	}
 
-	/// Puts the neighbours that belong into the list into candidates_. Every thread gets their number.
+	/// Put the neighbours that are near enough for the list into candidates_. Every thread gets their number.
 	__device__ uint32_t locate_and_score(uint32_t n_parents, uint32_t edge)
 	{
 		const uint64_t last = size_ == width_ ? list_[width_ - 1] : ~uint64_t{0};
@@ -332,7 +278,7 @@ protected:
 		return warps > 1 ? *n_candidates : count;
 	}
 
-	/// In turn, so that none is set while it is read.
+	/// Two in turn, so that none is set while it is read.
 	__device__ uint32_t *candidate_counter(uint32_t edge) const { return &counters_[4 + edge / 32 % 2]; }
 
 	__device__ bool any(bool here) const
@@ -343,317 +289,39 @@ protected:
 			return __syncthreads_or(here) != 0;
 	}
 
-	/// sorted_ and places_ from candidates_ [n]. True if some are there twice.
-	__device__ bool find_places(uint32_t n)
-	{
-		bool twice = false;
+	/// Fill sorted_ and places_ from candidates_ [n]. True if some are there twice.
+	__device__ bool find_places(uint32_t n);
 
-		for (uint32_t i = thread_; i < n; i += kThreads)
-		{
-			const uint64_t item = sorted_[i];
-			const uint32_t place = place_of(list_, size_, item);
+	/// Remove from sorted_ [n] the items that are there twice, or in the list. Returns how many stay.
+	__device__ uint32_t drop_twins(uint32_t n);
 
-			places_[i] = place;
-			twice |= (i > 0 && sorted_[i - 1] == item) || (place < size_ && list_[place] >> 1 == item >> 1);
-		}
-		return any(twice);
-	}
+	/// How many of candidates_ [n] are below `item`; *same: how many equal it.
+	__device__ uint32_t candidates_below(uint64_t item, uint32_t n, uint32_t *same) const;
 
-	/// Takes out of sorted_ [n] what is there twice, or in the list. How many stay.
-	__device__ uint32_t drop_twins(uint32_t n)
-	{
-		sync();
-		if (thread_ == 0)
-		{
-			uint32_t kept = 0;
-			uint64_t before = ~uint64_t{0};
+	/// As merge, where a thread holds one item of the list and one candidate: all read, then all write. False, and
+	/// nothing has changed, if there are more items than threads or some are there twice.
+	__device__ bool merge_at_once(uint32_t n);
 
-			for (uint32_t i = 0; i < n; i++)
-			{
-				const uint64_t item = sorted_[i];
-				const uint32_t place = places_[i];
+	/// Merge candidates_ [n], in any order, into the list.
+	__device__ void merge(uint32_t n);
 
-				if (item == before || (place < size_ && list_[place] >> 1 == item >> 1))
-					continue;
-				before = item;
-				places_[kept] = place;
-				sorted_[kept++] = item;
-			}
-			counters_[2] = kept;
-		}
-		sync();
-		return counters_[2];
-	}
+	/// The key of a node that was found; kExcludedKey if it is not a result.
+	__device__ uint64_t key_of(double score, uint32_t node) const;
 
-	/// How many of candidates_ [n] are below `item`; *same: and how many are it.
-	__device__ uint32_t candidates_below(uint64_t item, uint32_t n, uint32_t *same) const
-	{
-		constexpr uint32_t kTogether = 8; // loads under way
-		uint32_t below = 0;
+	/// The key of item number base + lane_ of the list, by its exact score; kExcludedKey also if there is no such item.
+	/// By all lanes of the query in a warp.
+	__device__ uint64_t key_of_item(uint64_t item, uint32_t base) const;
 
-		*same = 0;
+	__device__ void write_found();
 
-		for (uint32_t j = 0; j < n; j += kTogether)
-		{
-			uint64_t other[kTogether];
-
-#pragma unroll
-			for (uint32_t i = 0; i < kTogether; i++)
-				other[i] = j + i < n ? candidates_[j + i] : ~uint64_t{0};
-#pragma unroll
-			for (uint32_t i = 0; i < kTogether; i++)
-			{
-				below += other[i] < item ? 1 : 0;
-				*same += other[i] == item ? 1 : 0;
-			}
-		}
-		return below;
-	}
-
-	/// As merge, where a thread holds an item of the list and one a candidate: all read, then all write. False, and
-	/// nothing has happened, if there are more or some are there twice.
-	__device__ bool merge_at_once(uint32_t n)
-	{
-		const uint32_t number = kThreads - 1 - thread_; // of a candidate: those at the end have no item of a short list
-		uint64_t item = 0;
-		uint64_t candidate = 0;
-		uint32_t item_to = width_;
-		uint32_t candidate_to = width_;
-		uint32_t same = 0;
-		bool twin = false;
-
-		if (size_ > kThreads || n > kThreads || args_.tuning.visited_deletion)
-			return false;
-		if (thread_ < size_)
-		{
-			item = list_[thread_];
-			item_to = thread_ + candidates_below(item, n, &same);
-		}
-		if (number < n)
-		{
-			candidate = candidates_[number];
-
-			const uint32_t place = place_of(list_, size_, candidate);
-
-			candidate_to = place + candidates_below(candidate, n, &same);
-			twin = same > 1 || (place < size_ && list_[place] >> 1 == candidate >> 1);
-			atomicMin(&counters_[kFirst], place);
-		}
-		if (any(twin))
-			return false;
-		if (item_to < width_)
-			list_[item_to] = item;
-		if (candidate_to < width_)
-			list_[candidate_to] = candidate;
-		size_ = min(width_, size_ + n);
-		if (warp_ == 0)
-		{
-			hint_ = min(hint_, counters_[kFirst]);
-			__syncwarp();
-			if (lane_ == 0)
-				counters_[kFirst] = 0xFFFFFFFFu; // whoever sets it next is behind the barriers of another step
-		}
-		sync();
-		return true;
-	}
-
-	/// Merges candidates_ [n], in any order, into the list.
-	__device__ void merge(uint32_t n)
-	{
-		for (uint32_t i = thread_; i < n; i += kThreads)
-		{
-			const uint64_t item = candidates_[i];
-			uint32_t rank = 0;
-
-			for (uint32_t j = 0; j < n; j++)
-			{
-				const uint64_t other = candidates_[j];
-
-				rank += other < item || (other == item && j < i) ? 1 : 0;
-			}
-			sorted_[rank] = item;
-		}
-		sync();
-		if (find_places(n))
-			n = drop_twins(n);
-		else
-			sync();
-		if (n == 0)
-			return;
-
-		const uint32_t first = places_[0];
-
-		// From the end, so that nothing is written where it has not been read.
-		if (size_ > first)
-			for (uint32_t base = (size_ - 1) / kThreads * kThreads;; base -= kThreads)
-			{
-				const uint32_t i = base + thread_;
-				uint64_t item = 0;
-				uint32_t to = width_;
-
-				if (i >= first && i < size_)
-				{
-					item = list_[i];
-					to = i + place_of(sorted_, n, item);
-				}
-				sync();
-				if (to < width_)
-					list_[to] = item;
-				else if (item != 0 && args_.tuning.visited_deletion)
-					visited_.erase(node_of(item));
-				sync();
-				if (base <= first)
-					break;
-			}
-		for (uint32_t i = thread_; i < n; i += kThreads)
-		{
-			if (places_[i] + i < width_)
-				list_[places_[i] + i] = sorted_[i];
-			else if (args_.tuning.visited_deletion)
-				visited_.erase(node_of(sorted_[i]));
-		}
-		size_ = min(width_, size_ + n);
-		hint_ = min(hint_, first);
-		sync();
-	}
-
-	/// The key of a node that was found; kExcludedKey: it is no result.
-	__device__ uint64_t key_of(double score, uint32_t node) const
-	{
-		if (isnan(score) || (isinf(score) && score > 0) || row_is_dead(args_.rows, node))
-			return kExcludedKey;
-		return key_after(score, args_.queries, query_, args_.rows.row_ids, node);
-	}
-
-	/// The same of an item of the list, number base + lane_, by its exact score; kExcludedKey as well if there is none.
-	/// All lanes of the query's in a warp call it.
-	__device__ uint64_t key_of_item(uint64_t item, uint32_t base) const
-	{
-		const bool is_item = base + lane_ < size_;
-
-		if constexpr (metric == Metric::kCosine)
-		{
-			nodes_[lane_] = node_of(item);
-			Lanes::sync();
-
-			const double score = scorer_.exact(nodes_, min(kEach, size_ - base), lane_);
-
-			Lanes::sync();
-			return is_item ? key_of(score, node_of(item)) : kExcludedKey;
-		}
-		else
-			return is_item
-				? key_of(static_cast<double>(order_to_float(static_cast<uint32_t>(item >> 32))) + 0.0, node_of(item))
-				: kExcludedKey;
-	}
-
-	__device__ void write_found()
-	{
-		if (warp_ != 0)
-			return;
-
-		uint64_t *keys = args_.candidates.keys + static_cast<size_t>(query_) * args_.candidates.capacity;
-		uint32_t *rows = args_.candidates.rows + static_cast<size_t>(query_) * args_.candidates.capacity;
-		uint32_t n = 0;
-
-		for (uint32_t base = 0; base < size_; base += kEach)
-		{
-			const uint32_t i = base + lane_;
-			const uint64_t item = i < size_ ? list_[i] : ~uint64_t{0};
-			const uint64_t key = key_of_item(item, base);
-			const unsigned good = Lanes::ballot(key < kNanKey);
-
-			if (key < kNanKey)
-			{
-				const uint32_t at = n + __popc(good & ((1u << lane_) - 1));
-
-				keys[at] = key;
-				rows[at] = node_of(item);
-			}
-			n += __popc(good);
-		}
-		if (lane_ == 0)
-			args_.candidates.counts[query_] = n;
-	}
-
-	/// The k nearest of what was found go to the host. Their order is that of scores and ids, not that of rounded
+	/// Write the k nearest of the nodes found to the host. Their order is that of scores and ids, not that of rounded
 	/// scores and nodes.
-	__device__ void answer(uint32_t k)
-	{
-		uint64_t *keys = list_;
-		uint64_t *ids = reinterpret_cast<uint64_t *>(
-			counters_ + 8 + (args_.tuning.visited != GraphVisited::kNone ? 1u << args_.tuning.table_bits : 0));
+	__device__ void answer(uint32_t k);
 
-		for (uint32_t base = warp_ * 32; base < size_; base += kThreads)
-		{
-			const uint32_t i = base + lane_;
-			const uint64_t item = i < size_ ? list_[i] : ~uint64_t{0};
-			const uint64_t key = key_of_item(item, base);
-			const unsigned good = __ballot_sync(kFull, key < kNanKey);
-
-			if (i < size_)
-			{
-				keys[i] = key;
-				ids[i] = key < kNanKey ? args_.rows.row_ids[node_of(item)] : 0;
-			}
-			if (lane_ == 0)
-				places_[base / 32] = __popc(good);
-		}
-		sync();
-		for (uint32_t base = warp_ * 32; base < size_; base += kThreads)
-		{
-			const uint32_t i = base + lane_;
-			const Entry entry = i < size_ ? Entry{keys[i], ids[i]} : Entry{kExcludedKey, 0};
-			const uint32_t rank = rank_among(entry, i, __ballot_sync(kFull, entry.key < kNanKey), keys, ids);
-
-			if (entry.key < kNanKey && rank < k)
-				args_.answers.entries[static_cast<size_t>(query_) * args_.answers.stride + rank] = entry;
-		}
-		sync();
-		if (thread_ == 0)
-		{
-			volatile AnswerHead *head = args_.answers.heads + query_;
-			uint32_t n = 0;
-
-			for (uint32_t i = 0; i < (size_ + 31) / 32; i++)
-				n += places_[i];
-			head->n_entries = min(k, n);
-			head->n_rescored = 0;
-			head->redo = 0;
-			__threadfence_system(); // what the block has written comes before the mark
-			head->mark = args_.answers.mark;
-		}
-	}
-
-	/// Which of all entries it is in their order: keys, ids [size_], excluded keys among them; places_: how many are
-	/// not, of each 32; good: which of these 32 are not. By all lanes.
+	/// The rank of an entry among all in their order: keys, ids [size_], excluded keys among them; places_: how many
+	/// are not excluded, of each 32; good: which of these 32 are not. By all lanes.
 	__device__ uint32_t rank_among(
-		const Entry &entry, uint32_t i, unsigned good, const uint64_t *keys, const uint64_t *ids) const
-	{
-		uint32_t rank = 0;
-
-		if constexpr (metric == Metric::kCosine) // the list is in order of rounded scores
-		{
-#pragma unroll 4
-			for (uint32_t j = 0; j < size_; j++)
-				rank += entry_less({keys[j], ids[j]}, entry) ? 1 : 0;
-		}
-		else
-		{
-			for (uint32_t chunk = 0; chunk < i / 32; chunk++)
-				rank += places_[chunk];
-			rank += __popc(good & ((1u << lane_) - 1));
-			if (entry.key < kNanKey)
-			{
-				// Of equal scores ids decide, where the list has numbers of rows.
-				for (uint32_t j = i; j > 0 && (keys[j - 1] == entry.key || keys[j - 1] >= kNanKey); j--)
-					rank -= keys[j - 1] == entry.key && ids[j - 1] > entry.row ? 1 : 0;
-				for (uint32_t j = i + 1; j < size_ && (keys[j] == entry.key || keys[j] >= kNanKey); j++)
-					rank += keys[j] == entry.key && ids[j] < entry.row ? 1 : 0;
-			}
-		}
-		return rank;
-	}
+		const Entry &entry, uint32_t i, unsigned good, const uint64_t *keys, const uint64_t *ids) const;
 
 	static constexpr uint32_t kFirst = 6; // counter: the first place of the list that a merge has changed
 
@@ -674,18 +342,18 @@ protected:
 	GraphSet visited_;
 	Scorer scorer_;
 	uint32_t size_ = 0;
-	uint32_t hint_ = 0; // all of the list before it are expanded; warp 0's
+	uint32_t hint_ = 0; // all items before it are expanded; warp 0's
 };
 
-/// Of a block.
+/// Threads of a block.
 __host__ __device__ constexpr uint32_t
 graph_block_threads(int warps)
 {
 	return warps > 4 ? static_cast<uint32_t>(warps) * 32 : 128;
 }
 
-/// args.tuning is complete. A block of its own needs no registers for others: without the bound the compiler saves some
-/// by spilling. Shared memory: graph_shared_bytes for each query of the block.
+/// args.tuning is complete. A block of its own leaves no registers for others: without the bound the compiler would
+/// save some by spilling. Shared memory: graph_shared_bytes for each query of the block.
 template <Metric metric, class Scorer, int warps>
 __global__ void __launch_bounds__(graph_block_threads(warps), warps == kGraphAloneWarps ? 1 : 0)
 graph_search_kernel(GraphArgs args, uint32_t shared_bytes)

@@ -8,8 +8,8 @@ namespace vectorgpu::kernels
 namespace
 {
 
-/// Canonical scores of 32 nodes: eight lanes a row, 128 bytes of it at a time, four rows of each eight under way at
-/// once. As scorers of graph_scorers.cuh.
+/// Canonical scores of 32 nodes: eight lanes a row, 128 bytes of it at a time, four rows of each eight lanes under way
+/// at once. A scorer as in graph_scorers.cuh.
 template <Metric metric>
 struct GraphBitScorer
 {
@@ -29,7 +29,7 @@ struct GraphBitScorer
 	{
 	}
 
-	/// Of nodes [n], 0 < n <= 32, in shared memory: to as many lanes, the first. All lanes of the warp call it.
+	/// Score nodes [n], 0 < n <= 32, in shared memory, to as many lanes, the first. All lanes of the warp call it.
 	__device__ double exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		constexpr uint32_t kTogether = kTeams * kRowsOfTeam;
@@ -46,8 +46,7 @@ struct GraphBitScorer
 #pragma unroll
 			for (uint32_t i = 0; i < kRowsOfTeam; i++)
 			{
-				const uint32_t number =
-					min(base + i * kTeams + lane / kTeam, n - 1); // behind the last comes the last again
+				const uint32_t number = min(base + i * kTeams + lane / kTeam, n - 1); // beyond the last, the last again
 
 				row[i] = reinterpret_cast<const uint4 *>(rows + static_cast<size_t>(nodes[number]) * pitch);
 				first[i] = second[i] = 0;
@@ -78,7 +77,8 @@ struct GraphBitScorer
 		return mine;
 	}
 
-	/// Of up to `most`. Hamming distances are exact as floats; Jaccard's are rounded, and computed again at the end.
+	/// Score up to `most` nodes. Hamming distances are exact as floats; Jaccard's are rounded, and computed again at
+	/// the end.
 	template <uint32_t most = 32>
 	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
@@ -101,8 +101,7 @@ private:
 cudaError_t
 launch_graph_bits(const GraphArgs &args, bool prepare, cudaStream_t stream)
 {
-	// What the metric of the search's template says is whether the list's scores are exact (L2) or rounded ones
-	// (cosine).
+	// The template's metric says only whether the list's scores are exact (L2) or rounded (cosine).
 	if (prepare)
 	{
 		const cudaError_t error =

@@ -1,4 +1,4 @@
-// Searches of graphs for one metric; one file each, so that they build in parallel.
+// Searches of graphs for one metric; a file each, so that they build in parallel.
 #include "kernels/graph/graph_launch.cuh"
 
 namespace vectorgpu::kernels

@@ -1,5 +1,5 @@
 // The sets of visited nodes of a graph's search, in shared memory, used by all threads of a query at once. Every set is
-// bounded: what finds no room is not remembered, which costs a score computed twice and nothing else.
+// bounded: a node without room is not remembered, which only costs computing its score again.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace vectorgpu::kernels
 __device__ __forceinline__ uint32_t
 graph_hash(uint32_t node)
 {
-	uint32_t x = node * 0x9E3779B1u; // Fibonacci hashing; then the low bits depend on all
+	uint32_t x = node * 0x9E3779B1u; // Fibonacci hashing: the low bits then depend on all
 
 	x ^= x >> 15;
 	x *= 0x85EBCA77u;
@@ -68,7 +68,7 @@ public:
 		return false;
 	}
 
-	/// False if it was in the set.
+	/// Insert a node. False if it was in the set.
 	__device__ bool insert(uint32_t node)
 	{
 		switch (kind_)
@@ -139,7 +139,7 @@ private:
 			uint32_t *slot = &words_[(home + i) & mask_];
 			uint32_t held = atomicCAS(slot, kEmpty, node);
 
-			if (held == kErased) // the node may be in a slot behind as well, which no search minds
+			if (held == kErased) // the node may also be in a later slot, which no search minds
 				held = atomicCAS(slot, kErased, node);
 			if (held == kEmpty || held == kErased)
 				return true;
@@ -149,7 +149,7 @@ private:
 		return true;
 	}
 
-	/// Kirsch and Mitzenmacher: two hash functions make all.
+	/// Kirsch and Mitzenmacher: two hash functions generate all.
 	__device__ uint32_t bloom_bit(uint32_t hash, uint32_t i) const
 	{
 		return (hash + i * (hash >> 16 | 1)) & (mask_ * 32 + 31);
@@ -198,7 +198,7 @@ private:
 			if (put(bucket, mark) || put(other(bucket, mark), mark))
 				return true;
 
-			// Changes places with the first of the bucket, which goes to its other one.
+			// Exchange it with the first of the bucket, which moves to its other bucket.
 			const uint32_t word = words_[bucket];
 
 			if (atomicCAS(&words_[bucket], word, (word & 0xFFFF0000u) | mark) != word)

@@ -7,14 +7,14 @@
 namespace vectorgpu::kernels
 {
 
-constexpr uint32_t kIvfGroupRows = 8;      // rows of which the first pass keeps the smallest key
-constexpr uint32_t kIvfQueriesPerTile = 8; // of a list, that share the loads of its rows
+constexpr uint32_t kIvfGroupRows = 8;      // rows of a group whose smallest key the first pass keeps
+constexpr uint32_t kIvfQueriesPerTile = 8; // of a list, which share the loads of its rows
 constexpr uint32_t kIvfRowsPerTile = 256;
 constexpr uint32_t kIvfByteQueriesPerTile = 32; // of launch_ivf_scan_bytes
 constexpr uint32_t kIvfMostByteDims = 256;      // 256 * 255^2 < 2^24
 constexpr uint32_t kIvfMostSampled = 1024;      // groups of launch_ivf_thresholds
 
-/// Lists of a source, and those that the queries of a chunk look at.
+/// Lists of a source, and the lists that the queries of a chunk look at.
 struct IvfProbes
 {
 	const uint64_t *offsets = nullptr; // [n_lists + 1]: list l has the places [offset l, offset l + 1)
@@ -47,32 +47,33 @@ struct IvfScanArgs
 	uint64_t *thresholds = nullptr; // [n_queries]
 	Best best;                      // launch_ivf_thresholds
 	Candidates candidates;          // Candidates::rows are places
-	uint32_t first_place = 0;       // launch_ivf_scan_queries: places before it and from end_place on are passed over
+	uint32_t first_place = 0;       // launch_ivf_scan_queries: places before it, and from end_place on, are skipped
 	uint32_t end_place = 0;
 	IvfPlan plan; // launch_ivf_scan_lists, launch_ivf_scan_bytes
-	const uint8_t *byte_queries =
-		nullptr; // launch_ivf_scan_bytes: [n_queries, dim_pad] the queries as bytes, 4-byte aligned
+	// Launch_ivf_scan_bytes: [n_queries, dim_pad] the queries as bytes, 4-byte aligned.
+	const uint8_t *byte_queries = nullptr;
 	const int32_t *byte_norms = nullptr; // [n_queries] Σ x²
 	const float *row_values = nullptr;   // [n_rows] launch_row_values
 };
 
-/// The smallest key of each group of kIvfGroupRows rows, in the order of the lists ranked, as many groups as n_groups;
-/// groups without rows get kExcludedKey, rows whose score is NaN count as dead. Grid (blocks, n_queries), block 256.
+/// Set minima to the smallest key of each group of kIvfGroupRows rows, in the order of the ranked lists, for n_groups
+/// groups. Groups without rows get kExcludedKey; rows whose score is NaN count as dead. Grid (blocks, n_queries), block
+/// 256.
 [[nodiscard]] cudaError_t launch_ivf_minima(const IvfScanArgs &args, cudaStream_t stream);
 
 /// launch_ivf_minima and launch_thresholds in one, for n_groups up to kIvfMostSampled: a block for each query. Writes
 /// thresholds, and zeros to candidates.counts. Grid n_queries, block 256.
 [[nodiscard]] cudaError_t launch_ivf_thresholds(const IvfScanArgs &args, cudaStream_t stream);
 
-/// Appends the rows with key <= threshold of all lists that a query looks at to its candidates, but for those whose
-/// score is NaN. Each query by itself: for few. Order of candidates not reproducible.
+/// Append the rows with key <= threshold of all lists that a query looks at to its candidates, except rows whose score
+/// is NaN. Each query separately: for few queries. The order of candidates is not reproducible.
 [[nodiscard]] cudaError_t launch_ivf_scan_queries(const IvfScanArgs &args, cudaStream_t stream);
 
-/// plan from probes. tiles of all lists: at most sum over lists of ceil(queries / 8) * ceil(rows / 256).
+/// Make plan from probes. tiles of all lists: at most sum over lists of ceil(queries / 8) * ceil(rows / 256).
 [[nodiscard]] cudaError_t launch_ivf_plan(
 	const IvfProbes &probes, uint32_t n_queries, const IvfPlan &plan, cudaStream_t stream);
 
-/// As launch_ivf_scan_queries, list by list, the queries of a list together: for many.
+/// As launch_ivf_scan_queries, list by list, the queries of a list together: for many queries.
 [[nodiscard]] cudaError_t launch_ivf_scan_lists(const IvfScanArgs &args, cudaStream_t stream);
 
 /// True if launch_ivf_scan_bytes can take such rows, with queries of whole numbers 0 ... 255: canonical scores are
@@ -90,12 +91,12 @@ bool ivf_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
 [[nodiscard]] cudaError_t launch_ivf_bits(
 	const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint8_t *by_place, cudaStream_t stream);
 
-/// The way back, of rows [first, first + n): bit numbers[place] - first of by_number [ceil(n / 32)] = the place's of
+/// The reverse, of rows [first, first + n): bit numbers[place] - first of by_number [ceil(n / 32)] = the place's bit of
 /// by_place, the others 0.
 [[nodiscard]] cudaError_t launch_ivf_bits_back(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows,
 	uint32_t first, uint32_t n, uint32_t *by_number, cudaStream_t stream);
 
-/// ids [n] = 0, 1, 2, ...
+/// Set ids [n] to 0, 1, 2, ...
 [[nodiscard]] cudaError_t launch_ivf_iota(uint64_t *ids, uint32_t n, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

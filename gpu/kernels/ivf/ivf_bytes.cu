@@ -1,7 +1,7 @@
 // Scan of inverted lists whose rows and queries are whole numbers 0 ... 255, list by list, on the tensor cores' integer
 // units. Up to kIvfMostByteDims dimensions every partial sum of the canonical distance is an integer below 2^24, so the
 // canonical score of L2 and of the inner product is that integer, whatever the order of summation: nothing is
-// estimated, nothing rescored.
+// estimated, nothing is scored again.
 #include <climits>
 
 #include "kernels/canonical/canonical.cuh"
@@ -39,7 +39,7 @@ threshold_to_int(uint64_t threshold)
 }
 
 /// Any grid, block 256: each warp takes the next tile, up to 32 queries of a list by up to 256 of its rows. Steps: of
-/// 32 dimensions, at least as many as there are.
+/// 32 dimensions, at least as many as the rows have.
 template <Metric metric, int Steps>
 __global__ void __launch_bounds__(kThreads)
 ivf_scan_bytes_kernel(const IvfScanArgs args)

@@ -1,8 +1,8 @@
-// Inverted lists of bytes for few queries of bytes (ivf_few_scan.cuh). Scores are exact integers, as in ivf_bytes.cu,
-// and so are their orders as floats: nothing is estimated. With more than kIvfMostByteDims dimensions that is so of L2
-// scores below 2^24 (all terms and sums of the canonical score are whole and not negative, so that it is exact up to
-// there and not below 2^24 beyond); queries that find others have redo set. And the way into all kernels of few
-// queries.
+// Inverted lists of bytes for few queries of bytes (ivf_few_scan.cuh), and the entry to all kernels of few queries.
+// Scores are exact integers, as in ivf_bytes.cu, and so are their orders as floats: nothing is estimated. With more
+// than kIvfMostByteDims dimensions that holds for L2 scores below 2^24: all terms and sums of the canonical score are
+// whole and not negative, so it is exact up to there and not below 2^24 beyond. Queries that find other scores have
+// redo set.
 #include "kernels/ivf/ivf_few_launch.hpp"
 #include "kernels/ivf/ivf_few_rank.cuh"
 #include "kernels/ivf/ivf_few_scan.cuh"
@@ -26,9 +26,8 @@ namespace
 
 constexpr double kMostExact = 0x1p24; // scores from here on may be rounded
 
-/// Products of the query (shared memory) with rows [first, end), of which there are up to 32: thread l gets that of row
-/// first + l, x · y, or, wide, 2 x · y − |y|². Eight threads take a row, so that a warp reads whole rows, 4 KB of them
-/// at a time.
+/// Products of the query (shared memory) with rows [first, end), up to 32: thread l gets that of row first + l, x · y,
+/// or, if wide, 2 x · y − |y|². Eight threads take a row, so a warp reads whole rows, 4 KB of them at a time.
 template <bool kWide>
 __device__ __forceinline__ int32_t
 multiply_chunk(const Rows &rows, uint32_t dim_pad, const uint4 *query, uint32_t first, uint32_t end, uint32_t lane)
@@ -74,7 +73,7 @@ multiply_chunk(const Rows &rows, uint32_t dim_pad, const uint4 *query, uint32_t 
 	{
 #pragma unroll
 		for (int s = 0; s < 8; s++)
-			sums[s] = 2 * sums[s] - squares[s]; // in the two's complement, as is what follows
+			sums[s] = 2 * sums[s] - squares[s]; // two's complement, here and below
 	}
 	// A transposed butterfly over the eight threads of a row: each ends with one of the eight sums.
 #pragma unroll
@@ -149,7 +148,7 @@ launch_bytes(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_
 	return launch_few_scan<ByteScorer<metric, false>>(args, stream);
 }
 
-/// Grids and shared memory are within their bounds, and rows such as the kernels take.
+/// Whether grids and shared memory are within their bounds, and the kernels can take such rows.
 bool
 can_launch(const IvfFewArgs &args)
 {
@@ -193,8 +192,8 @@ ivf_few_grid(bool reals, uint32_t dim_pad)
 
 	if (!reals)
 		return {kProcessors * 3, 256, kIvfFewCandidates / 2};
-	// Blocks as their registers allow, of two chunks for each warp, or one of narrow rows. Rows of reals are rarely at
-	// one distance.
+	// Blocks by their registers, of two chunks for each warp, or one of narrow rows. Rows of reals are rarely at one
+	// distance.
 	return dim_pad <= kIvfFewNarrowDims ? IvfFewGrid{kProcessors * 2, 256, kIvfFewCandidates / 8 * 7}
 										: IvfFewGrid{kProcessors * 3, 128, kIvfFewCandidates / 8 * 7};
 }

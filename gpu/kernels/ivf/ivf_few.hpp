@@ -10,8 +10,8 @@ namespace vectorgpu::kernels
 constexpr uint32_t kIvfFewMostQueries = 128;
 constexpr uint32_t kIvfFewMostLists = 8192; // their orders lie in shared memory
 constexpr uint32_t kIvfFewMostProbes = 1024;
-constexpr uint32_t kIvfFewMostDims =
-	1024; // of bytes, L2; queries with scores from 2^24 on are not answered beyond kIvfMostByteDims
+// Of bytes, L2; beyond kIvfMostByteDims queries with scores from 2^24 on are not answered.
+constexpr uint32_t kIvfFewMostDims = 1024;
 constexpr uint32_t kIvfFewMostRealDims = 2048;
 constexpr uint32_t kIvfFewNarrowDims = 64; // up to here a warp takes more rows of reals at a time
 constexpr uint32_t kIvfFewMostK = 128;
@@ -45,9 +45,9 @@ struct IvfFewArgs
 {
 	Metric metric = Metric::kL2;
 	bool reals = false; // queries are floats, rows of any form: ivf_few_serves_reals; else bytes both: ivf_few_serves
-	bool vectors_are_there = false;     // reals: the queries are in `vectors`, which is host_vectors too, when what is
-										// ahead in the stream is over
-	Rows rows;                          // by place
+	bool vectors_are_there = false; // reals: earlier work of the stream puts the queries into `vectors`; host_vectors
+									// equals it
+	Rows rows;                      // by place
 	const float *row_values = nullptr;  // bytes: [n_rows] launch_row_values
 	const uint64_t *offsets = nullptr;  // [n_lists + 1]
 	const float *centroids = nullptr;   // [n_lists, dim_pad]
@@ -61,8 +61,8 @@ struct IvfFewArgs
 	// Written by the first launch for the second.
 	void *vectors = nullptr;        // [n_queries, dim_pad], 16-byte aligned
 	IvfFewQuery *queries = nullptr; // [n_queries]
-	uint32_t *orders =
-		nullptr; // [n_queries, n_lists]: float_to_order of centroids' scores; cosine: upper halves of their keys
+	// [n_queries, n_lists]: float_to_order of centroids' scores; cosine: upper halves of their keys.
+	uint32_t *orders = nullptr;
 	uint32_t *lows = nullptr;    // cosine: [n_queries, n_lists] the lower ones
 	uint32_t *n_found = nullptr; // [n_queries]; may exceed kIvfFewCandidates
 	uint32_t *n_done = nullptr;  // [n_queries]: blocks
@@ -77,23 +77,23 @@ bool ivf_few_serves(Metric metric, Form form, uint32_t dim_pad);
 /// True if it can with IvfFewArgs::reals, whatever the queries.
 bool ivf_few_serves_reals(Metric metric, Form form, uint32_t dim_pad);
 
-/// How the rows of a query are best shared out.
+/// How blocks share the rows of a query.
 struct IvfFewGrid
 {
 	uint64_t full_blocks;   // that keep a large device busy
-	uint64_t rows_of_block; // at least: each chooses the query's lists once more
-	uint64_t candidates;    // n_splits * k at most, so that there is room for some more at one distance
+	uint64_t rows_of_block; // at least: each chooses the query's lists again
+	uint64_t candidates;    // n_splits * k at most, which leaves room for rows at one distance
 };
 
 IvfFewGrid ivf_few_grid(bool reals, uint32_t dim_pad);
 
-/// The k first of the rows of the n_probes nearest lists of each query, rows with a tombstone left out, to answers:
-/// ascending by (score, row id). A query with too many rows at one distance, or of bytes with scores that may be
-/// rounded, has redo set instead. travelling: the queries if args.host_vectors is null; of these kIvfFewInlineBytes at
-/// most, and kIvfFewInlineQueries. cudaErrorInvalidValue beyond any bound of this file. Reproducible.
+/// Write the k first rows of the n_probes nearest lists of each query to answers, dead rows left out, ascending by
+/// (score, row id). A query with too many rows at one distance, or of bytes with scores that may be rounded, has redo
+/// set instead. travelling: the queries if args.host_vectors is null; at most kIvfFewInlineBytes and
+/// kIvfFewInlineQueries of them. cudaErrorInvalidValue beyond any bound of this file. Reproducible.
 [[nodiscard]] cudaError_t launch_ivf_few(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_t stream);
 
-/// Sets shared-memory limits; once per device.
+/// Set shared-memory limits; once per device.
 [[nodiscard]] cudaError_t prepare_ivf_few();
 
 } // namespace vectorgpu::kernels

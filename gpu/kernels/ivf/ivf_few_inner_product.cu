@@ -1,4 +1,4 @@
-// Few queries over inverted lists of any numbers for one metric; one file each, so that they build in parallel.
+// Few queries over inverted lists of any numbers for one metric; a file each, so that they build in parallel.
 #include "kernels/ivf/ivf_few_reals.cuh"
 
 namespace vectorgpu::kernels

@@ -10,10 +10,10 @@ namespace vectorgpu::kernels
 
 constexpr uint32_t kFewThreads = 256;
 constexpr uint32_t kFewWarps = kFewThreads / 32;
-constexpr uint32_t kFewMostRanked =
-	256; // lists that are put in order: the nearest first makes good thresholds, nothing else
+// Lists that are put in order: near lists first give a good threshold, nothing else depends on it.
+constexpr uint32_t kFewMostRanked = 256;
 
-/// Shared memory of a block of few_scan_kernel, beside the orders of the lists and the query.
+/// Shared memory of a block of few_scan_kernel, besides the orders of the lists and the query.
 struct FewListScratch
 {
 	uint32_t chosen_order[kIvfFewMostProbes];
@@ -31,8 +31,8 @@ struct FewListScratch
 	FewScratch few;
 };
 
-/// chosen_*: the n_probes first lists by (score, list), ascending by list: all blocks of a query must have the same
-/// ones in the same places. orders: shared [n_lists]; kPairs: these are the upper halves of scores' keys, lows
+/// Set chosen_* to the n_probes first lists by (score, list), ascending by list: all blocks of a query must have the
+/// same lists in the same places. orders: shared [n_lists]; kPairs: these are the upper halves of scores' keys, lows
 /// [n_lists] in device memory the lower ones.
 template <bool kPairs>
 __device__ __forceinline__ void
@@ -43,7 +43,7 @@ choose_lists(const uint32_t *orders, const uint32_t *lows, uint32_t n_lists, uin
 	const uint32_t lower = (1u << lane) - 1;
 	uint32_t before = 0; // of the lists before: those below the k-th, those equal to it in the upper half
 	uint32_t kth_low = 0;
-	bool by_lows = false; // lists whose upper halves are the k-th's go by the lower ones
+	bool by_lows = false; // lists whose upper halves equal the k-th's are ordered by the lower ones
 	const auto is_below = [&](uint32_t i, uint32_t order, uint32_t kth)
 	{ return order < kth || (by_lows && order == kth && lows[i] < kth_low); };
 	const auto is_tied = [&](uint32_t i, uint32_t order, uint32_t kth)
@@ -91,8 +91,7 @@ choose_lists(const uint32_t *orders, const uint32_t *lows, uint32_t n_lists, uin
 		const bool tied = i < n_lists && is_tied(i, order, kth);
 		const uint32_t all_below = __ballot_sync(0xFFFFFFFFu, below);
 		const uint32_t all_tied = __ballot_sync(0xFFFFFFFFu, tied);
-		uint32_t *sums =
-			scratch->list_sums[base / kFewThreads % 2]; // two in turn, so that one barrier a round is enough
+		uint32_t *sums = scratch->list_sums[base / kFewThreads % 2]; // two in turn, so one barrier a round is enough
 
 		if (lane == 0)
 			sums[warp] = __popc(all_below) | __popc(all_tied) << 16;
@@ -119,8 +118,8 @@ choose_lists(const uint32_t *orders, const uint32_t *lows, uint32_t n_lists, uin
 	__syncthreads();
 }
 
-/// first, end, chunk_first of the chosen lists, the nearest first if they are not many, in the same places in all
-/// blocks. Returns the number of chunks, of kChunkRows rows each but a list's last.
+/// Set first, end, chunk_first of the chosen lists, nearest first if they are not many, in the same places in all
+/// blocks. Returns the number of chunks, each of kChunkRows rows except a list's last.
 template <uint32_t kChunkRows>
 __device__ __forceinline__ uint32_t
 lay_out_lists(const uint64_t *offsets, uint32_t n_probes, FewListScratch *scratch)

@@ -16,7 +16,7 @@ constexpr uint32_t kRankBlocks = 132; // at least kIvfFewMostQueries / kRankQuer
 
 static_assert(kRankQueries == kFewWarps); // a warp for each query's norm
 
-/// Where queries that lie one behind another have their elements 4 i ... 4 i + 3.
+/// The place of elements 4 i ... 4 i + 3 of queries that lie one after another.
 template <class QueryForm>
 __device__ __forceinline__ float4
 four_elements(const IvfFewArgs &args, const IvfFewInline &travelling, uint32_t i)
@@ -36,7 +36,7 @@ four_elements(const IvfFewArgs &args, const IvfFewInline &travelling, uint32_t i
 				  __uint_as_float(travelling.words[4 * i + 2]), __uint_as_float(travelling.words[4 * i + 3]));
 }
 
-/// Σ a² of a query [dim_pad] in shared memory, as query_square_sum has it. By a warp.
+/// Σ a² of a query [dim_pad] in shared memory, with the bits of query_square_sum. By a warp.
 __device__ __forceinline__ float
 shared_square_sum(const float *query, uint32_t dim_pad, uint32_t lane)
 {
@@ -51,8 +51,7 @@ shared_square_sum(const float *query, uint32_t dim_pad, uint32_t lane)
 }
 
 /// Grid (any, ceil(n_queries / 8)), block 256, shared [8, dim_pad] floats: a warp scores 4 centroids at a time for 8
-/// queries. Where the queries are not on the device, each block reads its queries over the bus: there should not be
-/// many.
+/// queries. If the queries are not on the device, each block reads its queries over the bus: then take few blocks.
 template <Metric metric, class QueryForm>
 __global__ void __launch_bounds__(kFewThreads)
 few_rank_kernel(const __grid_constant__ IvfFewArgs args, const __grid_constant__ IvfFewInline travelling)
@@ -144,7 +143,7 @@ few_rank_kernel(const __grid_constant__ IvfFewArgs args, const __grid_constant__
 		const uint32_t list = first_list + lane / kRankQueries;
 
 		if (!waited)
-			wait_for_stream(); // the search before may be at its end still
+			wait_for_stream(); // the end of the search before may still run
 		waited = true;
 		if (query < n_here && list < args.n_lists)
 		{
@@ -190,7 +189,7 @@ few_rank_kernel(const __grid_constant__ IvfFewArgs args, const __grid_constant__
 	}
 }
 
-/// The metric and the queries' form are the caller's.
+/// The caller provides the metric and the queries' form.
 template <Metric metric, class QueryForm>
 cudaError_t
 launch_few_rank(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_t stream)
@@ -203,7 +202,7 @@ launch_few_rank(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStre
 		kFewThreads, kRankQueries * args.dim_pad * sizeof(float), stream, args, travelling);
 }
 
-/// The attributes of few_rank_kernel, for as many dimensions as these queries may have.
+/// Set the attributes of few_rank_kernel, for the most dimensions that these queries may have.
 template <Metric metric, class QueryForm>
 cudaError_t
 prepare_few_rank(uint32_t most_dims)

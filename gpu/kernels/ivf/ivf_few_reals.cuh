@@ -10,7 +10,7 @@
 namespace vectorgpu::kernels
 {
 
-/// Four elements of a row, as they lie.
+/// Four elements of a row in their form.
 template <class FormT>
 struct FourOf;
 
@@ -47,9 +47,8 @@ struct FourOf<ByteForm>
 };
 
 /// sums[s]: this thread's four lanes, 4 (lane % 8) and the next, of row s of its eight threads. The canonical tree adds
-/// lanes 16 apart, 8, 4, 2, 1: the first three are threads 4, 2 and 1 apart. In a butterfly as long as there are rows
-/// to share out, a transposed one, so that the sum returned is that of row lane % 8 (kEach = 8), (lane % 8) / 4 (kEach
-/// = 2).
+/// lanes 16 apart, then 8, 4, 2, 1: the first three are threads 4, 2 and 1 apart. The butterfly is transposed while
+/// there are rows to share out, so the sum returned is that of row lane % 8 (kEach = 8), (lane % 8) / 4 (kEach = 2).
 template <int kEach, int width = 4>
 __device__ __forceinline__ float
 reduce_fours(float (&sums)[kEach][4], uint32_t lane)
@@ -76,8 +75,8 @@ reduce_fours(float (&sums)[kEach][4], uint32_t lane)
 		return __fadd_rn(__fadd_rn(left[0][0], left[0][2]), __fadd_rn(left[0][1], left[0][3]));
 }
 
-/// kRows rows by a warp at a time, 32 or 8: each thread has 8 loads on the way, of 8 rows, or of 2 rows and 4 steps of
-/// 32 elements. Few rows of many dimensions are sooner done by many warps.
+/// A warp takes kRows rows at a time, 32 or 8: each thread has 8 loads under way, of 8 rows, or of 2 rows and 4 steps
+/// of 32 elements. Few rows of many dimensions are done sooner by many warps.
 template <Metric metric, class FormT, uint32_t kRows>
 class RealScorer
 {
@@ -124,7 +123,7 @@ private:
 	static_assert(kEach * 4 == kRows && (kEach == 8 || kEach == 2));
 
 	/// The canonical score of row place_at(lane % kRows). place_at(r), r below kRows: called by all threads of the warp
-	/// together, but not with one r.
+	/// together, with different r.
 	template <class PlaceAt>
 	__device__ __forceinline__ double score(const PlaceAt &place_at) const
 	{
@@ -165,7 +164,7 @@ private:
 			for (int j = 0; j < kSteps; j++)
 			{
 				const uint32_t e = min(base + j * kLanes,
-					dim_pad - kLanes); // the last again where there are none, and then it does not count
+					dim_pad - kLanes); // beyond the end the last row again, which then does not count
 
 #pragma unroll
 				for (int s = 0; s < kEach; s++)
@@ -208,7 +207,7 @@ private:
 		return canonical_score<metric>(sum, aa_, bb);
 	}
 
-	/// Of what reduce_fours gives, that of row lane % kRows.
+	/// The result of reduce_fours for row lane % kRows.
 	__device__ __forceinline__ float of_row(float value) const
 	{
 		if constexpr (kEach == 8)
@@ -224,7 +223,7 @@ private:
 	uint32_t lane_;
 };
 
-/// Calls work.template operator()<Scorer>() for the form and dimensions of the rows.
+/// Call work.template operator()<Scorer>() for the form and dimensions of the rows.
 template <Metric metric, class FormT, class Work>
 cudaError_t
 with_real_scorer(uint32_t dim_pad, const Work &work)

@@ -1,19 +1,18 @@
-// The second launch of the search of few queries over inverted lists: blocks that choose a query's lists by themselves,
-// share out their rows, and of which the last one to end joins what the others found and writes the answer. What a
-// row's score is, a Scorer says:
+// The second launch of the search of few queries over inverted lists. Each block chooses a query's lists redundantly,
+// and the blocks of a query share the rows; the last block to end joins the results and writes the answer. A Scorer
+// computes the score of a row:
 //
-//   kChunkRows              rows that a warp scores together, a power of two
-//   kBlocks                 on a multiprocessor
-//   kPairs                  scores are no floats (cosine): an order is that of the score rounded to a float, which is
-//   monotonic, so that the k first by
-//                           orders, with all ties, have the k first; keys are then made of scores again
-//   query_units(dim_pad)    a query in shared memory, in units of 16 bytes
+//   kChunkRows         rows that a warp scores together, a power of two
+//   kBlocks            blocks of a multiprocessor
+//   kPairs             scores are not floats (cosine). An order is then that of the score rounded to a float, which is
+//                      monotonic, so the k first by orders, with all ties, contain the k first; in the end keys are
+//                      made of scores computed again
+//   query_units(dim_pad)               a query in shared memory, in units of 16 bytes
 //   Scorer(args, query, wanted, lane)
-//   order(first, end)       of place first + lane, which counts if it is before end and lane < kChunkRows; end - first
-//   may be more or less than these.
-//                           By all threads of a warp
-//   key(candidate)          of the lane's candidate, kPairs only. By all threads of a warp
-//   is_inexact(key)         if a score with this key may be another than the canonical one
+//   order(first, end)  the order of place first + lane, which counts if it is before end and lane < kChunkRows; end -
+//                      first may be more or less than these. By all threads of a warp
+//   key(candidate)     the key of the lane's candidate, kPairs only. By all threads of a warp
+//   is_inexact(key)    whether a score with this key may differ from the canonical one
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -32,8 +31,7 @@ constexpr uint32_t kFewRoundRows = kFewKept / 2; // of a block between barriers
 
 static_assert(kFewKept == kFewEach * kFewThreads && kIvfFewCandidates == kFewKept);
 
-/// Shared memory of few_scan_kernel in units of 16 bytes: the orders of lists and later the rows held; behind these the
-/// query.
+/// Shared memory of few_scan_kernel in units of 16 bytes: the orders of lists and later the rows held; then the query.
 __host__ __device__ constexpr uint32_t
 few_room_units(uint32_t n_lists)
 {
@@ -64,7 +62,7 @@ few_kth_held(const IvfFewCandidate *held, uint32_t n, uint32_t k, FewListScratch
 	return kth;
 }
 
-/// Appends by one atomic of a warp. Places from room on are counted only.
+/// Append by one atomic of a warp. Entries beyond `room` are counted only.
 __device__ __forceinline__ void
 few_append(IvfFewCandidate *to, uint32_t *n, uint32_t room, bool taken, uint32_t order, uint32_t place, uint32_t lane)
 {
@@ -80,7 +78,7 @@ few_append(IvfFewCandidate *to, uint32_t *n, uint32_t room, bool taken, uint32_t
 		to[at] = {order, place};
 }
 
-/// Leaves those held up to the threshold. Returns how many.
+/// Keep only rows held up to the threshold. Returns how many.
 __device__ __forceinline__ uint32_t
 few_cut_held(IvfFewCandidate *held, uint32_t n, uint32_t threshold, FewListScratch *scratch, uint32_t lane)
 {
@@ -109,7 +107,7 @@ few_cut_held(IvfFewCandidate *held, uint32_t n, uint32_t threshold, FewListScrat
 	return left;
 }
 
-/// The answer of a query from what its blocks have found. held: room for kFewKept.
+/// Write the answer of a query from the results of its blocks. held: room for kFewKept.
 template <class Scorer>
 __device__ __forceinline__ void
 few_answer(const IvfFewArgs &args, const Scorer &scorer, uint32_t query, uint32_t k, IvfFewCandidate *held,
@@ -128,7 +126,7 @@ few_answer(const IvfFewArgs &args, const Scorer &scorer, uint32_t query, uint32_
 		for (uint32_t i = threadIdx.x; i < count; i += kFewThreads)
 		{
 			const uint2 candidate =
-				__ldcg(reinterpret_cast<const uint2 *>(found + i)); // of other blocks: not from this processor's cache
+				__ldcg(reinterpret_cast<const uint2 *>(found + i)); // by other blocks: not from this processor's cache
 
 			held[i] = {candidate.x, candidate.y};
 		}
@@ -148,7 +146,7 @@ few_answer(const IvfFewArgs &args, const Scorer &scorer, uint32_t query, uint32_
 			const uint32_t i = j * kFewThreads + threadIdx.x;
 
 			mine[j] = {kExcludedKey, kExcludedKey};
-			if (i - lane >= n) // of a warp alike
+			if (i - lane >= n) // the same for a warp
 				continue;
 
 			const IvfFewCandidate candidate = held[min(i, n - 1)];
@@ -161,7 +159,7 @@ few_answer(const IvfFewArgs &args, const Scorer &scorer, uint32_t query, uint32_
 			if (i < n)
 				mine[j] = {key, __ldg(args.rows.row_ids + candidate.place)};
 		}
-		__syncthreads(); // entries lie where candidates did
+		__syncthreads(); // entries lie in the place of candidates
 #pragma unroll
 		for (uint32_t j = 0; j < kMostSorted / kFewThreads; j++)
 		{
@@ -183,9 +181,40 @@ few_answer(const IvfFewArgs &args, const Scorer &scorer, uint32_t query, uint32_
 		head->n_entries = n;
 		head->n_rescored = 0;
 		head->redo = redo ? 1 : 0;
-		__threadfence_system(); // what the block has written comes before the mark
+		__threadfence_system(); // the block's writes come before the mark
 		head->mark = args.answers.mark;
 	}
+}
+
+/// Append the candidates of held [n_held] up to the threshold to the query's in memory. By all threads of a block.
+__device__ __forceinline__ void
+few_pass_on(const IvfFewArgs &args, uint32_t query, const IvfFewCandidate *held, uint32_t n_held, uint32_t threshold)
+{
+	const uint32_t lane = threadIdx.x % 32;
+
+	for (uint32_t base = threadIdx.x / 32 * 32; base < n_held; base += kFewThreads)
+	{
+		const uint32_t i = base + lane;
+		const IvfFewCandidate candidate = i < n_held ? held[i] : IvfFewCandidate{kFewNoOrder, 0};
+
+		few_append(args.found + static_cast<size_t>(query) * kIvfFewCandidates, args.n_found + query, kIvfFewCandidates,
+			candidate.order <= threshold, candidate.order, candidate.place, lane);
+	}
+}
+
+/// Whether all other blocks of the query have passed on their candidates, which this block then sees. By all threads.
+__device__ __forceinline__ bool
+few_is_last(const IvfFewArgs &args, uint32_t query, FewListScratch *scratch)
+{
+	__threadfence();
+	__syncthreads();
+	if (threadIdx.x == 0)
+		scratch->is_last = atomicAdd(args.n_done + query, 1u) == args.n_splits - 1;
+	__syncthreads();
+	if (scratch->is_last == 0)
+		return false;
+	__threadfence();
+	return true;
 }
 
 /// Grid (n_splits, n_queries), block 256. Shared: few_room_units and query_units.
@@ -283,23 +312,10 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 	else
 	{
 		threshold = min(threshold, few_kth_held(held, n_held, wanted.k, &scratch));
-		for (uint32_t base = warp * 32; base < n_held; base += kFewThreads)
-		{
-			const uint32_t i = base + lane;
-			const IvfFewCandidate candidate = i < n_held ? held[i] : IvfFewCandidate{kFewNoOrder, 0};
-
-			few_append(args.found + static_cast<size_t>(query) * kIvfFewCandidates, args.n_found + query,
-				kIvfFewCandidates, candidate.order <= threshold, candidate.order, candidate.place, lane);
-		}
+		few_pass_on(args, query, held, n_held, threshold);
 	}
-	__threadfence();
-	__syncthreads();
-	if (threadIdx.x == 0)
-		scratch.is_last = atomicAdd(args.n_done + query, 1u) == args.n_splits - 1;
-	__syncthreads();
-	if (scratch.is_last == 0)
+	if (!few_is_last(args, query, &scratch))
 		return;
-	__threadfence();
 	few_answer(args, scorer, query, wanted.k, held, &scratch);
 }
 
@@ -311,7 +327,7 @@ launch_few_scan(const IvfFewArgs &args, cudaStream_t stream)
 		(few_room_units(args.n_lists) + Scorer::query_units(args.dim_pad)) * size_t{16}, stream, args);
 }
 
-/// The attributes of few_scan_kernel, for as many lists and dimensions as there may be.
+/// Set the attributes of few_scan_kernel, for the most lists and dimensions.
 template <class Scorer>
 cudaError_t
 prepare_few_scan(uint32_t most_dims)

@@ -1,5 +1,5 @@
-// Inverted lists: rows from the order of their numbers to that of their places, the queries of each list, and which
-// scan kernel for which metric.
+// Inverted lists: rows reordered from their numbers to their places, the queries of each list, and the choice of a scan
+// kernel for a metric.
 #include "kernels/ivf/ivf_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -155,7 +155,7 @@ firsts_kernel(const IvfProbes probes, const IvfPlan plan)
 	}
 }
 
-/// As count_kernel. The order of a list's queries is not reproducible, and of no consequence.
+/// As count_kernel. The order of a list's queries is not reproducible, and does not matter.
 __global__ void __launch_bounds__(kThreads)
 fill_kernel(const IvfProbes probes, uint32_t n_queries, const IvfPlan plan)
 {

@@ -14,7 +14,7 @@ constexpr int kIvfWarps = kIvfThreads / 32;
 constexpr uint32_t kIvfChunkRows = 32; // a warp's rows at a time
 
 /// Shared memory of for_each_chunk: kIvfThreads of a query's lists. The sums come first and fill whole units of 16
-/// bytes: loads of several of them at once must not reach into what other threads write meanwhile.
+/// bytes: loads of several of them at once must not reach into data that other threads write meanwhile.
 struct alignas(16) IvfSlots
 {
 	uint32_t warp_sums[kIvfWarps];
@@ -23,9 +23,9 @@ struct alignas(16) IvfSlots
 	uint32_t chunk_first[kIvfThreads + 1];
 };
 
-/// Calls visit(first place, end of the list, number of the chunk) for every n_warps-th chunk of 32 rows of the lists
+/// Call visit(first place, end of the list, number of the chunk) for every n_warps-th chunk of 32 rows of the lists
 /// that the query looks at, in the order of the lists, until chunk `most`. All threads of the block call it. Returns
-/// the number of chunks, or one that is at least `most`.
+/// the number of chunks, or a number that is at least `most`.
 template <class Visit>
 __device__ __forceinline__ uint32_t
 for_each_chunk(const IvfProbes &probes, uint32_t query, uint32_t warp, uint32_t n_warps, uint32_t most, IvfSlots *slots,
@@ -99,7 +99,7 @@ for_each_chunk(const IvfProbes &probes, uint32_t query, uint32_t warp, uint32_t 
 	return before;
 }
 
-/// Key of place `first + lane` for the query, kExcludedKey for what does not count.
+/// Key of place `first + lane` for the query, kExcludedKey if it does not count.
 template <Metric metric, class FormT>
 __device__ __forceinline__ uint64_t
 ivf_chunk_key(
@@ -118,8 +118,8 @@ ivf_chunk_key(
 
 constexpr uint32_t kIvfGroupsPerChunk = kIvfChunkRows / kIvfGroupRows;
 
-/// Calls put(group, smallest key) for the first n_groups groups of the query's rows that have rows: the part of warp
-/// `warp` of n_warps. Returns how many have.
+/// Call put(group, smallest key) for the first n_groups groups of the query's rows that have rows: the part of warp
+/// `warp` of n_warps. Returns how many have rows.
 template <Metric metric, class FormT, class Put>
 __device__ __forceinline__ uint32_t
 ivf_sample(const IvfScanArgs &args, uint32_t query, uint32_t warp, uint32_t n_warps, IvfSlots *slots, const Put &put)
@@ -195,7 +195,7 @@ ivf_thresholds_kernel(const IvfScanArgs args)
 	}
 }
 
-/// Appends places whose key passes. `taken` may be on for any of the warp's threads; all call it with candidates of one
+/// Append places whose key passes. `taken` may be set in any of the warp's threads; all call it with candidates of one
 /// query.
 __device__ __forceinline__ void
 ivf_append(const Candidates &candidates, uint32_t query, bool taken, uint64_t key, uint32_t place, uint32_t lane)
@@ -247,8 +247,8 @@ ivf_scan_queries_kernel(const IvfScanArgs args)
 		});
 }
 
-/// Of a tile, n_queries of a list, at most Q, by the places [first, end): Q * R = 32 scores at a time, so fewer queries
-/// take more rows, and none are computed for nobody.
+/// Scores of n_queries queries of a list, at most Q, by the places [first, end) of a tile: Q * R = 32 scores at a time,
+/// so fewer queries take more rows, and no score is computed for an absent query.
 template <Metric metric, class FormT, int Q>
 __device__ __forceinline__ void
 ivf_scan_tile(

@@ -1,4 +1,4 @@
-// Scans of inverted lists for one metric; one file each, so that they build in parallel.
+// Scans of inverted lists for one metric; a file each, so that they build in parallel.
 #include "kernels/ivf/ivf_scan.cuh"
 
 namespace vectorgpu::kernels

@@ -1,5 +1,5 @@
-// Host side of the kernels of k-means: labels, errors, sums. See README.md, "k-means", and kernels.hpp for what
-// launchers promise.
+// Host side of the kernels of k-means: labels, errors, sums. See README.md, "k-means", and kernels.hpp for the rules of
+// launchers.
 //
 // n_clusters centroids and n_rows rows lie in binary32, [.., dim_pad], dim_pad = dim rounded up to 32, zeros beyond
 // dim. Products are of halves: (x - shift) * scale rounded to binary16, [.., narrow_pitch(dim)], zeros beyond dim,
@@ -14,7 +14,7 @@ namespace vectorgpu::kernels
 {
 
 constexpr uint32_t kClusterTile = 128;  // rows and centroids of a block's tile
-constexpr uint32_t kMostCandidates = 8; // of a row, that are told apart without looking at all centroids
+constexpr uint32_t kMostCandidates = 8; // of a row, told apart without scoring all centroids
 constexpr uint32_t kAllCandidates = 0;  // number of candidates that stands for all centroids
 
 /// Elements of a narrowed row.
@@ -30,7 +30,7 @@ padded_clusters(uint32_t n_clusters)
 	return (n_clusters + kClusterTile - 1) / kClusterTile * kClusterTile;
 }
 
-/// How far a narrowed vector is from what it stands for, in scaled units; each rounded up.
+/// The error of a narrowed vector, in scaled units; each rounded up.
 struct NarrowError
 {
 	float norm;  // of the narrowed vector
@@ -48,19 +48,19 @@ struct NarrowArgs
 	__half *narrow = nullptr;      // out [n, narrow_pitch(dim)]
 	NarrowError *errors = nullptr; // out [n]; null for centroids
 	float *half_norms = nullptr;   // out [n] ½ |exact|², rounded to nearest; centroids only
-	NarrowError *largest =
-		nullptr; // out: the largest of all, by atomics on non-negative floats; zero before; centroids only
+	// Out: the largest of all, by atomics on non-negative floats; zero before; centroids only.
+	NarrowError *largest = nullptr;
 	uint32_t *n_not_finite = nullptr; // out: counts vectors with an element that is not finite; zero before; or null
 };
 
-/// Narrows rows or centroids. Reproducible.
+/// Narrow rows or centroids. Reproducible.
 [[nodiscard]] cudaError_t launch_narrow(const NarrowArgs &args, cudaStream_t stream);
 
 /// A row whose nearest centroid the products do not decide.
 struct Doubtful
 {
 	uint32_t row;
-	uint32_t n; // of candidates; kAllCandidates: any centroid may be it
+	uint32_t n; // of candidates; kAllCandidates: any centroid may be the nearest
 	uint32_t candidates[kMostCandidates];
 };
 
@@ -71,7 +71,7 @@ struct AssignArgs
 	const NarrowError *row_errors = nullptr;  // [n_rows]
 	const float *centroids = nullptr;         // [n_clusters, dim_pad]
 	const __half *narrow_centroids = nullptr; // [padded_clusters(n_clusters), ..]
-	const float *half_norms = nullptr;        // [padded_clusters(n_clusters)], infinity behind the last
+	const float *half_norms = nullptr;        // [padded_clusters(n_clusters)], infinity beyond the last
 	const NarrowError *largest = nullptr;     // of the centroids
 	float scale = 1;
 	uint32_t n_rows = 0;
@@ -80,18 +80,18 @@ struct AssignArgs
 	uint32_t dim_pad = 0;
 	uint32_t *labels = nullptr;   // out [n_rows]
 	Doubtful *doubtful = nullptr; // scratch [n_rows]
-	uint32_t *n_doubtful =
-		nullptr; // scratch; zero before. [0] all, [1] those with all candidates, [2] the next to be looked at
+	// Scratch; zero before. [0] all, [1] those with all candidates, [2] the next to be looked at.
+	uint32_t *n_doubtful = nullptr;
 };
 
-/// labels [n_rows]: the first of the smallest canonical L2 scores (NaN last) of each row against the centroids,
+/// Set labels [n_rows] to the first of the smallest canonical L2 scores (NaN last) of each row against the centroids,
 /// whatever the precision of the products. Reproducible.
 [[nodiscard]] cudaError_t launch_assign(const AssignArgs &args, cudaStream_t stream);
 
-/// scores [n_rows]: canonical L2 score of each row to the centroid of its label. Reproducible.
+/// Set scores [n_rows] to the canonical L2 score of each row to the centroid of its label. Reproducible.
 [[nodiscard]] cudaError_t launch_label_scores(const AssignArgs &args, float *scores, cudaStream_t stream);
 
-/// Rows in the order of (label, number). With temp == nullptr only *temp_bytes is set.
+/// Sort rows by (label, number). With temp == nullptr only *temp_bytes is set.
 struct GroupArgs
 {
 	const uint32_t *labels = nullptr;  // [n_rows]
@@ -119,18 +119,18 @@ struct UpdateArgs
 	uint32_t dim_pad = 0;
 	bool spherical = false;
 	double *means = nullptr;      // scratch [n_clusters, dim_pad], spherical only
-	float *centroids = nullptr;   // in, out [n_clusters, dim_pad]: those without rows stay
+	float *centroids = nullptr;   // in, out [n_clusters, dim_pad]: means of clusters without rows stay
 	double *error_sums = nullptr; // out [n_clusters]
 };
 
-/// error_sums: of the clusters, in double, in the order of rows. Reproducible.
+/// Compute error_sums of the clusters, in double, in the order of rows. Reproducible.
 [[nodiscard]] cudaError_t launch_error_sums(const UpdateArgs &args, cudaStream_t stream);
 
-/// Means of the clusters, in double and in the order of rows, scaled to length 1 if spherical: the same bits as
-/// engine/ivf has.
+/// Compute the means of the clusters, in double and in the order of rows, scaled to length 1 if spherical, with the
+/// bits of engine/ivf.
 [[nodiscard]] cudaError_t launch_means(const UpdateArgs &args, cudaStream_t stream);
 
-/// Sets the shared-memory limits; once per device, before any launch.
+/// Set the shared-memory limits; once per device, before any launch.
 [[nodiscard]] cudaError_t prepare_cluster_kernels();
 
 } // namespace vectorgpu::kernels

@@ -1,6 +1,6 @@
 // Labels of k-means and of rows put into lists: products of halves on tensor cores with the two best of each thread
-// kept in registers, so that no matrix of n_rows x n_clusters exists; what the products' error leaves open is decided
-// by canonical scores. See README.md, "k-means".
+// kept in registers, so no matrix of n_rows x n_clusters exists. Where the products' error leaves the label open,
+// canonical scores decide. See README.md, "k-means".
 #include <cfloat>
 
 #include "kernels/canonical/canonical.cuh"
@@ -19,7 +19,7 @@ constexpr int NT = 8; // of 8 centroids, a warp
 constexpr int kStages = 3;
 constexpr uint32_t kChunkElements = 64; // of a vector, a step
 constexpr uint32_t kTileBytes = kClusterTile * kChunkElements * sizeof(__half);
-constexpr uint32_t kMostResidentChunks = 4; // up to so many the tile's rows stay in shared memory
+constexpr uint32_t kMostResidentChunks = 4; // up to this many the tile's rows stay in shared memory
 constexpr uint32_t kParts = kWarpsN * 4;    // threads that see a row
 constexpr float kMostHalf = 65504.0f;
 
@@ -55,8 +55,8 @@ multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// Starts the copy of 64 elements of a tile's vectors. Units of 16 bytes are permuted within a vector's 128, so that
-/// fragments are read without bank conflicts. n: vectors that there are; behind the last comes the last again.
+/// Start the copy of 64 elements of a tile's vectors. Units of 16 bytes are permuted within a vector's 128, so that
+/// fragments are read without bank conflicts. n: number of vectors; beyond the last, the last again.
 __device__ __forceinline__ void
 load_tile(uint32_t to, const __half *vectors, uint32_t first, uint32_t n, uint32_t pitch, uint32_t chunk)
 {
@@ -71,7 +71,7 @@ load_tile(uint32_t to, const __half *vectors, uint32_t first, uint32_t n, uint32
 	}
 }
 
-/// What a thread has found of a row: the largest of x·c - ½|c|², where, and the second largest.
+/// A thread's results for a row: the largest of x·c - ½|c|², its centroid, and the second largest.
 struct Part
 {
 	float best;
@@ -80,7 +80,7 @@ struct Part
 };
 
 /// The least x·c - ½|c|² that a centroid may have and still be the canonical nearest, if the largest computed is
-/// `best`: README.md, "k-means". -infinity or NaN where the bound does not hold.
+/// `best`: README.md, "k-means". -infinity or NaN if the bound does not hold.
 __device__ double
 least_of_interest(const AssignArgs &args, const NarrowError &row, float best)
 {
@@ -99,7 +99,7 @@ least_of_interest(const AssignArgs &args, const NarrowError &row, float best)
 	const double scale = args.scale;
 	const double underflow = (4.0 * args.dim + 32) * 0x1p-126 * scale * scale;
 
-	// Beyond 2^60 canonical sums may overflow, or ours.
+	// Beyond 2^60 canonical sums, or these, may overflow.
 	if (!(fmax(exact, c) < 0x1p60 * fmin(scale, 1.0)))
 		return -1.0 / 0.0;
 	return static_cast<double>(best) - 2 * error - 1.1 * (roundings / (1 - roundings)) * nearest - 4 * underflow;
@@ -461,7 +461,7 @@ narrow_kernel(const NarrowArgs args)
 		args.half_norms[i] = static_cast<float>(exact_norm / 2);
 	if (args.largest != nullptr)
 	{
-		// As integers non-negative floats are in the same order, and NaN is above all of them.
+		// Non-negative floats order as their bits do as integers, with NaN above all.
 		atomicMax(reinterpret_cast<uint32_t *>(&args.largest->norm), __float_as_uint(found.norm) & 0x7FFFFFFFu);
 		atomicMax(reinterpret_cast<uint32_t *>(&args.largest->error), __float_as_uint(found.error) & 0x7FFFFFFFu);
 	}

@@ -1,5 +1,5 @@
 // The update of k-means: rows sorted by label, means of segments. Sums are in double and in the order of rows, as in
-// src/engine/ivf: neither atomics nor the shape of the grid show in the result. See README.md, "k-means".
+// src/engine/ivf: the result does not depend on atomics or on the shape of the grid. See README.md, "k-means".
 #include <bit>
 
 #include <cub/device/device_radix_sort.cuh>
@@ -24,8 +24,8 @@ numbers_kernel(uint32_t *numbers, uint32_t n)
 		numbers[i] = i;
 }
 
-/// Grid ceil((n_rows + 1) / 256), block 256: whoever sees a new label notes where it begins, for those without rows
-/// too.
+/// Grid ceil((n_rows + 1) / 256), block 256: the thread that sees a new label notes where it begins, also for labels
+/// before it without rows.
 __global__ void __launch_bounds__(kThreads)
 boundaries_kernel(const uint32_t *labels, uint32_t n_rows, uint32_t n_clusters, uint32_t *first)
 {

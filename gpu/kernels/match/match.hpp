@@ -1,10 +1,11 @@
 // Host side of the kernels that count matches over an inverted index (README.md, "Match counts"). Launchers as in
 // kernels.hpp.
 //
-// Rows lie in tiles of 65,536. A tile has its own lists, by code, of 16-bit places. A query is a set of code ranges,
-// each of which is one contiguous slice of a tile's places; a row's count is how often it occurs in the slices.
+// Rows lie in tiles of 65,536. A tile has its own lists, by code, of 16-bit places. A query is a set of code ranges;
+// each is one contiguous slice of a tile's places. A row's count is how often it occurs in the slices.
 //
-// Counters hold count + 1, a row's *mark*: 0 is a row that is never returned (dead, not after `after`, not there).
+// Counters hold count + 1, a row's *mark*: 0 stands for rows that are never returned (dead, not after `after`, beyond
+// the end).
 #pragma once
 
 #include "common/limits.hpp"
@@ -41,15 +42,15 @@ struct MatchQueries
 	const MatchRange *ranges = nullptr;   // [range_ends[n_queries - 1]], of each query ascending and disjoint
 	const uint32_t *range_ends = nullptr; // [n_queries]
 	const uint32_t *k = nullptr;          // [n_queries], 1 ... kMaxSelectK
-	const uint32_t *after_marks =
-		nullptr; // [n_queries]: rows with larger marks are left out; null: no query has an `after`
+	// [n_queries]: rows with larger marks are left out; null: no query has an `after`.
+	const uint32_t *after_marks = nullptr;
 	const uint32_t *after_rows = nullptr; // [n_queries]: of rows with the same mark only those from here on count
 	uint32_t n_queries = 0;
 	uint32_t bits = 0; // of a counter: 4, 8, 16 or 32, wide enough for any mark of any query
 };
 
-/// What the tiles leave behind: of each query the gate (a zipper array, GENIE section III-C1, of marks >> zipper_shift
-/// of rows that were taken) and the rows taken, packed: all ones - mark in the upper half, the row in the lower.
+/// The results of the tiles for each query: the gate (a zipper array, GENIE section III-C1, of marks >> zipper_shift of
+/// rows that were taken) and the rows taken, packed: all ones - mark in the upper half, the row in the lower.
 struct MatchCandidates
 {
 	uint32_t *zipper = nullptr;  // [n_queries, kMatchZipperBins], zero at first
@@ -69,9 +70,9 @@ struct MatchTileArgs
 };
 
 constexpr uint32_t kMatchTextQuery = kTextWord; // most characters of a query
-constexpr uint32_t kMatchNoSymbol = 255;        // of a query's character that no row has; rows' symbols are smaller
-constexpr uint16_t kMatchNoText = 0xFFFF;       // the length of a lane without a row
-constexpr uint32_t kMatchTextGroup = 32;        // texts side by side, one a lane
+constexpr uint32_t kMatchNoSymbol = 255;  // marks characters of a query that no row has; rows' symbols are smaller
+constexpr uint16_t kMatchNoText = 0xFFFF; // the length of a lane without a row
+constexpr uint32_t kMatchTextGroup = 32;  // texts side by side, one a lane
 
 /// Texts of up to match_text_rows(bits) rows in device memory: groups of 32 of nearly the same length, ascending by it.
 /// Word j of group g of a lane, 4 symbols (the first one lowest), is text[(starts[g] + j) * 32 + lane].
@@ -93,7 +94,7 @@ struct MatchTextArgs
 	uint32_t n_tiles = 0;
 	const uint8_t *dead = nullptr;    // bitmap by row of the segment; null: none dead
 	const uint8_t *symbols = nullptr; // [n_queries, kMatchTextQuery]
-	const uint32_t *sizes = nullptr;  // [n_queries] of which so many are the query's
+	const uint32_t *sizes = nullptr;  // [n_queries] lengths of the queries
 	uint32_t most_size = 0;           // of them
 	uint32_t most_distance = 0;       // no distance is larger; most_distance + 1 fits a counter
 	uint32_t n_parts = 1;             // of a tile: groups of a part make a block
@@ -104,16 +105,16 @@ struct MatchTextArgs
 /// Rows of a tile of texts, whose marks have 8 or 16 bits.
 uint32_t match_text_rows(uint32_t bits);
 
-/// So many parts of a tile that few queries keep a device busy. Candidates have room for max_k rows of each.
+/// Parts of a tile with which few queries keep a device busy. Candidates have room for max_k rows of each.
 uint32_t match_text_parts(uint32_t n_queries, uint32_t n_tiles);
 
-/// The edit distance of each row to each query by Myers' bit vectors (Journal of the ACM 46(3), 1999), a thread for a
-/// pair, in a word of 32 bits if all queries have at most 32 characters, else of 64; then as launch_match_tiles. Rows
-/// whose length alone says that they are too far are left out, and so is the rest of a group that cannot come near
-/// enough any more. Grid (n_queries, n_tiles, n_parts), block 512, shared 64 kB and 4 kB.
+/// Compute the edit distance of each row to each query by Myers' bit vectors (Journal of the ACM 46(3), 1999), a thread
+/// for a pair, in a word of 32 bits if all queries have at most 32 characters, else of 64; then as launch_match_tiles.
+/// Rows whose length alone is too far are left out, and so is the rest of a group that can no longer come near enough.
+/// Grid (n_queries, n_tiles, n_parts), block 512, shared 64 kB and 4 kB.
 [[nodiscard]] cudaError_t launch_match_texts(const MatchTextArgs &args, cudaStream_t stream);
 
-/// Sets its shared-memory limits; prepare_match_kernels calls it.
+/// Set its shared-memory limits; prepare_match_kernels calls it.
 [[nodiscard]] cudaError_t prepare_match_text_kernels();
 
 /// The parts that a tile is counted in: counters of a part are at most 64 kB.
@@ -122,18 +123,18 @@ uint32_t match_parts(uint32_t bits);
 /// zipper_shift for marks up to most_mark.
 uint32_t match_zipper_shift(uint32_t most_mark);
 
-/// Counts each tile for each query in shared memory and appends the rows that may be among the k first: those that
-/// reach the mark at which the gate says that k rows have been taken, at most the k first of the part of a tile. May be
-/// called for some of the tiles at a time. What is appended, and its order, is not reproducible; that it holds the k
-/// first is. Grid (n_queries, n_tiles * parts), block 512, shared 32 or 64 kB and 7 kB.
+/// Count each tile for each query in shared memory and append the rows that may be among the k first: those that reach
+/// the mark at which the gate says that k rows have been taken, at most the k first of each part of a tile. May be
+/// called for some of the tiles at a time. The rows appended and their order are not reproducible; that they contain
+/// the k first is. Grid (n_queries, n_tiles * parts), block 512, shared 32 or 64 kB and 7 kB.
 [[nodiscard]] cudaError_t launch_match_tiles(const MatchTileArgs &args, cudaStream_t stream);
 
-/// The k first of the candidates, ascending: out [n_queries, stride] of entries packed as in MatchCandidates, n_out
+/// Set out [n_queries, stride] to the k first of the candidates, ascending, packed as in MatchCandidates, and n_out
 /// [n_queries]. Reproducible. Grid n_queries, block 256.
 [[nodiscard]] cudaError_t launch_match_merge(const MatchQueries &queries, const MatchCandidates &candidates,
 	uint32_t max_k, uint64_t *out, uint32_t *n_out, uint32_t stride, cudaStream_t stream);
 
-/// Sets the shared-memory limits; once per device, before any launch.
+/// Set the shared-memory limits; once per device, before any launch.
 [[nodiscard]] cudaError_t prepare_match_kernels();
 
 } // namespace vectorgpu::kernels

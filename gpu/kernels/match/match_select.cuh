@@ -7,7 +7,7 @@
 namespace vectorgpu::kernels
 {
 
-/// What other blocks may be changing: read from where their atomics write, each time.
+/// A value that other blocks may be changing: read from where their atomics write, each time.
 __device__ __forceinline__ uint32_t
 load_shared_state(const uint32_t *at)
 {
@@ -50,7 +50,7 @@ struct Counters
 		return (low + (kMost - least + 1) * kOnes) & word & kTops;
 	}
 
-	/// The value of the counter that a bit of the word lies in.
+	/// The value of the counter that contains this bit of the word.
 	static __device__ __forceinline__ uint32_t value(uint32_t word, uint32_t bit)
 	{
 		return (word >> (bit / kBits * kBits)) & kMost;
@@ -65,7 +65,7 @@ struct SelectShared
 	uint32_t cursor;
 };
 
-/// The sum over the block; rounds alternate between two places, so that one barrier is enough.
+/// The sum over the block; rounds alternate between two places, so one barrier is enough.
 __device__ __forceinline__ uint32_t
 block_sum(uint32_t value, uint32_t (*sums)[32], uint32_t *round)
 {
@@ -78,8 +78,8 @@ block_sum(uint32_t value, uint32_t (*sums)[32], uint32_t *round)
 	return __reduce_add_sync(0xFFFFFFFFu, threadIdx.x % 32 < kTileWarps ? places[threadIdx.x % 32] : 0);
 }
 
-/// The mark that k rows have reached by a zipper array, of which a warp has bins [32 * kEach] in order, kEach a lane; 1
-/// at least.
+/// The mark that k rows have reached by a zipper array whose bins a warp has, [32 * kEach] in order, kEach a lane; at
+/// least 1.
 constexpr uint32_t kZipperEach = kMatchZipperBins / 32;
 
 __device__ __forceinline__ uint32_t
@@ -116,7 +116,7 @@ zipper_bound(const uint32_t (&bins)[kZipperEach], uint32_t shift, uint32_t k)
 	return max(1u, __reduce_max_sync(0xFFFFFFFFu, bound));
 }
 
-/// The mark that k rows taken have reached, by the gate; 1 at least. A warp calls it.
+/// The mark that k of the taken rows have reached, by the gate; at least 1. By a warp.
 __device__ __forceinline__ uint32_t
 gate_bound(const uint32_t *zipper, uint32_t shift, uint32_t k)
 {
@@ -144,7 +144,7 @@ count_at_least(const uint4 *words, uint32_t n_vectors, uint32_t least)
 	return n;
 }
 
-/// Marks of dead rows, and of those that are not after `after`, become 0.
+/// Set the marks of dead rows, and of rows not after `after`, to 0.
 template <uint32_t kBits, class Args>
 __device__ inline void
 leave_out(const Args &args, uint32_t query, uint32_t first_row, uint32_t n_words, uint32_t *words)
@@ -172,8 +172,8 @@ leave_out(const Args &args, uint32_t query, uint32_t first_row, uint32_t n_words
 	}
 }
 
-/// Appends the rows with marks above `tie`, and the first `quota` of those with that mark, in the order of rows. A warp
-/// goes over neighbouring counters, so that ties rank by warp, step, lane, counter.
+/// Append the rows with marks above `tie`, and the first `quota` of those with that mark, in the order of rows. A warp
+/// goes over neighbouring counters, so ties rank by warp, step, lane, counter.
 template <uint32_t kBits, class Args>
 __device__ inline void
 append_rows(const Args &args, uint32_t query, uint32_t first_row, const uint4 *vectors, uint32_t n_vectors,

@@ -1,6 +1,5 @@
-// The slices of a tile that a query touches, and their places dealt out to warps. Long slices
-// are cut into chunks of 1,024 places, so that no warp waits for another one's long list (GENIE, section III-B: load
-// balance).
+// The slices of a tile that a query touches, and their places dealt out to warps. Long slices are cut into chunks of
+// 1,024 places, so no warp waits for another one's long list (GENIE, section III-B: load balance).
 #pragma once
 
 #include "kernels/match/match.hpp"
@@ -40,7 +39,7 @@ match_lower_bound(const uint32_t *codes, uint32_t n, uint32_t code)
 	return low;
 }
 
-/// Looks up ranges [n], n <= kMatchSlices. Returns the number of chunks. All threads of the block call it; ends with a
+/// Look up ranges [n], n <= kMatchSlices. Returns the number of chunks. All threads of the block call it; ends with a
 /// barrier.
 __device__ inline uint32_t
 find_slices(const MatchTile &tile, const MatchRange *ranges, uint32_t n, MatchSlices *slices)
@@ -108,7 +107,7 @@ find_slices(const MatchTile &tile, const MatchRange *ranges, uint32_t n, MatchSl
 	return before;
 }
 
-/// Calls add(place) for every place of slices [n], a warp taking every n_warps-th of n_chunks chunks.
+/// Call add(place) for every place of slices [n], a warp taking every n_warps-th of n_chunks chunks.
 template <class Add>
 __device__ __forceinline__ void
 for_each_place(const MatchTile &tile, const MatchSlices &slices, uint32_t n, uint32_t n_chunks, const Add &add)
@@ -117,7 +116,7 @@ for_each_place(const MatchTile &tile, const MatchSlices &slices, uint32_t n, uin
 
 	for (uint32_t chunk = threadIdx.x / 32; chunk < n_chunks; chunk += blockDim.x / 32)
 	{
-		uint32_t slice = 0; // the last one whose first chunk is not behind this one: it is not empty
+		uint32_t slice = 0; // the last one whose first chunk is at most this one: it is not empty
 		uint32_t end = n;
 
 		while (end - slice > 1)

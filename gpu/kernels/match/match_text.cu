@@ -17,7 +17,7 @@ struct Column
 	Word minus;
 	uint32_t distance;
 
-	/// One column further; equal: the rows whose symbol is the column's, last: the bit of the last row.
+	/// Go one column further; equal: the rows whose symbol is the column's, last: the bit of the last row.
 	__device__ __forceinline__ void step(Word equal, Word last)
 	{
 		const Word vertical = equal | minus;
@@ -56,17 +56,17 @@ put_mark(uint32_t *words, uint32_t place, uint32_t mark)
 		reinterpret_cast<uint16_t *>(words)[place] = static_cast<uint16_t>(mark);
 }
 
-/// What a block knows of its query.
+/// A block's data of its query.
 template <class Word>
 struct TextQuery
 {
-	const Word *places_of; // [256] of a symbol in the query
+	const Word *places_of; // [256] places of a symbol in the query
 	uint32_t size;
 	uint32_t most_mark;
-	uint32_t *zipper; // shared, [kMatchZipperBins] as the gate's: of the tile's rows that may be returned
+	uint32_t *zipper; // shared, [kMatchZipperBins] like the gate's: of the tile's rows that may be returned
 };
 
-/// True if the row may be returned: it is alive, and behind `after`.
+/// True if the row may be returned: it is alive and after `after`.
 __device__ __forceinline__ bool
 may_be_returned(const MatchTextArgs &args, uint32_t query, uint32_t row, uint32_t mark)
 {
@@ -80,7 +80,7 @@ may_be_returned(const MatchTextArgs &args, uint32_t query, uint32_t row, uint32_
 	return mark < after_mark || (mark == after_mark && row >= args.queries.after_rows[query]);
 }
 
-/// Marks of the group's rows that can reach `least`. A warp calls it.
+/// Set the marks of the group's rows that can reach `least`. By a warp.
 template <uint32_t kBits, class Word>
 __device__ __forceinline__ void
 mark_group(const MatchTextArgs &args, const MatchTextTile &tile, uint32_t group, const TextQuery<Word> &query,
@@ -107,7 +107,7 @@ mark_group(const MatchTextArgs &args, const MatchTextTile &tile, uint32_t group,
 			if (done + i < length)
 				column.step(query.places_of[four >> (8 * i) & 0xFF], last);
 
-		// Each symbol to come lowers the distance by one at most.
+		// Each remaining symbol lowers the distance by at most one.
 		const uint32_t left = length > done + 4 ? length - done - 4 : 0;
 
 		if (!__any_sync(0xFFFFFFFFu, wanted && column.distance + least <= query.most_mark + left))
@@ -124,7 +124,7 @@ mark_group(const MatchTextArgs &args, const MatchTextTile &tile, uint32_t group,
 		atomicAdd(query.zipper + (mark >> args.candidates.zipper_shift), 1u);
 }
 
-/// The first group whose texts are not all shorter than `size`. A warp calls it.
+/// The first group whose texts are not all shorter than `size`. By a warp.
 __device__ __forceinline__ uint32_t
 first_group_of(const MatchTextTile &tile, uint32_t size)
 {
@@ -135,7 +135,7 @@ first_group_of(const MatchTextTile &tile, uint32_t size)
 	{
 		const uint32_t half = n / 2;
 
-		// Lanes without a row are at the end of the last group, and no text is as long as they say.
+		// Lanes without a row are at the end of the last group; their length is longer than any text.
 		if (__ldg(tile.lengths + (low + half) * kMatchTextGroup + kMatchTextGroup - 1) < size)
 		{
 			low += half + 1;
@@ -147,7 +147,7 @@ first_group_of(const MatchTextTile &tile, uint32_t size)
 	return low;
 }
 
-/// The i-th of n groups when one goes from `middle` to both sides, and on where there is more.
+/// The i-th of n groups in an order that goes from `middle` to both sides, and on where groups are left.
 __device__ __forceinline__ uint32_t
 outward(uint32_t i, uint32_t middle, uint32_t n)
 {
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kTileThreads, 3)
 match_text_kernel(MatchTextArgs args)
 {
 	using C = Counters<kBits>;
-	constexpr uint32_t kGroupsPerLook = 4; // at the tile's own zipper array
+	constexpr uint32_t kGroupsPerLook = 4; // between looks at the tile's own zipper array
 	extern __shared__ uint4 match_counters[];
 	__shared__ SelectShared shared;
 	__shared__ Word places_of[256];
@@ -200,7 +200,7 @@ match_text_kernel(MatchTextArgs args)
 	const uint32_t middle = first_group_of(tile, size);
 	uint32_t least = shared.bound;
 
-	// Texts of about the query's length first: near ones among them leave less to be compared of the others.
+	// Texts of about the query's length first: near ones among them raise the limit for the others.
 	for (uint32_t i = blockIdx.z * kTileWarps + threadIdx.x / 32, n = 1; i < tile.n_groups;
 		i += kTileWarps * args.n_parts, n++)
 	{
@@ -243,7 +243,7 @@ match_text_rows(uint32_t bits)
 uint32_t
 match_text_parts(uint32_t n_queries, uint32_t n_tiles)
 {
-	constexpr uint64_t kBlocks = 400; // of three a multiprocessor
+	constexpr uint64_t kBlocks = 400; // three blocks of a multiprocessor
 	constexpr uint64_t kMostParts = 32;
 
 	return static_cast<uint32_t>(

@@ -36,7 +36,7 @@ match_tile_kernel(MatchTileArgs args, uint32_t n_parts)
 
 	if (n_chunks == 0 && n == n_ranges)
 	{
-		// Nothing matches here: of no interest once k rows that match something have been taken.
+		// Nothing matches in this tile: it adds nothing once k rows that match something have been taken.
 		const uint32_t bound = gate_bound(args.candidates.zipper + static_cast<size_t>(query) * kMatchZipperBins,
 			args.candidates.zipper_shift, args.queries.k[query]);
 

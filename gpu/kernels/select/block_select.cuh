@@ -7,7 +7,7 @@
 namespace vectorgpu::kernels
 {
 
-/// Threads that work together, as functions below take them: all of a block.
+/// The threads that work together, as the template parameter Threads below: all of a block.
 struct WholeBlock
 {
 	static __device__ __forceinline__ uint32_t size() { return blockDim.x; }
@@ -26,7 +26,7 @@ struct RadixScratch
 
 /// The k-th smallest (k from 1) of value(i), i in [0, n), as unsigned numbers; k <= n. All threads of the block call it
 /// and get the result. value(i) is called up to five times per i. Digits begin at the first bit in which values differ,
-/// so that numbers of one magnitude do not crowd into one bin.
+/// so numbers of one magnitude do not crowd into one bin.
 template <class Value>
 __device__ uint32_t
 block_kth_smallest(const Value &value, uint32_t n, uint32_t k, RadixScratch *scratch)
@@ -80,7 +80,7 @@ block_kth_smallest(const Value &value, uint32_t n, uint32_t k, RadixScratch *scr
 		__syncthreads();
 		if (threadIdx.x < 32)
 		{
-			// A warp finds the digit: 8 counts a thread, prefix sums by shuffles.
+			// One warp finds the digit: 8 counts a thread, prefix sums by shuffles.
 			uint32_t counts[8];
 			uint32_t sum = 0;
 
@@ -119,7 +119,7 @@ block_kth_smallest(const Value &value, uint32_t n, uint32_t k, RadixScratch *scr
 	return prefix;
 }
 
-constexpr int kFewEach = 8; // numbers a thread holds, of block_kth_of_few
+constexpr int kFewEach = 8; // numbers that a thread of block_kth_of_few holds
 
 /// Shared memory of block_kth_of_few.
 struct FewScratch
@@ -127,9 +127,9 @@ struct FewScratch
 	uint32_t parts[2][32]; // of each warp, in turn
 };
 
-/// Some number of [low, high), low < high: half-way between the floats whose orders they are, where that is one, since
+/// A number of [low, high), low < high: half-way between the floats whose orders they are, if that is a number, since
 /// estimates lie on both sides of zero and are spread evenly rather than by magnitude. Every fourth round halves the
-/// numbers, so that there are not many rounds.
+/// orders instead, which bounds the number of rounds.
 __device__ __forceinline__ uint32_t
 order_between(uint32_t low, uint32_t high, uint32_t round)
 {
@@ -138,9 +138,9 @@ order_between(uint32_t low, uint32_t high, uint32_t round)
 	return round % 4 != 3 && middle >= low && middle < high ? middle : low + (high - low) / 2;
 }
 
-/// The k-th smallest (k from 1) of the numbers, orders of floats, that the threads hold; places without one hold
-/// 0xFFFFFFFF, and there are k others at least, or that is the answer. Halves the range again and again: for at most
-/// kFewEach numbers a thread that is faster than histograms. All of Threads call it and get the result.
+/// The k-th smallest (k from 1) of the numbers, orders of floats, that the threads hold. Places without a number hold
+/// 0xFFFFFFFF; with fewer than k numbers that is the result. Halves the range repeatedly: for at most kFewEach numbers
+/// a thread this is faster than histograms. All of Threads call it and get the result.
 template <class Threads = WholeBlock>
 __device__ inline uint32_t
 block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scratch)
@@ -149,7 +149,7 @@ block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scr
 	const uint32_t warp = threadIdx.x / 32;
 	const uint32_t n_warps = Threads::size() / 32;
 	uint32_t round = 0;
-	// Every warp's part, joined by all; two places in turn, so that one barrier a round is enough.
+	// The parts of all warps, joined by all; two places in turn, so one barrier a round is enough.
 	auto joined = [&](uint32_t part, auto join, uint32_t neutral)
 	{
 		uint32_t *parts = scratch->parts[round++ % 2];
@@ -163,7 +163,7 @@ block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scr
 	auto largest = [](uint32_t v) { return __reduce_max_sync(0xFFFFFFFFu, v); };
 	auto smallest = [](uint32_t v) { return __reduce_min_sync(0xFFFFFFFFu, v); };
 	uint32_t low = 0xFFFFFFFFu;
-	uint32_t high = 0; // of what is not 0xFFFFFFFF
+	uint32_t high = 0; // of numbers other than 0xFFFFFFFF
 
 #pragma unroll
 	for (const uint32_t v : values)
@@ -176,7 +176,7 @@ block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scr
 	if (low == 0xFFFFFFFFu)
 		return low;
 
-	// The answer is in [low, high], or, if fewer than k numbers are not above high, 0xFFFFFFFF.
+	// The result is in [low, high]; with fewer than k numbers up to high it is 0xFFFFFFFF.
 	uint32_t first = 0;
 	uint32_t halvings = 0;
 	uint32_t n_up_to = 0;
@@ -212,7 +212,7 @@ block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scr
 	return first;
 }
 
-/// Sorts entries [n], shared memory, n a power of two. All of Threads call it; ends with a barrier.
+/// Sort entries [n], shared memory, n a power of two. All of Threads call it; ends with a barrier.
 template <class Threads = WholeBlock>
 __device__ inline void
 block_sort(Entry *entries, uint32_t n)

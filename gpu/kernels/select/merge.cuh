@@ -1,4 +1,4 @@
-// The merge of candidates into what a query has found, for one block. Used by select.cu and scores.cuh.
+// The merge of candidates into a query's results, for one block. Used by select.cu and scores.cuh.
 #pragma once
 
 #include "kernels/select/block_select.cuh"
@@ -9,7 +9,7 @@ namespace vectorgpu::kernels
 constexpr int kMergeThreads = 256;
 constexpr uint32_t kMergeLeast = 512; // entries of the smallest merge buffer: k + threads must fit
 
-/// Sorts the first `fill` of entries and keeps k. Returns what is kept.
+/// Sort the first `fill` of entries and keep k. Returns how many are kept.
 template <class Threads = WholeBlock>
 __device__ inline uint32_t
 flush_entries(Entry *entries, uint32_t fill, uint32_t k)
@@ -25,9 +25,9 @@ flush_entries(Entry *entries, uint32_t fill, uint32_t k)
 	return min(fill, k);
 }
 
-/// best = the k first of best and of `count` candidates; entries [n_entries] in shared memory. A buffer behind the k
-/// first takes the candidates that come before the k-th; when it is full, all is sorted and cut back to k. entry_at(i,
-/// threshold): candidate i, or any entry not before the threshold if it does not count.
+/// Set best to the k first of best and of `count` candidates; entries [n_entries] in shared memory. A buffer after the
+/// k first takes candidates before the k-th; when it is full, all are sorted and cut back to k. entry_at(i, threshold):
+/// candidate i, or, if it does not count, any entry not before the threshold.
 template <class EntryAt>
 __device__ __forceinline__ void
 merge_candidates(uint32_t k, uint32_t count, const EntryAt &entry_at, const Best &best, uint32_t query, Entry *entries,
@@ -36,7 +36,7 @@ merge_candidates(uint32_t k, uint32_t count, const EntryAt &entry_at, const Best
 	__shared__ uint32_t shared_fill;
 	Entry *kept = best.entries + static_cast<size_t>(query) * best.stride;
 	uint32_t fill = best.counts[query];
-	Entry threshold = {kExcludedKey, 0}; // nothing excluded comes before it
+	Entry threshold = {kExcludedKey, 0}; // no excluded entry comes before it
 
 	if (count == 0)
 		return;
@@ -76,7 +76,7 @@ merge_candidates(uint32_t k, uint32_t count, const EntryAt &entry_at, const Best
 		best.counts[query] = fill;
 }
 
-/// The same for a filter's or a scan's candidates.
+/// The same for the candidates of a filter or a scan.
 __device__ inline void
 merge_block(const Queries &queries, const Candidates &candidates, const uint64_t *row_ids, const Best &best,
 	uint32_t query, Entry *entries, uint32_t n_entries)

@@ -72,7 +72,7 @@ compact_kernel(
 #pragma unroll
 	for (uint32_t i = 0; i < kCompactPerThread; i++)
 	{
-		const bool taken = key[i] <= threshold; // kExcludedKey never is
+		const bool taken = key[i] <= threshold; // a key that passes is never kExcludedKey
 		const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, taken);
 
 		if (ballot == 0)
@@ -104,7 +104,7 @@ merge_kernel(const Queries queries, const Candidates candidates, const uint64_t 
 	merge_block(queries, candidates, row_ids, best, blockIdx.x, entries, n_entries);
 }
 
-/// The same behind a bounded scan.
+/// The same after a bounded scan.
 __global__ void __launch_bounds__(kMergeThreads)
 bounded_merge_kernel(
 	const Queries queries, const Candidates candidates, const uint64_t *row_ids, const Best best, uint32_t n_entries)
@@ -121,8 +121,8 @@ bounded_merge_kernel(
 		candidates.counts[blockIdx.x] = 0;
 }
 
-/// Grid n_queries, block 256, shared: n_entries entries. The k-th smallest upper half passes on little more than k
-/// keys.
+/// Grid n_queries, block 256, shared: n_entries entries. The k-th smallest upper half lets little more than k keys
+/// pass.
 __global__ void __launch_bounds__(kMergeThreads)
 select_keys_kernel(const Queries queries, const uint64_t *keys, uint64_t key_stride, uint32_t n_rows, const Best best,
 	uint32_t n_entries)

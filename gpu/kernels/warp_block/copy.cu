@@ -1,5 +1,5 @@
-// Small copies between pinned host memory and the device by a kernel: as part of a chain of kernels they start sooner
-// than a copy by the copy engine, which the stream has to switch to and back.
+// Small copies between pinned host memory and the device by a kernel: in a chain of kernels they start sooner than a
+// copy by the copy engine, which the stream would have to switch to and back.
 #include "kernels/kernels.hpp"
 #include "kernels/warp_block/launch.cuh"
 

@@ -1,4 +1,4 @@
-// Whether the code that this device runs has warp-group products in it.
+// See group_probe.hpp.
 #include "kernels/warp_block/group_probe.hpp"
 #include "kernels/warp_block/wgmma.cuh"
 

@@ -1,5 +1,5 @@
-// Whether the code that the current device runs has warp-group products in it: it was made for sm_90a and the device is
-// one.
+// Whether the code that runs on the current device contains warp-group products: it was made for sm_90a and the device
+// is one.
 #pragma once
 
 #include <cuda_runtime.h>

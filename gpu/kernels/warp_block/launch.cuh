@@ -1,12 +1,12 @@
-// Launches of kernels that follow each other in a stream, with programmatic dependent launch where the device has it
-// (9.0 and later): a kernel's blocks come onto the device while the kernel ahead of it still runs, do what needs
-// nothing of it, and wait.
+// Launches of kernels that follow each other in a stream, with programmatic dependent launch if the device has it (9.0
+// and later): a kernel's blocks come onto the device while the kernel ahead still runs, do the work that does not
+// depend on it, and wait.
 //
 // Rules. A kernel launched by launch_after calls wait_for_stream() in every thread before it reads or writes anything
-// that work ahead of it in the stream touches. What is constant while searches run (rows, their values, tombstones) may
-// be read before. A kernel may call let_next_start() at once, whatever is launched behind it: the next one waits for
-// its end, not for this call. Blocks come early behind a kernel only: behind a copy or a wait for another stream's
-// event (NewRows::await) they come when that is over.
+// that earlier work in the stream touches. Data that are constant while searches run (rows, their values, tombstones)
+// may be read before. A kernel may call let_next_start() at once, whatever is launched after it: the next kernel waits
+// for its end, not for this call. Blocks come early only after a kernel: after a copy, or a wait for another stream's
+// event (NewRows::await), they come when that is over.
 #pragma once
 
 #include <atomic>
@@ -32,12 +32,12 @@ let_next_start()
 #endif
 }
 
-/// True if `kernel`, as it is loaded on this device, has the wait in it: code made for older devices has none.
+/// True if `kernel`, as loaded on this device, contains the wait: code made for older devices does not.
 template <class Kernel>
 bool
 waits_for_stream(Kernel kernel)
 {
-	static std::atomic<int> known{-1}; // one a kernel's type; kernels of one type are compiled together
+	static std::atomic<int> known{-1}; // one per type of kernel; kernels of one type are compiled together
 	int answer = known.load(std::memory_order_relaxed);
 
 	if (answer < 0)

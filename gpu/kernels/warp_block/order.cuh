@@ -56,7 +56,7 @@ row_is_dead(const Rows &rows, uint32_t row)
 	return bit < rows.dead_bits && ((rows.dead[bit / 8] >> (bit % 8)) & 1) != 0;
 }
 
-/// The part that has the row of this number.
+/// The part that contains the row of this number.
 __device__ __forceinline__ uint32_t
 part_of(const RowParts &parts, uint32_t number)
 {

@@ -1,9 +1,8 @@
 // Hopper's warp-group products (wgmma), bulk tensor copies (TMA) and barriers, as plain functions. Code for other
-// devices has none of them: VECTORGPU_HAS_WGMMA says which pass of the compiler this is.
+// devices has none of them: VECTORGPU_HAS_WGMMA is 1 in the compiler's pass for sm_90a.
 //
-// Operands lie in shared memory as 128 bytes of K of each row, rows one after another, units of 16 bytes swizzled as
-// the copies do
-// ("128B swizzle"), beginning at multiples of 1024.
+// Operands lie in shared memory as 128 bytes of K of each row, row after row, units of 16 bytes swizzled as by the
+// copies ("128B swizzle"), beginning at multiples of 1024.
 #pragma once
 
 #include <cuda.h>
@@ -25,7 +24,7 @@ barrier_init(uint32_t barrier, uint32_t n_arrivals)
 	asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(n_arrivals) : "memory");
 }
 
-/// After barrier_init, in the thread that did it, before a barrier of all threads: copies see the barriers.
+/// After barrier_init, by the same thread, before a barrier of all threads: makes the barriers visible to copies.
 __device__ __forceinline__ void
 barriers_visible()
 {
@@ -38,7 +37,7 @@ barrier_arrive(uint32_t barrier)
 	asm volatile("{\n.reg .b64 t;\nmbarrier.arrive.shared::cta.b64 t, [%0];\n}" ::"r"(barrier) : "memory");
 }
 
-/// Arrives, and makes the phase wait for so many bytes of copies.
+/// Arrive, and make the phase wait for this many bytes of copies.
 __device__ __forceinline__ void
 barrier_expect(uint32_t barrier, uint32_t bytes)
 {
@@ -46,7 +45,7 @@ barrier_expect(uint32_t barrier, uint32_t bytes)
 		: "memory");
 }
 
-/// Until the phase of that parity is over.
+/// Wait until the phase of that parity is over.
 __device__ __forceinline__ void
 barrier_wait(uint32_t barrier, uint32_t parity)
 {
@@ -57,7 +56,7 @@ barrier_wait(uint32_t barrier, uint32_t parity)
 		: "memory");
 }
 
-/// For copies of rows that make way for anything else in L2.
+/// Policy for copies of rows that other data in L2 replaces first.
 __device__ __forceinline__ uint64_t
 l2_policy_first()
 {
@@ -67,7 +66,7 @@ l2_policy_first()
 	return policy;
 }
 
-/// For copies of rows that stay in L2 as other data does.
+/// Policy for copies of rows that stay in L2 like other data.
 __device__ __forceinline__ uint64_t
 l2_policy_normal()
 {
@@ -77,7 +76,7 @@ l2_policy_normal()
 	return policy;
 }
 
-/// copy_box with a policy of the above.
+/// copy_box with one of the policies above.
 __device__ __forceinline__ void
 copy_box_for(uint32_t to, const CUtensorMap *map, uint32_t x, uint32_t y, uint32_t barrier, uint64_t policy)
 {
@@ -87,7 +86,7 @@ copy_box_for(uint32_t to, const CUtensorMap *map, uint32_t x, uint32_t y, uint32
 		: "memory");
 }
 
-/// Starts the copy of a box of the tensor to shared memory; its bytes count for the barrier.
+/// Start the copy of a box of the tensor to shared memory; its bytes count for the barrier.
 __device__ __forceinline__ void
 copy_box(uint32_t to, const CUtensorMap *map, uint32_t x, uint32_t y, uint32_t barrier)
 {
@@ -98,7 +97,7 @@ copy_box(uint32_t to, const CUtensorMap *map, uint32_t x, uint32_t y, uint32_t b
 		: "memory");
 }
 
-/// All threads of a warp group: leave it at most so many registers each.
+/// By all threads of a warp group: reduce the registers of each thread to this number.
 template <int kRegisters>
 __device__ __forceinline__ void
 give_registers()
@@ -108,7 +107,7 @@ give_registers()
 #endif
 }
 
-/// The same: give it so many, once others have left them.
+/// As give_registers: raise the number, once other groups have given theirs.
 template <int kRegisters>
 __device__ __forceinline__ void
 take_registers()
@@ -118,14 +117,14 @@ take_registers()
 #endif
 }
 
-/// Of an operand at a shared address: K-major, 128B swizzle, 1024 bytes from 8 rows to the next 8.
+/// The descriptor of an operand at a shared address: K-major, 128B swizzle, 1024 bytes from 8 rows to the next 8.
 __device__ __forceinline__ uint64_t
 operand_descriptor(uint32_t address)
 {
 	return (uint64_t{1} << 62) | (uint64_t{1024 / 16} << 32) | (uint64_t{1} << 16) | (address >> 4 & 0x3FFF);
 }
 
-/// Before the first product of a group: registers are as the code says.
+/// Before the first product of a group: orders earlier writes of registers before it.
 __device__ __forceinline__ void
 products_begin()
 {
@@ -134,7 +133,7 @@ products_begin()
 #endif
 }
 
-/// Closes a group of products.
+/// Close a group of products.
 __device__ __forceinline__ void
 products_commit()
 {
@@ -143,7 +142,7 @@ products_commit()
 #endif
 }
 
-/// Until at most kLeft groups are under way.
+/// Wait until at most kLeft groups are under way.
 template <int kLeft>
 __device__ __forceinline__ void
 products_wait()
@@ -153,7 +152,7 @@ products_wait()
 #endif
 }
 
-/// Keeps the compiler from moving uses of sums across this place: products write them behind its back.
+/// Keep the compiler from moving uses of sums across this place: products write them asynchronously.
 template <int NT, class Sum>
 __device__ __forceinline__ void
 hold_sums(Sum (&sums)[NT][4])
@@ -166,13 +165,13 @@ hold_sums(Sum (&sums)[NT][4])
 			asm volatile("" : "+f"(sums[i / 4][i % 4])::"memory");
 }
 
-/// sums += rows · queries over 32 bytes of K: 64 rows of a warp group, NT * 8 queries; with accumulate = 0 what was in
-/// sums is dropped. All four warps.
+/// sums += rows · queries over 32 bytes of K: 64 rows of a warp group, NT * 8 queries; with accumulate = 0 earlier sums
+/// are dropped. By all four warps.
 template <Form form, int NT>
 struct GroupProduct;
 
 #if VECTORGPU_HAS_WGMMA
-// Registers of the sums, and the operands behind them, as the assembler wants them written.
+// Registers of the sums, and after them the operands, in the assembler's syntax.
 #define VECTORGPU_4(c, j) c(sums[j][0]), c(sums[j][1]), c(sums[j][2]), c(sums[j][3])
 #define VECTORGPU_8(c, j) VECTORGPU_4(c, j), VECTORGPU_4(c, j + 1)
 #define VECTORGPU_16(c, j) VECTORGPU_8(c, j), VECTORGPU_8(c, j + 2)

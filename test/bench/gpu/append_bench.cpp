@@ -1,13 +1,12 @@
-// Searches beside a delta that grows, at the engine's interface: how many searches a second one thread gets out of
-// batches of
-// --batch (what the worker's engine thread does), alone and beside appends of one row at --rate a second, by the size
-// of the delta.
+// Searches beside a delta that grows, at the engine's interface: searches a second by one thread in batches of --batch
+// (as the worker's engine thread does), alone and beside appends of one row at --rate a second, by the size of the
+// delta.
 //   gpu_append_bench BASE.u8bin QUERY.u8bin [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain]
 //   [--behind]
-// --chain: no search in one pass. --behind: instead, what a search costs right behind an append of one row, as the
-// worker does it (append_at_once, then the search in another thread), beside one with nothing before it. The delta's
-// rows are the base's, each element moved by up to 3, so that they are as near to the queries as the base's. --real
-// makes every vector one of real numbers (no narrow form). After each measurement the nearest row of some queries is
+// --chain: no search in one pass. --behind: instead, the time of a search right after an append of one row, as the
+// worker does it (append_at_once, then the search in another thread), and of one with nothing before it. The delta's
+// rows are the base's, each element moved by up to 3, so they are as near to the queries as the base's. --real
+// makes all vectors real numbers (no narrow form). After each measurement the nearest row of some queries is
 // compared with a plain computation.
 #include <algorithm>
 #include <atomic>
@@ -146,12 +145,12 @@ public:
 		return found;
 	}
 
-	/// Medians in us, of searches and appends in turn, each behind a pause as a session makes it.
+	/// Medians in us, of searches and appends in turn, each after a pause as in a session.
 	struct Behind
 	{
 		double alone;    // a search with nothing before it
 		double append;   // an append of one row
-		double behind;   // the search right behind it
+		double behind;   // the search right after it
 		double together; // both
 		size_t refused;  // appends that would have had to wait: not counted
 		size_t n;
@@ -281,110 +280,116 @@ private:
 	size_t next_query_ = 0;
 };
 
-} // namespace
-
-int
-main(int argc, char **argv)
+struct Options
 {
 	size_t batch = 8;
 	double rate = 5000;
 	double ms = 300;
 	bool real = false;
 	bool behind = false;
+	bool chain = false;
 	std::vector<size_t> sizes = {0, 100, 1000, 10000, 20000, 50000, 100000};
-	Data data;
-	cuda::CudaEngineOptions options;
-	std::unique_ptr<cuda::CudaEngine> engine;
-	std::mt19937 rng(1);
+};
 
-	if (argc < 3)
-	{
-		std::fprintf(stderr,
-			"usage: %s BASE QUERY [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain] [--behind]\n",
-			argv[0]);
-		return 2;
-	}
+Options
+parse(int argc, char **argv)
+{
+	Options options;
+
 	for (int i = 3; i < argc; i++)
 	{
 		if (std::strcmp(argv[i], "--real") == 0)
-			real = true;
+			options.real = true;
 		else if (std::strcmp(argv[i], "--chain") == 0)
-			options.one_pass = false;
+			options.chain = true;
 		else if (std::strcmp(argv[i], "--behind") == 0)
-			behind = true;
+			options.behind = true;
 		else if (std::strcmp(argv[i], "--batch") == 0 && i + 1 < argc)
-			batch = static_cast<size_t>(std::atoi(argv[++i]));
+			options.batch = static_cast<size_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--rate") == 0 && i + 1 < argc)
-			rate = std::atof(argv[++i]);
+			options.rate = std::atof(argv[++i]);
 		else if (std::strcmp(argv[i], "--ms") == 0 && i + 1 < argc)
-			ms = std::atof(argv[++i]);
+			options.ms = std::atof(argv[++i]);
 		else if (std::strcmp(argv[i], "--rows") == 0 && i + 1 < argc)
 		{
-			sizes.clear();
+			options.sizes.clear();
 			for (char *at = argv[++i]; *at != '\0'; at += *at == ',')
-				sizes.push_back(std::strtoul(at, &at, 10));
+				options.sizes.push_back(std::strtoul(at, &at, 10));
 		}
 	}
-	data.base = read_u8bin(argv[1]);
-	data.queries = read_u8bin(argv[2]);
-	data.n_delta = std::min<size_t>(data.base.n, 20000);
-	data.delta.resize(data.n_delta * data.base.dim);
-	for (size_t i = 0; i < data.delta.size(); i++)
-		data.delta[i] =
-			std::clamp(data.base.values[i] + static_cast<float>(static_cast<int>(rng() % 7) - 3), 0.0f, 255.0f);
+	return options;
+}
+
+void
+read_data(const char *base, const char *queries, bool real, Data *data)
+{
+	std::mt19937 rng(1);
+
+	data->base = read_u8bin(base);
+	data->queries = read_u8bin(queries);
+	data->n_delta = std::min<size_t>(data->base.n, 20000);
+	data->delta.resize(data->n_delta * data->base.dim);
+	for (size_t i = 0; i < data->delta.size(); i++)
+		data->delta[i] =
+			std::clamp(data->base.values[i] + static_cast<float>(static_cast<int>(rng() % 7) - 3), 0.0f, 255.0f);
 	if (real)
 	{
-		for (std::vector<float> *values : {&data.base.values, &data.queries.values, &data.delta})
+		for (std::vector<float> *values : {&data->base.values, &data->queries.values, &data->delta})
 			for (float &value : *values)
 				value = value / 256 + 0.001f;
 	}
-	must(cuda::make_cuda_engine(options, &engine));
+}
 
-	Bench bench(engine.get(), data, batch);
+/// Searches right after appends. True if all answers were right.
+bool
+measure_behind(Bench *bench, const Options &options)
+{
+	bool right = true;
+
+	std::printf("%8s %10s %10s %10s %10s %10s %8s %8s %6s\n", "delta", "alone us", "append us", "behind us", "both us",
+		"more us", "n", "refused", "right");
+	for (const size_t size : options.sizes)
+	{
+		bench->grow_to(size);
+
+		const size_t at = bench->n_appended();
+		const Bench::Behind figures = bench->behind(options.ms);
+		const bool is_right = bench->right();
+
+		right = right && is_right;
+		std::printf("%8zu %10.1f %10.1f %10.1f %10.1f %10.1f %8zu %8zu %6s\n", at, figures.alone, figures.append,
+			figures.behind, figures.together, figures.together - figures.alone, figures.n, figures.refused,
+			is_right ? "yes" : "NO");
+		std::fflush(stdout);
+	}
+	return right;
+}
+
+/// Searches alone and beside appends. True if all answers were right.
+bool
+measure_beside(Bench *bench, const Options &options)
+{
 	double batch_ms = 0;
 	double alone = 0;
 	bool right = true;
 
-	bench.search(100, &batch_ms); // warm
-	std::printf("# %s; %u x %u, %s; batches of %zu, k = %zu; %.0f appends of one row a second asked for\n",
-		engine->description(), data.base.n, data.base.dim, real ? "real numbers" : "bytes", batch, kLimit, rate);
-	if (behind)
-	{
-		std::printf("%8s %10s %10s %10s %10s %10s %8s %8s %6s\n", "delta", "alone us", "append us", "behind us",
-			"both us", "more us", "n", "refused", "right");
-		for (const size_t size : sizes)
-		{
-			bench.grow_to(size);
-
-			const size_t at = bench.n_appended();
-			const Bench::Behind figures = bench.behind(ms);
-			const bool is_right = bench.right();
-
-			right = right && is_right;
-			std::printf("%8zu %10.1f %10.1f %10.1f %10.1f %10.1f %8zu %8zu %6s\n", at, figures.alone, figures.append,
-				figures.behind, figures.together, figures.together - figures.alone, figures.n, figures.refused,
-				is_right ? "yes" : "NO");
-			std::fflush(stdout);
-		}
-		return right ? 0 : 1;
-	}
 	std::printf("%8s %12s %10s %7s | %12s %10s %7s %9s %8s %8s %6s\n", "delta", "searches/s", "batch ms", "cost",
 		"beside", "batch ms", "cost", "appends/s", "p50 us", "p99 us", "right");
-	for (const size_t size : sizes)
+	for (const size_t size : options.sizes)
 	{
 		double beside_ms = 0;
 		double appended = 0;
 		double latency[2];
 
-		bench.grow_to(size);
+		bench->grow_to(size);
 
-		const size_t at = bench.n_appended();
-		const double still = bench.search(ms, &batch_ms);
+		const size_t at = bench->n_appended();
+		const double still = bench->search(options.ms, &batch_ms);
 
 		alone = alone == 0 ? still : alone;
 
-		const double beside = bench.search_beside(ms, rate, &beside_ms, &appended, latency);
-		const bool is_right = bench.right();
+		const double beside = bench->search_beside(options.ms, options.rate, &beside_ms, &appended, latency);
+		const bool is_right = bench->right();
 
 		right = right && is_right;
 		std::printf("%8zu %12.0f %10.4f %6.1f%% | %12.0f %10.4f %6.1f%% %9.0f %8.1f %8.1f %6s\n", at, still, batch_ms,
@@ -392,5 +397,40 @@ main(int argc, char **argv)
 			is_right ? "yes" : "NO");
 		std::fflush(stdout);
 	}
+	return right;
+}
+
+} // namespace
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 3)
+	{
+		std::fprintf(stderr,
+			"usage: %s BASE QUERY [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain] [--behind]\n",
+			argv[0]);
+		return 2;
+	}
+
+	const Options options = parse(argc, argv);
+	Data data;
+	cuda::CudaEngineOptions engine_options;
+	std::unique_ptr<cuda::CudaEngine> engine;
+
+	engine_options.one_pass = !options.chain;
+	read_data(argv[1], argv[2], options.real, &data);
+	must(cuda::make_cuda_engine(engine_options, &engine));
+
+	Bench bench(engine.get(), data, options.batch);
+	double batch_ms = 0;
+
+	bench.search(100, &batch_ms); // warm
+	std::printf("# %s; %u x %u, %s; batches of %zu, k = %zu; %.0f appends of one row a second asked for\n",
+		engine->description(), data.base.n, data.base.dim, options.real ? "real numbers" : "bytes", options.batch,
+		kLimit, options.rate);
+
+	const bool right = options.behind ? measure_behind(&bench, options) : measure_beside(&bench, options);
+
 	return right ? 0 : 1;
 }

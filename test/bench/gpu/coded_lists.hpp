@@ -1,5 +1,5 @@
-// Codes of rows in inverted lists, made on the CPU as an index build makes them: the part of a segment's description
-// behind the lists (engine/interface/codes_layout.hpp).
+// Codes of rows in inverted lists, made on the CPU as in an index build: the part of a segment's description after the
+// lists (engine/interface/codes_layout.hpp).
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,99 @@ code_step(const engine::ivf::Outcome &outcome)
 	std::exit(1);
 }
 
-/// vectors [n, dim] by place, centroids [n_lists, dim], offsets [n_lists + 1]. L2.
+/// Codes by row [n, code_bytes], interleaved into the layout of an index, by all threads.
+inline void
+interleave(const CodesWanted &wanted, const std::vector<uint8_t> &by_row, size_t n, size_t code_bytes, uint8_t *codes)
+{
+	namespace ivf = engine::ivf;
+
+	struct Interleaving
+	{
+		const uint8_t *by_row;
+		uint8_t *codes;
+		size_t n;
+		size_t code_bytes;
+		size_t part; // rows of a task
+	} whole = {
+		by_row.data(), codes, n, code_bytes, (n / wanted.n_threads / ivf::kCodeBlockRows + 1) * ivf::kCodeBlockRows};
+
+	wanted.parallel(
+		nullptr, wanted.n_threads,
+		[](void *argument, size_t task)
+		{
+			const Interleaving &all = *static_cast<const Interleaving *>(argument);
+			const size_t first = std::min(all.n, task * all.part);
+
+			ivf::interleave_codes(all.by_row + first * all.code_bytes, std::min(all.part, all.n - first),
+				all.code_bytes, all.codes + first * all.code_bytes);
+		},
+		&whole);
+}
+
+/// Rows in lists: vectors [n, dim] by place, centroids [n_lists, dim], offsets [n_lists + 1].
+struct ListedRows
+{
+	uint32_t dim;
+	std::span<const float> vectors;
+	std::span<const float> centroids;
+	std::span<const uint64_t> offsets;
+
+	size_t n() const { return vectors.size() / dim; }
+	size_t n_lists() const { return offsets.size() - 1; }
+};
+
+/// Train a product quantiser on a sample of the rows and encode all; terms and codes go into `bytes`, a description
+/// with that layout.
+inline void
+describe_pq(const CodesWanted &wanted, const engine::CodesLayout &layout, const engine::ivf::CodeModel &model,
+	const ListedRows &rows, std::vector<uint8_t> *bytes)
+{
+	namespace ivf = engine::ivf;
+
+	const size_t n = rows.n();
+	const size_t step = std::max<size_t>(n / ivf::kPqTrainingRows, 1);
+	std::vector<uint32_t> labels(n);
+	std::vector<float> sample;
+	std::vector<uint32_t> sample_labels;
+	ivf::PqTraining training;
+	ivf::PqEncoder encoder;
+	ivf::Call call;
+
+	call.n_threads = wanted.n_threads;
+	call.parallel = wanted.parallel;
+	for (uint32_t list = 0; list < rows.n_lists(); list++)
+		std::fill(labels.begin() + static_cast<ptrdiff_t>(rows.offsets[list]),
+			labels.begin() + static_cast<ptrdiff_t>(rows.offsets[list + 1]), list);
+	for (size_t i = 0; i < n; i += step)
+	{
+		sample.insert(sample.end(), rows.vectors.begin() + static_cast<ptrdiff_t>(i * rows.dim),
+			rows.vectors.begin() + static_cast<ptrdiff_t>((i + 1) * rows.dim));
+		sample_labels.push_back(labels[i]);
+	}
+	training.rows = sample.data();
+	training.labels = sample_labels.data();
+	training.centroids = rows.centroids.data();
+	training.n_rows = sample_labels.size();
+	training.max_iterations = 8;
+	training.n_threads = wanted.n_threads;
+
+	std::vector<uint8_t> work(ivf::pq_train_work_bytes(layout.spec.pq, training));
+
+	code_step(ivf::pq_train(model.pq, training, nullptr, work.data(), work.size(), call));
+
+	std::vector<float> rotated(rows.n_lists() * ivf::pq_padded_dim(layout.spec.pq));
+	std::vector<uint8_t> memory(ivf::pq_encoder_bytes(layout.spec.pq));
+	std::vector<uint8_t> by_row(n * ivf::code_bytes(layout.spec));
+
+	ivf::pq_rotate(model.pq, rows.centroids.data(), rows.n_lists(), rotated.data());
+	code_step(ivf::pq_encoder_init(model.pq, rotated.data(), memory.data(), memory.size(), &encoder));
+	work.resize(ivf::pq_encode_work_bytes(encoder, wanted.n_threads));
+	code_step(ivf::pq_encode(encoder, rows.vectors.data(), labels.data(), n, by_row.data(),
+		reinterpret_cast<float *>(bytes->data() + layout.terms_at()), work.data(), work.size(), call));
+	interleave(wanted, by_row, n, ivf::code_bytes(layout.spec), bytes->data() + layout.codes_at());
+}
+
+/// The description of the rows' codes. vectors [n, dim] by place, centroids [n_lists, dim], offsets [n_lists + 1]. L2.
 inline std::vector<uint8_t>
 describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> vectors,
 	std::span<const float> centroids, std::span<const uint64_t> offsets)
@@ -40,9 +132,7 @@ describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> v
 	namespace ivf = engine::ivf;
 
 	const size_t n = vectors.size() / dim;
-	const size_t n_lists = offsets.size() - 1;
 	engine::CodesLayout layout;
-	ivf::Call call;
 
 	if (const char *error = engine::code_spec_of(wanted.head, {Metric::kL2, ElementType::kFloat32, dim}, &layout.spec);
 		error != nullptr)
@@ -51,8 +141,6 @@ describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> v
 		std::exit(1);
 	}
 	layout.n_rows = n;
-	call.n_threads = wanted.n_threads;
-	call.parallel = wanted.parallel;
 
 	std::vector<uint8_t> bytes(layout.bytes());
 	std::vector<float> floats(ivf::code_model_floats(layout.spec));
@@ -67,66 +155,7 @@ describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> v
 	else if (layout.spec.kind == ivf::CodeKind::kHalves)
 		ivf::narrow_to_halves(vectors.data(), vectors.size(), reinterpret_cast<uint16_t *>(codes));
 	else
-	{
-		const size_t step = std::max<size_t>(n / ivf::kPqTrainingRows, 1);
-		std::vector<uint32_t> labels(n);
-		std::vector<float> sample;
-		std::vector<uint32_t> sample_labels;
-		ivf::PqTraining training;
-		ivf::PqEncoder encoder;
-
-		for (uint32_t list = 0; list < n_lists; list++)
-			std::fill(labels.begin() + static_cast<ptrdiff_t>(offsets[list]),
-				labels.begin() + static_cast<ptrdiff_t>(offsets[list + 1]), list);
-		for (size_t i = 0; i < n; i += step)
-		{
-			sample.insert(sample.end(), vectors.begin() + static_cast<ptrdiff_t>(i * dim),
-				vectors.begin() + static_cast<ptrdiff_t>((i + 1) * dim));
-			sample_labels.push_back(labels[i]);
-		}
-		training.rows = sample.data();
-		training.labels = sample_labels.data();
-		training.centroids = centroids.data();
-		training.n_rows = sample_labels.size();
-		training.max_iterations = 8;
-		training.n_threads = wanted.n_threads;
-
-		std::vector<uint8_t> work(ivf::pq_train_work_bytes(layout.spec.pq, training));
-
-		code_step(ivf::pq_train(model.pq, training, nullptr, work.data(), work.size(), call));
-
-		std::vector<float> rotated(n_lists * ivf::pq_padded_dim(layout.spec.pq));
-		std::vector<uint8_t> memory(ivf::pq_encoder_bytes(layout.spec.pq));
-		std::vector<uint8_t> by_row(n * ivf::code_bytes(layout.spec));
-
-		ivf::pq_rotate(model.pq, centroids.data(), n_lists, rotated.data());
-		code_step(ivf::pq_encoder_init(model.pq, rotated.data(), memory.data(), memory.size(), &encoder));
-		work.resize(ivf::pq_encode_work_bytes(encoder, wanted.n_threads));
-		code_step(ivf::pq_encode(encoder, vectors.data(), labels.data(), n, by_row.data(),
-			reinterpret_cast<float *>(bytes.data() + layout.terms_at()), work.data(), work.size(), call));
-
-		struct Interleaving
-		{
-			const uint8_t *by_row;
-			uint8_t *codes;
-			size_t n;
-			size_t code_bytes;
-			size_t part; // rows of a task
-		} whole = {by_row.data(), codes, n, ivf::code_bytes(layout.spec),
-			(n / wanted.n_threads / ivf::kCodeBlockRows + 1) * ivf::kCodeBlockRows};
-
-		wanted.parallel(
-			nullptr, wanted.n_threads,
-			[](void *argument, size_t task)
-			{
-				const Interleaving &all = *static_cast<const Interleaving *>(argument);
-				const size_t first = std::min(all.n, task * all.part);
-
-				ivf::interleave_codes(all.by_row + first * all.code_bytes, std::min(all.part, all.n - first),
-					all.code_bytes, all.codes + first * all.code_bytes);
-			},
-			&whole);
-	}
+		describe_pq(wanted, layout, model, {dim, vectors, centroids, offsets}, &bytes);
 	std::memcpy(bytes.data(), &wanted.head, sizeof(wanted.head));
 	if (!floats.empty())
 		std::memcpy(bytes.data() + layout.model_at(), floats.data(), floats.size() * sizeof(float));

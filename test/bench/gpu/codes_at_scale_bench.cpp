@@ -1,10 +1,10 @@
-// Search of product quantiser's codes of as many rows as the device holds, which the device makes by itself.
+// Search of product quantiser's codes of as many rows as the device holds, made by the device.
 //   gpu_codes_at_scale_bench [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH
 //   PROBES]
-// Rows, codes, terms and lists are made by a kernel from a seed (made_lists.cu) where an engine's copy has them, and
-// are searched by what the engine searches copies with (search_lists): ranking, scan of codes, canonical scores of
-// candidates. Recall says nothing of such rows. Some answers of each line are compared with those of engine/ivf on the
-// CPU over the same codes, bit for bit.
+// A kernel makes rows, codes, terms and lists from a seed (made_lists.cu) in the layout of an engine's copy, and
+// search_lists searches them as it searches copies: ranking, scan of codes, canonical scores of candidates. Recall
+// means nothing for such rows. Some answers of each line are compared with those of engine/ivf on the CPU over the same
+// codes, bit for bit.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -36,7 +36,7 @@ constexpr size_t kNeighbors = 10;
 constexpr size_t kQueries = 10000;
 constexpr size_t kCompared = 3;              // queries of each line
 constexpr double kBytesPerSecond = 4.25e12;  // as in gpu_search_bench
-constexpr double kLookUpsPerSecond = 2.1e12; // gpu/kernels/README.md, "Codes": 32 banks, 132 processors
+constexpr double kLookUpsPerSecond = 2.1e12; // gpu/kernels/codes/README.md: 32 banks, 132 processors
 
 struct Options
 {
@@ -55,7 +55,7 @@ check(const cuda::Device &device, cudaError_t error, const char *what)
 	must(device.check(error, what));
 }
 
-/// Everything that lies on the device, and on the host what an oracle needs.
+/// Everything on the device, and on the host the data that the oracle needs.
 class Held
 {
 public:
@@ -114,8 +114,8 @@ public:
 		return ranked;
 	}
 
-	/// What a query must find: candidates by engine/ivf, over codes and terms read back, and canonical scores of rows
-	/// read back.
+	/// The answer that a query must find: candidates by engine/ivf, over codes and terms read back, and canonical
+	/// scores of rows read back.
 	std::vector<engine::Neighbor> expect(const float *query, uint32_t n_probes, uint32_t n_candidates)
 	{
 		namespace ivf = engine::ivf;
@@ -133,7 +133,7 @@ public:
 			const uint64_t end = offsets_[ranked[i].row + 1];
 			const uint64_t begin = offsets_[ranked[i].row];
 			const uint64_t first =
-				begin / ivf::kCodeBlockRows * ivf::kCodeBlockRows; // codes are read from the beginning of a block on
+				begin / ivf::kCodeBlockRows * ivf::kCodeBlockRows; // codes are read from the beginning of a block
 			const size_t n = end - first;
 			const size_t n_bytes = ivf::interleaved_bytes(n, options_.m);
 			std::vector<uint8_t> codes(n_bytes);
@@ -276,7 +276,7 @@ private:
 		must(staging_.allocate(device_, size_t{64} << 20, "codes on their way back"));
 	}
 
-	/// Bytes of the codes as an index has them.
+	/// Read codes back in the index's layout.
 	void read_codes(uint64_t first, size_t n, uint8_t *to)
 	{
 		if (n > staging_.bytes())
@@ -311,6 +311,156 @@ same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor>
 		{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
 }
 
+/// False: an unknown argument.
+bool
+parse(int argc, char **argv, Options *options)
+{
+	for (int i = 1; i + 1 < argc; i += 2)
+	{
+		const uint64_t value = static_cast<uint64_t>(std::atoll(argv[i + 1]));
+
+		if (std::strcmp(argv[i], "--rows") == 0)
+			options->n_rows = value;
+		else if (std::strcmp(argv[i], "--lists") == 0)
+			options->n_lists = static_cast<uint32_t>(value);
+		else if (std::strcmp(argv[i], "--dim") == 0)
+			options->dim = static_cast<uint32_t>(value);
+		else if (std::strcmp(argv[i], "--m") == 0)
+			options->m = static_cast<uint32_t>(value);
+		else if (std::strcmp(argv[i], "--candidates") == 0)
+			options->n_candidates = static_cast<uint32_t>(value);
+		else if (std::strcmp(argv[i], "--json") == 0)
+			options->json = argv[i + 1];
+		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
+		{
+			options->only = {static_cast<uint32_t>(value), static_cast<uint32_t>(std::atoi(argv[i + 2]))};
+			i++;
+		}
+		else
+			return false;
+	}
+	return true;
+}
+
+class Bench
+{
+public:
+	Bench(const Options &options, cuda::Device *device, cuda::SearchContext *context, Held *held)
+		: options_(options), device_(device), context_(context), held_(held), queries_(held->make_queries(kQueries)),
+		  json_(options.json == nullptr ? nullptr : std::fopen(options.json, "a"))
+	{
+	}
+
+	~Bench()
+	{
+		if (json_ != nullptr)
+			std::fclose(json_);
+	}
+
+	Bench(const Bench &) = delete;
+	Bench &operator=(const Bench &) = delete;
+
+	/// True if the answers that were compared are those of the CPU.
+	bool measure(uint32_t batch, uint32_t n_probes)
+	{
+		const engine::SegmentProbes probes[] = {{1, n_probes, options_.n_candidates}};
+		const int n_runs = batch >= 10000 ? 3 : 15;
+		std::vector<std::vector<engine::Neighbor>> results;
+		std::vector<engine::SearchQuery> requests;
+		std::vector<double> times;
+		size_t first = 0;
+		bool equal = true;
+
+		for (int run = -1; run < n_runs; run++)
+		{
+			cuda::SearchCounts counts;
+
+			first = static_cast<size_t>(run + 1) * batch % (kQueries - batch + 1);
+			requests.clear();
+			for (size_t i = first; i < first + batch; i++)
+			{
+				requests.push_back({query(i), kNeighbors, false, {}});
+				requests.back().probes = probes;
+			}
+
+			const double start = now_ms();
+
+			must(cuda::search_lists(device_, context_, held_->spec(), held_->shape(), held_->snapshot(), requests, {},
+				&results, &counts, nullptr));
+			if (run >= 0)
+				times.push_back(now_ms() - start);
+		}
+		for (size_t i = 0; i < std::min<size_t>(batch, kCompared); i++)
+			equal = equal && same(results[i], held_->expect(query(first + i), n_probes, options_.n_candidates));
+		std::sort(times.begin(), times.end());
+		report(batch, n_probes, times[times.size() / 2], scanned(first, batch, n_probes), equal);
+		return equal;
+	}
+
+private:
+	/// Sizes of lists that queries look at.
+	struct Scanned
+	{
+		double rows;  // of a query
+		double share; // of all rows that lie in a list of some query
+	};
+
+	const float *query(size_t i) const { return queries_.data() + i * options_.dim; }
+
+	/// Of queries from `first` on: of a large batch some queries stand for all.
+	Scanned scanned(size_t first, uint32_t batch, uint32_t n_probes) const
+	{
+		const size_t n_looked = std::min<size_t>(batch, 64);
+		std::set<uint64_t> lists;
+		uint64_t n_scanned = 0;
+		uint64_t n_distinct = 0;
+
+		for (size_t i = 0; i < n_looked; i++)
+		{
+			const std::vector<engine::Neighbor> ranked = held_->rank(query(first + i));
+
+			for (uint32_t p = 0; p < n_probes; p++)
+			{
+				const uint64_t n = held_->offsets()[ranked[p].row + 1] - held_->offsets()[ranked[p].row];
+
+				n_scanned += n;
+				if (lists.insert(ranked[p].row).second)
+					n_distinct += n;
+			}
+		}
+		return {static_cast<double>(n_scanned) / static_cast<double>(n_looked),
+			batch == n_looked
+				? static_cast<double>(n_distinct) / static_cast<double>(options_.n_rows)
+				: 1 - std::pow(1 - static_cast<double>(n_probes) / options_.n_lists, batch)}; // if lists were alike
+	}
+
+	void report(uint32_t batch, uint32_t n_probes, double median, const Scanned &lists, bool equal) const
+	{
+		const double bytes = lists.share * static_cast<double>(options_.n_rows) * (options_.m + sizeof(float));
+		const double floor_ms = bytes / kBytesPerSecond * 1000;
+		const double look_ups_ms = lists.rows * batch * options_.m / kLookUpsPerSecond * 1000;
+
+		std::printf("%8u %8u %12.4f %12.0f %14.0f %12.4f %12.4f %12.4f %9.2f %12s\n", batch, n_probes, median,
+			1000.0 * batch / median, lists.rows, bytes / 1e9, floor_ms, look_ups_ms,
+			median / std::max(floor_ms, look_ups_ms), equal ? "yes" : "NO");
+		std::fflush(stdout);
+		if (json_ != nullptr)
+			std::fprintf(json_,
+				"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"m\": %u, \"batch\": %u, \"probes\": %u, "
+				"\"candidates\": %u, \"median_ms\": %.4f, "
+				"\"list_bytes\": %.0f, \"same\": %s}\n",
+				static_cast<unsigned long long>(options_.n_rows), options_.dim, options_.n_lists, options_.m, batch,
+				n_probes, options_.n_candidates, median, bytes, equal ? "true" : "false");
+	}
+
+	const Options options_;
+	cuda::Device *device_;
+	cuda::SearchContext *context_;
+	Held *held_;
+	const std::vector<float> queries_; // [kQueries, dim]
+	std::FILE *json_;
+};
+
 } // namespace
 
 int
@@ -318,40 +468,18 @@ main(int argc, char **argv)
 {
 	Options options;
 
-	for (int i = 1; i + 1 < argc; i += 2)
+	if (!parse(argc, argv, &options))
 	{
-		const uint64_t value = static_cast<uint64_t>(std::atoll(argv[i + 1]));
-
-		if (std::strcmp(argv[i], "--rows") == 0)
-			options.n_rows = value;
-		else if (std::strcmp(argv[i], "--lists") == 0)
-			options.n_lists = static_cast<uint32_t>(value);
-		else if (std::strcmp(argv[i], "--dim") == 0)
-			options.dim = static_cast<uint32_t>(value);
-		else if (std::strcmp(argv[i], "--m") == 0)
-			options.m = static_cast<uint32_t>(value);
-		else if (std::strcmp(argv[i], "--candidates") == 0)
-			options.n_candidates = static_cast<uint32_t>(value);
-		else if (std::strcmp(argv[i], "--json") == 0)
-			options.json = argv[i + 1];
-		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
-		{
-			options.only = {static_cast<uint32_t>(value), static_cast<uint32_t>(std::atoi(argv[i + 2]))};
-			i++;
-		}
-		else
-		{
-			std::fprintf(stderr,
-				"usage: %s [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH "
-				"PROBES]\n",
-				argv[0]);
-			return 2;
-		}
+		std::fprintf(stderr,
+			"usage: %s [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH "
+			"PROBES]\n",
+			argv[0]);
+		return 2;
 	}
 
 	cuda::Device device;
 	cuda::SearchContext context;
-	double start = now_ms();
+	const double start = now_ms();
 
 	must(cuda::Device::open(0, [](const char *line) { std::fprintf(stderr, "%s\n", line); }, &device));
 	check(device, kernels::prepare_select_kernels(), "prepare the selection kernels");
@@ -361,8 +489,7 @@ main(int argc, char **argv)
 	std::fflush(stdout);
 
 	Held held(options, &device);
-	const std::vector<float> queries = held.make_queries(kQueries);
-	std::FILE *json = options.json == nullptr ? nullptr : std::fopen(options.json, "a");
+	Bench bench(options, &device, &context, &held);
 	std::vector<std::array<uint32_t, 2>> lines;
 	bool all_same = true;
 
@@ -379,85 +506,9 @@ main(int argc, char **argv)
 		lines.assign(1, options.only);
 	for (const auto &[batch, n_probes] : lines)
 	{
-		const engine::SegmentProbes probes[] = {{1, n_probes, options.n_candidates}};
-		const int n_runs = batch >= 10000 ? 3 : 15;
-		std::vector<std::vector<engine::Neighbor>> results;
-		std::vector<engine::SearchQuery> requests;
-		std::vector<double> times;
-		size_t first = 0;
-
-		for (int run = -1; run < n_runs; run++)
-		{
-			cuda::SearchCounts counts;
-
-			first = static_cast<size_t>(run + 1) * batch % (kQueries - batch + 1);
-			requests.clear();
-			for (size_t i = first; i < first + batch; i++)
-			{
-				requests.push_back({queries.data() + i * options.dim, kNeighbors, false, {}});
-				requests.back().probes = probes;
-			}
-			start = now_ms();
-			must(cuda::search_lists(&device, &context, held.spec(), held.shape(), held.snapshot(), requests, {},
-				&results, &counts, nullptr));
-			if (run >= 0)
-				times.push_back(now_ms() - start);
-		}
-
-		bool equal = true;
-
-		for (size_t i = 0; i < std::min<size_t>(batch, kCompared); i++)
-			equal = equal &&
-				same(results[i],
-					held.expect(queries.data() + (first + i) * options.dim, n_probes, options.n_candidates));
-
-		// Of the last run's queries (some of a large batch, whose lists are nearly all): rows of their lists, and lists
-		// read at least once.
-		const size_t n_looked = std::min<size_t>(batch, 64);
-		std::set<uint64_t> lists;
-		uint64_t n_scanned = 0;
-		uint64_t n_distinct = 0;
-
-		for (size_t i = 0; i < n_looked; i++)
-		{
-			const std::vector<engine::Neighbor> ranked = held.rank(queries.data() + (first + i) * options.dim);
-
-			for (uint32_t p = 0; p < n_probes; p++)
-			{
-				const uint64_t n = held.offsets()[ranked[p].row + 1] - held.offsets()[ranked[p].row];
-
-				n_scanned += n;
-				if (lists.insert(ranked[p].row).second)
-					n_distinct += n;
-			}
-		}
-
-		const double rows = static_cast<double>(n_scanned) / static_cast<double>(n_looked);
-		const double share = batch == n_looked
-			? static_cast<double>(n_distinct) / static_cast<double>(options.n_rows)
-			: 1 - std::pow(1 - static_cast<double>(n_probes) / options.n_lists, batch); // if all lists were alike
-		const double bytes = share * static_cast<double>(options.n_rows) * (options.m + sizeof(float));
-		const double floor_ms = bytes / kBytesPerSecond * 1000;
-		const double look_ups_ms = rows * batch * options.m / kLookUpsPerSecond * 1000;
-
-		std::sort(times.begin(), times.end());
-
-		const double median = times[times.size() / 2];
+		const bool equal = bench.measure(batch, n_probes);
 
 		all_same = all_same && equal;
-		std::printf("%8u %8u %12.4f %12.0f %14.0f %12.4f %12.4f %12.4f %9.2f %12s\n", batch, n_probes, median,
-			1000.0 * batch / median, rows, bytes / 1e9, floor_ms, look_ups_ms, median / std::max(floor_ms, look_ups_ms),
-			equal ? "yes" : "NO");
-		std::fflush(stdout);
-		if (json != nullptr)
-			std::fprintf(json,
-				"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"m\": %u, \"batch\": %u, \"probes\": %u, "
-				"\"candidates\": %u, \"median_ms\": %.4f, "
-				"\"list_bytes\": %.0f, \"same\": %s}\n",
-				static_cast<unsigned long long>(options.n_rows), options.dim, options.n_lists, options.m, batch,
-				n_probes, options.n_candidates, median, bytes, equal ? "true" : "false");
 	}
-	if (json != nullptr)
-		std::fclose(json);
 	return all_same ? 0 : 1;
 }

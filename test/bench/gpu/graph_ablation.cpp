@@ -1,4 +1,4 @@
-// Alternatives of the search of a graph beside each other (graph_bench.hpp).
+// Comparison of alternatives of the search of a graph (graph_bench.hpp).
 #include "graph_bench.hpp"
 
 namespace vectorgpu::bench
@@ -46,7 +46,7 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 					: warps == 4 ? "hash, four warps"
 								 : "hash, eight warps",
 				GraphVisited::kHash, false, false, 0, steps, warps);
-	for (const uint32_t lanes : {16u, 8u}) // beside "hash, one warp"
+	for (const uint32_t lanes : {16u, 8u}) // the same as "hash, one warp"
 	{
 		for (const uint32_t steps : {1u, 2u, 4u})
 			add(lanes == 16 ? "hash, two queries a warp" : "hash, four queries a warp", GraphVisited::kHash, false,

@@ -1,17 +1,19 @@
-// Graphs on the GPU over a real data set: the build as an index's, with neighbours from the exact search on the GPU and
-// calibration, and recall@10 and queries/s by width, end to end through Engine::search.
+// Graphs on the GPU over a real data set: the build as for an index, with neighbours from the exact search on the GPU
+// and calibration, and recall@10 and queries/s by width, end to end through Engine::search.
 //   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N]
 //   [--blocks N] [--chain] [--choice]
-//     [--ablation | --blocks-by-dims | --targets | --hash] [--only BATCH WIDTH] [--json FILE]
-// Unless --steps says otherwise than the CPU engine, some answers of every line are compared with its. --ablation: sets
-// of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7 to 9), several queries in one warp
-// (figure 8), and several blocks for each of few queries, instead. --lanes: 16 or 8 of a warp for each query. --blocks:
-// 1, 2 or 4 for each of few queries. --blocks-by-dims: those over the first 128, 256, … dimensions of the rows,
-// instead.
-// --targets: what the calibration of the build says for recall targets, what the queries find with it, and how far that
-// is from the target. --hash: searches that compare codes of 32 to 512 bits (hash_bits) beside those that compare rows.
-// --chain: without the way of a block for each query. --choice: queries look at all rows where the engine takes that
-// for cheaper, as they do in a worker.
+//     [--ablation
+// --blocks-by-dims
+// --targets
+// --hash] [--only BATCH WIDTH] [--json FILE]
+// Unless --steps differs from the CPU engine's, some answers of every line are compared with the CPU engine.
+// --ablation: instead, compare sets of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7
+// to 9), several queries in one warp (figure 8), and several blocks for each of few queries. --lanes: 16 or 8 lanes of
+// a warp for each query. --blocks: 1, 2 or 4 for each of few queries. --blocks-by-dims: instead, compare these over the
+// first 128, 256, … dimensions of the rows. --targets: the widths that the calibration of the build gives for recall
+// targets, the recall of the queries with them, and its difference from the target. --hash: searches that compare codes
+// of 32 to 512 bits (hash_bits) beside those that compare rows. --chain: without a block for each query. --choice:
+// queries look at all rows if the engine finds that cheaper, as in a worker.
 #include <cstdlib>
 #include <span>
 
@@ -70,7 +72,7 @@ measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &
 		}
 }
 
-/// A graph's description with codes of so many bits.
+/// A graph's description with codes of this many bits.
 std::vector<uint8_t>
 add_codes(const Matrix &base, std::vector<uint8_t> description, uint32_t bits)
 {
@@ -124,7 +126,7 @@ add_codes(const Matrix &base, std::vector<uint8_t> description, uint32_t bits)
 	return description;
 }
 
-/// By bits of a code, 0 for rows: recall and time by width, and what of the copy lies on the device.
+/// By bits of a code, 0 for rows: recall and time by width, and the copy's bytes on the device.
 void
 measure_codes(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench)
 {
@@ -170,8 +172,8 @@ measure_codes(const Options &options, const Matrix &base, const std::vector<uint
 	}
 }
 
-/// For each recall target the width that the build's calibration says, what the queries of the data set find with it,
-/// how far that is from the target, and the time, with a block for each query and in a chain of launches.
+/// For each recall target: the width given by the build's calibration, the recall of the data set's queries with it,
+/// its difference from the target, and the time, with a block for each query and by a chain of launches.
 void
 reach_targets(const Options &options, const Matrix &base, const Graph &graph, Bench *bench)
 {
@@ -223,59 +225,62 @@ usage(const char *program)
 	return 2;
 }
 
+/// *n_rows: rows of the base, 0: all. False: an unknown or a wrong argument.
+static bool
+parse(int argc, char **argv, Options *options, uint32_t *n_rows)
+{
+	for (int i = 4; i < argc; i++)
+	{
+		if (std::strcmp(argv[i], "--fp32") == 0)
+			options->fp32 = true;
+		else if (std::strcmp(argv[i], "--ablation") == 0)
+			options->ablation = true;
+		else if (std::strcmp(argv[i], "--blocks-by-dims") == 0)
+			options->blocks_by_dims = true;
+		else if (std::strcmp(argv[i], "--targets") == 0)
+			options->targets = true;
+		else if (std::strcmp(argv[i], "--hash") == 0)
+			options->hash = true;
+		else if (std::strcmp(argv[i], "--chain") == 0)
+			options->chain = true;
+		else if (std::strcmp(argv[i], "--choice") == 0)
+			options->choice = true;
+		else if (std::strcmp(argv[i], "--rows") == 0 && i + 1 < argc)
+			*n_rows = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--degree") == 0 && i + 1 < argc)
+			options->degree = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--steps") == 0 && i + 1 < argc)
+			options->steps = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--lanes") == 0 && i + 1 < argc)
+			options->lanes = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--blocks") == 0 && i + 1 < argc)
+			options->blocks = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
+		{
+			options->only_batch = static_cast<size_t>(std::atoi(argv[++i]));
+			options->only_width = static_cast<uint32_t>(std::atoi(argv[++i]));
+		}
+		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
+			options->json = std::fopen(argv[++i], "a");
+		else
+			return false;
+	}
+	return (options->blocks <= 2 || options->blocks == 4) &&
+		(options->lanes == 0 || options->lanes == 8 || options->lanes == 16);
+}
+
 int
 main(int argc, char **argv)
 {
 	Options options;
 	uint32_t n_rows = 0;
 
-	if (argc < 4)
-		return usage(argv[0]);
-	for (int i = 4; i < argc; i++)
-	{
-		if (std::strcmp(argv[i], "--fp32") == 0)
-			options.fp32 = true;
-		else if (std::strcmp(argv[i], "--ablation") == 0)
-			options.ablation = true;
-		else if (std::strcmp(argv[i], "--blocks-by-dims") == 0)
-			options.blocks_by_dims = true;
-		else if (std::strcmp(argv[i], "--targets") == 0)
-			options.targets = true;
-		else if (std::strcmp(argv[i], "--hash") == 0)
-			options.hash = true;
-		else if (std::strcmp(argv[i], "--chain") == 0)
-			options.chain = true;
-		else if (std::strcmp(argv[i], "--choice") == 0)
-			options.choice = true;
-		else if (std::strcmp(argv[i], "--rows") == 0 && i + 1 < argc)
-			n_rows = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--degree") == 0 && i + 1 < argc)
-			options.degree = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--steps") == 0 && i + 1 < argc)
-			options.steps = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--lanes") == 0 && i + 1 < argc)
-			options.lanes = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--blocks") == 0 && i + 1 < argc)
-			options.blocks = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
-		{
-			options.only_batch = static_cast<size_t>(std::atoi(argv[++i]));
-			options.only_width = static_cast<uint32_t>(std::atoi(argv[++i]));
-		}
-		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
-			options.json = std::fopen(argv[++i], "a");
-		else
-			return usage(argv[0]);
-	}
-	if ((options.blocks > 2 && options.blocks != 4) ||
-		(options.lanes != 0 && options.lanes != 8 && options.lanes != 16))
+	if (argc < 4 || !parse(argc, argv, &options, &n_rows))
 		return usage(argv[0]);
 
 	Matrix base = read_u8bin(argv[1]);
 	const Matrix queries = read_u8bin(argv[2]);
-	const std::vector<char> truth = read_file(argv[3]);
-	const float *true_distances =
-		reinterpret_cast<const float *>(truth.data() + 8 + static_cast<size_t>(queries.n) * 100 * sizeof(uint32_t));
+	const Truth truth(argv[3], queries.n);
 	const bool whole = n_rows == 0 || n_rows >= base.n;
 
 	if (!whole)
@@ -290,7 +295,7 @@ main(int argc, char **argv)
 		return 0;
 	}
 
-	Bench bench(queries, whole ? true_distances : nullptr);
+	Bench bench(queries, whole ? truth.distances() : nullptr);
 	Graph graph;
 
 	{

@@ -1,5 +1,4 @@
-// What the parts of gpu_graph_bench share: a graph as an index's build makes it, engines that hold it, and a line of a
-// table.
+// Shared by the parts of gpu_graph_bench: a graph built as for an index, engines that hold it, and a line of a table.
 #pragma once
 
 #include <algorithm>
@@ -26,14 +25,14 @@ namespace vectorgpu::bench
 
 constexpr size_t kNeighbors = 10;
 
-/// A graph as an index's build makes it, on the GPU and the host's threads.
+/// A graph built as for an index, on the GPU and the host's threads.
 struct Graph
 {
-	std::vector<uint8_t> description; // what Engine::load_structure wants
+	std::vector<uint8_t> description; // input of Engine::load_structure
 	engine::ivf::Calibration calibration;
 };
 
-/// How long a build is in each of its stages, looked at from a thread beside it.
+/// The time that a build spends in each of its stages, sampled by another thread.
 class StageClock
 {
 public:
@@ -141,20 +140,20 @@ same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor>
 			{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
 }
 
-/// What a line measures.
+/// The measurements of a line.
 struct Line
 {
 	double median_ms;
 	double min_ms;
 	double recall;
-	std::vector<engine::SearchQuery> last; // batch, and what it gave
+	std::vector<engine::SearchQuery> last; // batch, and its results
 	std::vector<std::vector<engine::Neighbor>> results;
 };
 
 class Bench
 {
 public:
-	/// true_distances [queries, 100]; null: set_truth comes.
+	/// true_distances [queries, 100]; null: set_truth is called later.
 	Bench(const Matrix &queries, const float *true_distances) : queries_(queries), last_(queries.n)
 	{
 		for (size_t i = 0; i < queries.n && true_distances != nullptr; i++)
@@ -266,12 +265,12 @@ make_engine(const Options &options, const kernels::GraphTuning &tuning, bool sel
 	return engine;
 }
 
-/// Sets of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7 to 9), several queries in one
-/// warp (figure 8), and several blocks for each of few queries.
+/// Compare sets of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7 to 9), several
+/// queries in one warp (figure 8), and several blocks for each of few queries.
 void ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench);
 
-/// One, two and four blocks for each of few queries, over the first dimensions of the rows, more and more of them;
-/// recall against exact searches of those.
+/// Compare one, two and four blocks for each of few queries, over the first dimensions of the rows, for growing numbers
+/// of dimensions; recall against exact searches of those.
 void compare_blocks(const Options &options, const Matrix &base, const Matrix &queries);
 
 } // namespace vectorgpu::bench

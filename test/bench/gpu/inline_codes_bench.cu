@@ -1,6 +1,6 @@
-// What it would gain a graph search to find the codes of a node's neighbours beside its edges instead of by their
-// numbers: nothing but the steps' memory traffic and the nearest of 32 codes, each step behind the one before, as in a
-// search. So the difference is the most that a search could gain a step; the memory that it takes stands beside.
+// The gain of a graph search that finds the codes of a node's neighbours beside its edges instead of by their
+// numbers: only the steps' memory traffic and the nearest of 32 codes, each step after the one before, as in a
+// search. So the difference is the most that a search could gain per step; the memory that it takes is printed too.
 //   gpu_inline_codes_bench [--steps N]
 #include <cuda_runtime.h>
 
@@ -58,7 +58,7 @@ make_codes_kernel(uint32_t *codes, uint64_t n_words, uint64_t seed)
 		codes[i] = mix(seed + i);
 }
 
-/// Edges to any nodes, and beside each its node's code; any grid.
+/// Edges to random nodes, and beside each its node's code; any grid.
 __global__ void
 make_edges_kernel(uint32_t *edges, uint32_t *inlined, const uint32_t *codes, uint32_t words, uint32_t n_nodes)
 {
@@ -101,8 +101,7 @@ distance(const uint32_t *query, const uint32_t *code)
 	return sum;
 }
 
-/// A warp for each query: grid n_queries / 4, rounded up, block 128. The next node is one that the last step's codes
-/// decide.
+/// A warp for each query: grid n_queries / 4, rounded up, block 128. The codes of the last step decide the next node.
 template <uint32_t words, bool in_line>
 __global__ void __launch_bounds__(kThreads)
 walk_kernel(const Graph graph)
@@ -126,7 +125,7 @@ walk_kernel(const Graph graph)
 		const uint32_t least = __reduce_min_sync(0xFFFFFFFFu, distance<words>(query, code) << 5 | lane);
 
 		sum += least >> 5;
-		// Not the same way again where two nodes lead to each other.
+		// Avoid a cycle if two nodes lead to each other.
 		node = (__shfl_sync(0xFFFFFFFFu, to, least & 31) + step) % graph.n_nodes;
 	}
 	if (lane == 0)

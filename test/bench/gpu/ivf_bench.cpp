@@ -2,20 +2,19 @@
 // through Engine::search.
 //   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE] [--quick]
 //     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES]
-//     [--batches N,N,...]
-//     [--few-pairs X,X,...]
+//     [--batches N,N,...] [--few-pairs X,X,...]
 // Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the
-// column says; with
-// --no-vectors these are the answer, and recall is the share of the nearest rows among them. With --few-pairs an engine
-// for each X is measured beside the others: batches over lists of reals go in two launches up to X pairs of a query and
-// a list for each list (1e-9: none, 1e9: all that can, 0: as the engine decides); "in two" is the share of queries that
-// went so. Some answers of every line are compared with those of the CPU engine.
+// column shows; with --no-vectors these are the answer, and recall is the share of the nearest rows among them.
+// With --few-pairs an engine for each X is measured beside the others: batches over lists of reals go in two launches
+// up to X pairs of a query and a list for each list (1e-9: none, 1e9: all that can, 0: as the engine decides); "in two"
+// is the share of queries answered so. Some answers of every line are compared with those of the CPU engine.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -45,7 +44,7 @@ finished(const engine::ivf::Outcome &outcome)
 	std::exit(1);
 }
 
-/// What Engine::load_segment and load_structure want.
+/// Input of Engine::load_segment and load_structure.
 struct InvertedLists
 {
 	std::vector<uint8_t> description;
@@ -157,24 +156,333 @@ same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor>
 			{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
 }
 
-} // namespace
+using Neighbors = std::vector<engine::Neighbor>;
 
-int
-main(int argc, char **argv)
+struct Options
 {
 	uint32_t n_lists = 1024;
 	bool fp32 = false;
 	bool quick = false;
-	engine::CodesHead head{};
-	uint32_t pq_m = 0;
+	const char *storage = ""; // empty: vectors alone
+	uint32_t pq_m = 0;        // 0: a quarter of the dimensions
 	uint32_t pq_bits = 8;
 	bool opq = false;
 	bool no_vectors = false;
 	std::array<uint32_t, 3> only{}; // batch, probes, candidates
 	std::vector<uint32_t> batches = {1, 64, 10000};
 	std::vector<double> few_pairs = {0};
-	const char *storage = "";
 	const char *json_name = nullptr;
+
+	bool coded() const { return *storage != 0; }
+};
+
+/// Numbers separated by commas. False: something else.
+template <class T, class Read>
+bool
+parse_list(char *text, const Read &read, std::vector<T> *numbers)
+{
+	numbers->clear();
+	for (char *rest = text; *rest != 0; rest += *rest == ',')
+	{
+		char *end = nullptr;
+
+		if (!read(rest, &end, numbers) || end == rest)
+			return false;
+		rest = end;
+	}
+	return true;
+}
+
+bool
+parse_batches(char *text, std::vector<uint32_t> *batches)
+{
+	const auto read = [](char *from, char **end, std::vector<uint32_t> *numbers)
+	{
+		numbers->push_back(static_cast<uint32_t>(std::strtoul(from, end, 10)));
+		return numbers->back() != 0;
+	};
+
+	if (parse_list(text, read, batches))
+		return true;
+	std::fprintf(stderr, "--batches wants numbers of queries, separated by commas\n");
+	return false;
+}
+
+bool
+parse_few_pairs(char *text, std::vector<double> *few_pairs)
+{
+	const auto read = [](char *from, char **end, std::vector<double> *numbers)
+	{
+		numbers->push_back(std::strtod(from, end));
+		return numbers->back() >= 0;
+	};
+
+	if (parse_list(text, read, few_pairs))
+		return true;
+	std::fprintf(stderr, "--few-pairs wants numbers that are not negative, separated by commas\n");
+	return false;
+}
+
+bool
+parse(int argc, char **argv, Options *options)
+{
+	for (int i = 4; i < argc; i++)
+	{
+		if (std::strcmp(argv[i], "--fp32") == 0)
+			options->fp32 = true;
+		else if (std::strcmp(argv[i], "--quick") == 0)
+			options->quick = true;
+		else if (std::strcmp(argv[i], "--opq") == 0)
+			options->opq = true;
+		else if (std::strcmp(argv[i], "--no-vectors") == 0)
+			options->no_vectors = true;
+		else if (std::strcmp(argv[i], "--only") == 0 && i + 3 < argc)
+		{
+			for (uint32_t &number : options->only)
+				number = static_cast<uint32_t>(std::atoi(argv[++i]));
+		}
+		else if (std::strcmp(argv[i], "--batches") == 0 && i + 1 < argc)
+		{
+			if (!parse_batches(argv[++i], &options->batches))
+				return false;
+		}
+		else if (std::strcmp(argv[i], "--few-pairs") == 0 && i + 1 < argc)
+		{
+			if (!parse_few_pairs(argv[++i], &options->few_pairs))
+				return false;
+		}
+		else if (std::strcmp(argv[i], "--storage") == 0 && i + 1 < argc)
+			options->storage = argv[++i];
+		else if (std::strcmp(argv[i], "--pq-m") == 0 && i + 1 < argc)
+			options->pq_m = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--pq-bits") == 0 && i + 1 < argc)
+			options->pq_bits = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--lists") == 0 && i + 1 < argc)
+			options->n_lists = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
+			options->json_name = argv[++i];
+	}
+	options->no_vectors = options->no_vectors && options->coded();
+	return true;
+}
+
+engine::CodesHead
+head_of(const Options &options, uint32_t dim)
+{
+	if (std::strcmp(options.storage, "pq") == 0)
+		return {static_cast<uint32_t>(engine::ivf::CodeKind::kPq),
+			options.pq_m > 0 ? options.pq_m : std::max(dim / 4, 1u), options.pq_bits, options.opq ? 1u : 0u};
+
+	engine::CodesHead head{};
+
+	if (options.coded())
+		head.kind = static_cast<uint32_t>(
+			std::strcmp(options.storage, "sq8") == 0 ? engine::ivf::CodeKind::kSq8 : engine::ivf::CodeKind::kHalves);
+	return head;
+}
+
+/// Batch, probes, candidates, number of the engine.
+using Line = std::array<uint32_t, 4>;
+
+std::vector<Line>
+lines_of(const Options &options, uint32_t n_queries)
+{
+	const std::vector<uint32_t> all_probes = options.quick
+		? std::vector<uint32_t>{16, 32, 64}
+		: std::vector<uint32_t>{1, 4, 8, 16, 32, 48, 64, 96, 128, 256};
+	const std::vector<uint32_t> all_candidates = !options.coded() ? std::vector<uint32_t>{0}
+		: options.quick                                           ? std::vector<uint32_t>{30, 100}
+																  : std::vector<uint32_t>{20, 40, 60, 100, 200};
+	std::vector<std::array<uint32_t, 3>> shapes;
+	std::vector<Line> lines;
+
+	for (const uint32_t batch : options.batches)
+	{
+		// Large batches of codes: throughput at a recall of 0.95, so the steps next to it.
+		const bool near = options.coded() && options.quick && batch == 10000;
+
+		for (const uint32_t n_probes :
+			near ? std::vector<uint32_t>{16, 24, 27, 28, 30, 32, 40, 44, 48, 64} : all_probes)
+			for (const uint32_t n_candidates : near ? std::vector<uint32_t>{20, 25, 30, 100} : all_candidates)
+				if (batch <= n_queries && n_probes < options.n_lists)
+					shapes.push_back({batch, n_probes, n_candidates});
+	}
+	if (options.only[0] > 0)
+		shapes.assign(1, options.only);
+	for (const auto &[batch, n_probes, n_candidates] : shapes)
+		for (uint32_t i = 0; i < options.few_pairs.size(); i++)
+			lines.push_back({batch, n_probes, n_candidates, i});
+	return lines;
+}
+
+class Bench
+{
+public:
+	Bench(const Options &options, char **files)
+		: options_(options), base_(read_u8bin(files[0])), queries_(read_u8bin(files[1])), truth_(files[2], queries_.n),
+		  head_(head_of(options, base_.dim)), gpus_(options.few_pairs.size()),
+		  cpu_(engine::make_cpu_engine({.n_threads = n_threads}))
+	{
+	}
+
+	/// Trains and fills lists, and loads them into all engines.
+	void prepare()
+	{
+		const engine::CopyKind kind = !options_.coded() ? engine::CopyKind::kLists
+			: options_.no_vectors                       ? engine::CopyKind::kCodes
+														: engine::CopyKind::kCodedLists;
+		cuda::CudaEngineOptions engine_options;
+		double start = now_ms();
+		const std::vector<float> centroids = train(base_, options_.n_lists);
+		const double trained = now_ms() - start;
+
+		start = now_ms();
+
+		const InvertedLists lists = fill(base_, centroids, options_.n_lists, head_);
+
+		std::printf("# %u lists of %u x %u, on the CPU, %zu threads: trained in %.0f ms, filled in %.0f ms\n",
+			options_.n_lists, base_.n, base_.dim, n_threads, trained, now_ms() - start);
+		engine_options.narrow = !options_.fp32;
+		engine_options.self_test = options_.only[0] == 0; // for a profiler: searches alone
+		engine_options.n_streams = 1;
+		for (size_t i = 0; i < gpus_.size(); i++)
+		{
+			engine_options.few_real_pairs = options_.few_pairs[i];
+			must(cuda::make_cuda_engine(engine_options, &gpus_[i]));
+			start = now_ms();
+			copies_.push_back(load(gpus_[i].get(), base_, lists, options_.n_lists, kind));
+			std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpus_[i]->description(),
+				options_.fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
+				static_cast<double>(gpus_[i]->stats().resident_bytes) / 1e6);
+		}
+		cpu_copy_ = load(cpu_.get(), base_, lists, options_.n_lists, kind);
+		json_ = options_.json_name == nullptr ? nullptr : std::fopen(options_.json_name, "a");
+	}
+
+	~Bench()
+	{
+		if (json_ != nullptr)
+			std::fclose(json_);
+	}
+
+	Bench(const Bench &) = delete;
+	Bench &operator=(const Bench &) = delete;
+
+	uint32_t n_queries() const { return queries_.n; }
+
+	void measure(const Line &line)
+	{
+		const auto &[batch, n_probes, n_candidates, number] = line;
+		cuda::CudaEngine *gpu = gpus_[number].get();
+		const uint64_t few_before = gpu->n_few_lists() + gpu->n_few_real_lists();
+		const int n_runs = (batch >= 10000 ? 7 : batch >= 64 ? 30 : 100) / (options_.quick ? 2 : 1);
+		const engine::SegmentProbes probes[] = {{1, n_probes, n_candidates}};
+		std::vector<double> times;
+		std::vector<Neighbors> results;
+		std::vector<Neighbors> expected;
+		std::vector<engine::SearchQuery> requests;
+		Measured measured;
+		size_t n_found = 0;
+		size_t n_true = 0;
+
+		for (int run = -2; run < n_runs; run++)
+		{
+			const size_t first = static_cast<size_t>(run + 2) * batch % (queries_.n - batch + 1);
+
+			requests.clear();
+			for (size_t i = first; i < first + batch; i++)
+			{
+				requests.push_back({query(i), options_.no_vectors ? n_candidates : kNeighbors, false, {}});
+				requests.back().probes = probes;
+			}
+
+			const double start = now_ms();
+
+			must(gpu->search(copies_[number], requests, &results));
+			if (run >= 0)
+				times.push_back(now_ms() - start);
+			for (size_t i = 0; i < batch; i++)
+			{
+				n_found += n_near(results[i], first + i);
+				n_true += kNeighbors;
+			}
+		}
+		requests.resize(std::min<size_t>(batch, kComparedQueries));
+		must(cpu_->search(cpu_copy_, requests, &expected, nullptr));
+		measured.equal = std::equal(expected.begin(), expected.end(), results.begin(), same);
+		std::sort(times.begin(), times.end());
+		measured.median = times[times.size() / 2];
+		measured.least = times.front();
+		measured.recall = static_cast<double>(n_found) / static_cast<double>(n_true);
+		measured.in_two = static_cast<double>(gpu->n_few_lists() + gpu->n_few_real_lists() - few_before) /
+			(static_cast<double>(batch) * (n_runs + 2));
+		report(line, measured);
+	}
+
+private:
+	struct Measured
+	{
+		double median = 0; // ms
+		double least = 0;
+		double recall = 0;
+		double in_two = 0; // share of queries answered in two launches
+		bool equal = false;
+	};
+
+	const float *query(size_t i) const { return queries_.values.data() + i * queries_.dim; }
+
+	/// How many of the nearest rows were found: at most kNeighbors, since more may be at the last one's distance.
+	size_t n_near(const Neighbors &found, size_t number) const
+	{
+		const float last = truth_.at(number, kNeighbors - 1);
+		size_t n = 0;
+
+		for (const engine::Neighbor &neighbor : found)
+			n += static_cast<float>(std::sqrt(
+					 options_.no_vectors ? distance(base_, neighbor.row, query(number)) : neighbor.score)) <= last;
+		return std::min(n, kNeighbors);
+	}
+
+	void report(const Line &line, const Measured &measured) const
+	{
+		const auto &[batch, n_probes, n_candidates, number] = line;
+		const double per_second = 1000.0 * static_cast<double>(batch) / measured.median;
+
+		std::printf("%8u %8u %10u %12.4f %12.4f %12.0f %10.4f %10g %8.2f %12s\n", batch, n_probes, n_candidates,
+			measured.median, measured.least, per_second, measured.recall, options_.few_pairs[number], measured.in_two,
+			measured.equal ? "yes" : "NO");
+		std::fflush(stdout);
+		if (json_ != nullptr)
+			std::fprintf(json_,
+				"{\"rows\": %u, \"dim\": %u, \"lists\": %u, \"form\": \"%s\", \"storage\": \"%s\", \"vectors\": %s, "
+				"\"pq_m\": %u, \"pq_bits\": %u, \"batch\": %u, \"probes\": %u, \"candidates\": %u, \"median_ms\": "
+				"%.4f, "
+				"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s, \"few_pairs\": %g, "
+				"\"in_two\": %.2f}\n",
+				base_.n, base_.dim, options_.n_lists, options_.fp32 ? "fp32" : "narrow", options_.storage,
+				options_.no_vectors ? "false" : "true", head_.pq_m, head_.pq_bits, batch, n_probes, n_candidates,
+				measured.median, measured.least, per_second, measured.recall, measured.equal ? "true" : "false",
+				options_.few_pairs[number], measured.in_two);
+	}
+
+	const Options options_;
+	const Matrix base_;
+	const Matrix queries_;
+	const Truth truth_;
+	const engine::CodesHead head_;
+	std::vector<std::unique_ptr<cuda::CudaEngine>> gpus_; // one for each of options_.few_pairs
+	std::vector<engine::CopyId> copies_;                  // of each
+	const std::unique_ptr<engine::Engine> cpu_;
+	engine::CopyId cpu_copy_ = 0;
+	std::FILE *json_ = nullptr;
+};
+
+} // namespace
+
+int
+main(int argc, char **argv)
+{
+	Options options;
 
 	if (argc < 4)
 	{
@@ -185,210 +493,15 @@ main(int argc, char **argv)
 			argv[0]);
 		return 2;
 	}
-	for (int i = 4; i < argc; i++)
-	{
-		if (std::strcmp(argv[i], "--fp32") == 0)
-			fp32 = true;
-		else if (std::strcmp(argv[i], "--quick") == 0)
-			quick = true;
-		else if (std::strcmp(argv[i], "--opq") == 0)
-			opq = true;
-		else if (std::strcmp(argv[i], "--no-vectors") == 0)
-			no_vectors = true;
-		else if (std::strcmp(argv[i], "--only") == 0 && i + 3 < argc)
-		{
-			for (uint32_t &number : only)
-				number = static_cast<uint32_t>(std::atoi(argv[++i]));
-		}
-		else if (std::strcmp(argv[i], "--batches") == 0 && i + 1 < argc)
-		{
-			batches.clear();
-			for (char *rest = argv[++i]; *rest != 0; rest += *rest == ',')
-			{
-				char *end = nullptr;
+	if (!parse(argc, argv, &options))
+		return 2;
 
-				batches.push_back(static_cast<uint32_t>(std::strtoul(rest, &end, 10)));
-				if (end == rest || batches.back() == 0)
-				{
-					std::fprintf(stderr, "--batches wants numbers of queries, separated by commas\n");
-					return 2;
-				}
-				rest = end;
-			}
-		}
-		else if (std::strcmp(argv[i], "--few-pairs") == 0 && i + 1 < argc)
-		{
-			few_pairs.clear();
-			for (char *rest = argv[++i]; *rest != 0; rest += *rest == ',')
-			{
-				char *end = nullptr;
+	Bench bench(options, argv + 1);
 
-				few_pairs.push_back(std::strtod(rest, &end));
-				if (end == rest || few_pairs.back() < 0)
-				{
-					std::fprintf(stderr, "--few-pairs wants numbers that are not negative, separated by commas\n");
-					return 2;
-				}
-				rest = end;
-			}
-		}
-		else if (std::strcmp(argv[i], "--storage") == 0 && i + 1 < argc)
-			storage = argv[++i];
-		else if (std::strcmp(argv[i], "--pq-m") == 0 && i + 1 < argc)
-			pq_m = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--pq-bits") == 0 && i + 1 < argc)
-			pq_bits = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--lists") == 0 && i + 1 < argc)
-			n_lists = static_cast<uint32_t>(std::atoi(argv[++i]));
-		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
-			json_name = argv[++i];
-	}
-
-	const Matrix base = read_u8bin(argv[1]);
-	const bool coded = *storage != 0;
-	const engine::CopyKind kind = !coded ? engine::CopyKind::kLists
-		: no_vectors                     ? engine::CopyKind::kCodes
-										 : engine::CopyKind::kCodedLists;
-
-	no_vectors = no_vectors && coded;
-
-	if (std::strcmp(storage, "pq") == 0)
-		head = {static_cast<uint32_t>(engine::ivf::CodeKind::kPq), pq_m > 0 ? pq_m : std::max(base.dim / 4, 1u),
-			pq_bits, opq ? 1u : 0u};
-	else if (coded)
-		head.kind = static_cast<uint32_t>(
-			std::strcmp(storage, "sq8") == 0 ? engine::ivf::CodeKind::kSq8 : engine::ivf::CodeKind::kHalves);
-
-	const Matrix queries = read_u8bin(argv[2]);
-	const std::vector<char> truth = read_file(argv[3]);
-	const float *true_distances =
-		reinterpret_cast<const float *>(truth.data() + 8 + static_cast<size_t>(queries.n) * 100 * sizeof(uint32_t));
-	cuda::CudaEngineOptions options;
-	std::vector<std::unique_ptr<cuda::CudaEngine>> gpus(few_pairs.size());
-	std::vector<engine::CopyId> copies;
-	const std::unique_ptr<engine::Engine> cpu = engine::make_cpu_engine({.n_threads = n_threads});
-	double start = now_ms();
-	const std::vector<float> centroids = train(base, n_lists);
-	const double trained = now_ms() - start;
-
-	start = now_ms();
-
-	const InvertedLists lists = fill(base, centroids, n_lists, head);
-
-	std::printf("# %u lists of %u x %u, on the CPU, %zu threads: trained in %.0f ms, filled in %.0f ms\n", n_lists,
-		base.n, base.dim, n_threads, trained, now_ms() - start);
-	options.narrow = !fp32;
-	options.self_test = only[0] == 0; // a profiler is to see searches alone
-	options.n_streams = 1;
-	for (size_t i = 0; i < gpus.size(); i++)
-	{
-		options.few_real_pairs = few_pairs[i];
-		must(cuda::make_cuda_engine(options, &gpus[i]));
-		start = now_ms();
-		copies.push_back(load(gpus[i].get(), base, lists, n_lists, kind));
-		std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpus[i]->description(),
-			fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
-			static_cast<double>(gpus[i]->stats().resident_bytes) / 1e6);
-	}
-
-	const engine::CopyId cpu_copy = load(cpu.get(), base, lists, n_lists, kind);
-	std::FILE *json = json_name == nullptr ? nullptr : std::fopen(json_name, "a");
-
-	const std::vector<uint32_t> all_probes =
-		quick ? std::vector<uint32_t>{16, 32, 64} : std::vector<uint32_t>{1, 4, 8, 16, 32, 48, 64, 96, 128, 256};
-	const std::vector<uint32_t> all_candidates = !coded ? std::vector<uint32_t>{0}
-		: quick                                         ? std::vector<uint32_t>{30, 100}
-														: std::vector<uint32_t>{20, 40, 60, 100, 200};
-	std::vector<std::array<uint32_t, 3>> shapes;
-	std::vector<std::array<uint32_t, 4>> lines; // with the number of the engine
-
-	for (const uint32_t batch : batches)
-	{
-		// Large batches of codes are asked for throughput at a recall of 0.95: by the steps that lie next to it.
-		const bool near = coded && quick && batch == 10000;
-
-		for (const uint32_t n_probes :
-			near ? std::vector<uint32_t>{16, 24, 27, 28, 30, 32, 40, 44, 48, 64} : all_probes)
-			for (const uint32_t n_candidates : near ? std::vector<uint32_t>{20, 25, 30, 100} : all_candidates)
-				if (batch <= queries.n && n_probes < n_lists)
-					shapes.push_back({batch, n_probes, n_candidates});
-	}
-	if (only[0] > 0)
-		shapes.assign(1, only);
-	for (const auto &[batch, n_probes, n_candidates] : shapes)
-		for (uint32_t i = 0; i < gpus.size(); i++)
-			lines.push_back({batch, n_probes, n_candidates, i});
+	bench.prepare();
 	std::printf("%8s %8s %10s %12s %12s %12s %10s %10s %8s %12s\n", "batch", "probes", "candidates", "median ms",
 		"min ms", "queries/s", "recall@10", "few pairs", "in two", "as the CPU");
-	for (const auto &[batch, n_probes, n_candidates, number] : lines)
-	{
-		cuda::CudaEngine *gpu = gpus[number].get();
-		const uint64_t few_before = gpu->n_few_lists() + gpu->n_few_real_lists();
-		const int n_runs = (batch >= 10000 ? 7 : batch >= 64 ? 30 : 100) / (quick ? 2 : 1);
-		const engine::SegmentProbes probes[] = {{1, n_probes, n_candidates}};
-		std::vector<double> times;
-		std::vector<std::vector<engine::Neighbor>> results;
-		std::vector<std::vector<engine::Neighbor>> expected;
-		std::vector<engine::SearchQuery> requests;
-		size_t n_found = 0;
-		size_t n_true = 0;
-
-		for (int run = -2; run < n_runs; run++)
-		{
-			const size_t first = static_cast<size_t>(run + 2) * batch % (queries.n - batch + 1);
-
-			requests.clear();
-			for (size_t i = first; i < first + batch; i++)
-			{
-				requests.push_back(
-					{queries.values.data() + i * queries.dim, no_vectors ? n_candidates : kNeighbors, false, {}});
-				requests.back().probes = probes;
-			}
-			start = now_ms();
-			must(gpu->search(copies[number], requests, &results));
-			if (run >= 0)
-				times.push_back(now_ms() - start);
-			for (size_t i = 0; i < batch; i++)
-			{
-				const float last = true_distances[(first + i) * 100 + kNeighbors - 1];
-				const float *query = queries.values.data() + (first + i) * queries.dim;
-				size_t n_near = 0;
-
-				for (const engine::Neighbor &found : results[i])
-					n_near += static_cast<float>(
-								  std::sqrt(no_vectors ? distance(base, found.row, query) : found.score)) <= last;
-				n_found += std::min(n_near, kNeighbors); // more may be at the last one's distance
-				n_true += kNeighbors;
-			}
-		}
-		requests.resize(std::min<size_t>(batch, kComparedQueries));
-		must(cpu->search(cpu_copy, requests, &expected, nullptr));
-
-		const bool equal = std::equal(expected.begin(), expected.end(), results.begin(), same);
-
-		std::sort(times.begin(), times.end());
-
-		const double median = times[times.size() / 2];
-		const double recall = static_cast<double>(n_found) / static_cast<double>(n_true);
-		const double per_second = 1000.0 * static_cast<double>(batch) / median;
-		const double in_two = static_cast<double>(gpu->n_few_lists() + gpu->n_few_real_lists() - few_before) /
-			(static_cast<double>(batch) * (n_runs + 2));
-
-		std::printf("%8u %8u %10u %12.4f %12.4f %12.0f %10.4f %10g %8.2f %12s\n", batch, n_probes, n_candidates, median,
-			times.front(), per_second, recall, few_pairs[number], in_two, equal ? "yes" : "NO");
-		std::fflush(stdout);
-		if (json != nullptr)
-			std::fprintf(json,
-				"{\"rows\": %u, \"dim\": %u, \"lists\": %u, \"form\": \"%s\", \"storage\": \"%s\", \"vectors\": %s, "
-				"\"pq_m\": %u, \"pq_bits\": %u, \"batch\": %u, \"probes\": %u, \"candidates\": %u, \"median_ms\": "
-				"%.4f, "
-				"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s, \"few_pairs\": %g, "
-				"\"in_two\": %.2f}\n",
-				base.n, base.dim, n_lists, fp32 ? "fp32" : "narrow", storage, no_vectors ? "false" : "true", head.pq_m,
-				head.pq_bits, batch, n_probes, n_candidates, median, times.front(), per_second, recall,
-				equal ? "true" : "false", few_pairs[number], in_two);
-	}
-	if (json != nullptr)
-		std::fclose(json);
+	for (const Line &line : lines_of(options, bench.n_queries()))
+		bench.measure(line);
 	return 0;
 }

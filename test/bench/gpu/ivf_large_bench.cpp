@@ -1,9 +1,9 @@
 // Inverted lists of many rows on the GPU: build and search, end to end through the engine.
 //   gpu_ivf_large_bench BASE.u8bin QUERY.u8bin [--rows N] [--lists N] [--made DIM] [--storage fp16|sq8|pq [--pq-m M]
 //   [--pq-bits 4|8]] [--json FILE]
-// Rows are the base's with noise of whole numbers -8 ... 8 added, as often as it takes to N. Lists are trained, and
-// rows assigned, on the GPU. With --made rows are of DIM dimensions and made list by list around rows of the base,
-// without a training: for more rows than memory has room for twice. Recall is that of the first 1,000 queries against
+// Rows are the base's with noise of whole numbers -8 ... 8 added, repeated up to N. Lists are trained, and
+// rows assigned, on the GPU. With --made rows have DIM dimensions and are made list by list around rows of the base,
+// without training: for more rows than memory has room for twice. Recall is that of the first 1,000 queries against
 // the copy's own exact search.
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@ constexpr size_t kNeighbors = 10;
 constexpr size_t kJudged = 1000; // queries whose recall is measured
 constexpr int kNoise = 8;
 
-/// work(first, last) over [0, n) in parts, by all threads.
+/// Call work(first, last) over [0, n) in parts, by all threads.
 template <class Work>
 void
 share(size_t n, const Work &work)
@@ -53,7 +53,7 @@ share(size_t n, const Work &work)
 		thread.join();
 }
 
-/// splitmix64 of a row's number: rows do not depend on who makes them.
+/// splitmix64 of a row's number: rows do not depend on the thread that makes them.
 uint64_t
 mix(uint64_t z)
 {
@@ -63,7 +63,7 @@ mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
-/// to [dim] = from with noise.
+/// Set to [dim] to from with noise.
 void
 put_row(const float *from, uint32_t dim, uint64_t number, float *to)
 {
@@ -82,7 +82,7 @@ put_row(const float *from, uint32_t dim, uint64_t number, float *to)
 class Stopwatch
 {
 public:
-	/// Says what the time since the last line was for.
+	/// Print what the time since the last line was spent on.
 	void lap(const char *what)
 	{
 		const double now = now_ms();
@@ -102,6 +102,9 @@ struct Options
 	uint32_t n_lists = 16384;
 	uint32_t made_dim = 0;
 	engine::CodesHead head{};
+	const char *storage = ""; // empty: vectors
+	uint32_t pq_m = 0;        // 0: a quarter of the dimensions
+	uint32_t pq_bits = 8;
 	const char *json = nullptr;
 };
 
@@ -114,7 +117,7 @@ struct Built
 	std::vector<float> vectors;    // by place
 };
 
-/// Trains and assigns on the GPU.
+/// Train and assign on the GPU.
 Built
 build(engine::Engine *gpu, const Matrix &base, const Options &options, Stopwatch *watch)
 {
@@ -288,24 +291,11 @@ search(engine::Engine *gpu, engine::CopyId copy, const std::vector<float> &queri
 	return results;
 }
 
-} // namespace
-
-int
-main(int argc, char **argv)
+Options
+parse(int argc, char **argv)
 {
 	Options options;
-	const char *storage = "";
-	uint32_t pq_m = 0;
-	uint32_t pq_bits = 8;
 
-	if (argc < 3)
-	{
-		std::fprintf(stderr,
-			"usage: %s BASE QUERY [--rows N] [--lists N] [--made DIM] [--storage fp16|sq8|pq [--pq-m M] [--pq-bits B]] "
-			"[--json FILE]\n",
-			argv[0]);
-		return 2;
-	}
 	for (int i = 3; i + 1 < argc; i += 2)
 	{
 		const char *value = argv[i + 1];
@@ -317,15 +307,126 @@ main(int argc, char **argv)
 		else if (std::strcmp(argv[i], "--made") == 0)
 			options.made_dim = static_cast<uint32_t>(std::atoi(value));
 		else if (std::strcmp(argv[i], "--storage") == 0)
-			storage = value;
+			options.storage = value;
 		else if (std::strcmp(argv[i], "--pq-m") == 0)
-			pq_m = static_cast<uint32_t>(std::atoi(value));
+			options.pq_m = static_cast<uint32_t>(std::atoi(value));
 		else if (std::strcmp(argv[i], "--pq-bits") == 0)
-			pq_bits = static_cast<uint32_t>(std::atoi(value));
+			options.pq_bits = static_cast<uint32_t>(std::atoi(value));
 		else if (std::strcmp(argv[i], "--json") == 0)
 			options.json = value;
 	}
+	return options;
+}
 
+engine::CodesHead
+head_of(const Options &options, uint32_t dim)
+{
+	if (std::strcmp(options.storage, "pq") == 0)
+		return {static_cast<uint32_t>(engine::ivf::CodeKind::kPq),
+			options.pq_m > 0 ? options.pq_m : std::max(dim / 4, 1u), options.pq_bits, 0};
+
+	engine::CodesHead head{};
+
+	if (*options.storage != 0)
+		head.kind = static_cast<uint32_t>(
+			std::strcmp(options.storage, "sq8") == 0 ? engine::ivf::CodeKind::kSq8 : engine::ivf::CodeKind::kHalves);
+	return head;
+}
+
+class Bench
+{
+public:
+	/// queries: the first dim elements of each.
+	Bench(const Options &options, engine::Engine *gpu, engine::CopyId copy, const Matrix &queries, uint32_t dim)
+		: options_(options), gpu_(gpu), copy_(copy), n_queries_(queries.n), dim_(dim),
+		  n_judged_(std::min<size_t>(kJudged, queries.n)),
+		  json_(options.json == nullptr ? nullptr : std::fopen(options.json, "a"))
+	{
+		double ms = 0;
+
+		for (size_t i = 0; i < queries.n; i++)
+			asked_.insert(asked_.end(), queries.values.begin() + static_cast<ptrdiff_t>(i * queries.dim),
+				queries.values.begin() + static_cast<ptrdiff_t>(i * queries.dim + dim));
+		truth_ = search(gpu_, copy_, asked_, dim_, 0, n_judged_, {}, &ms);
+		std::printf("# exact search of the same rows, batch %zu: %.2f ms\n", n_judged_, ms);
+	}
+
+	~Bench()
+	{
+		if (json_ != nullptr)
+			std::fclose(json_);
+	}
+
+	Bench(const Bench &) = delete;
+	Bench &operator=(const Bench &) = delete;
+
+	void measure(size_t batch, uint32_t n_probes, uint32_t n_candidates)
+	{
+		const engine::SegmentProbes probes[] = {{1, n_probes, n_candidates}};
+		const int n_runs = batch >= 10000 ? 5 : 15;
+		std::vector<double> times;
+		double ms = 0;
+		size_t n_found = 0;
+
+		for (int run = -1; run < n_runs; run++)
+		{
+			(void) search(gpu_, copy_, asked_, dim_, static_cast<size_t>(run + 1) * batch % (n_queries_ - batch + 1),
+				batch, probes, &ms);
+			if (run >= 0)
+				times.push_back(ms);
+		}
+
+		const auto found = search(gpu_, copy_, asked_, dim_, 0, n_judged_, probes, &ms);
+
+		for (size_t i = 0; i < n_judged_; i++)
+			for (const engine::Neighbor &neighbor : found[i])
+				n_found += neighbor.score <= truth_[i].back().score;
+		std::sort(times.begin(), times.end());
+
+		const double median = times[times.size() / 2];
+		const double recall = static_cast<double>(n_found) / static_cast<double>(n_judged_ * kNeighbors);
+		const double rows =
+			static_cast<double>(options_.n_rows) * n_probes / options_.n_lists; // if all lists had the same size
+
+		std::printf("%8zu %8u %10u %12.4f %12.0f %10.4f %14.0f\n", batch, n_probes, n_candidates, median,
+			1000.0 * static_cast<double>(batch) / median, recall, rows);
+		std::fflush(stdout);
+		if (json_ != nullptr)
+			std::fprintf(json_,
+				"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"storage\": \"%s\", \"pq_m\": %u, \"batch\": "
+				"%zu, \"probes\": %u, "
+				"\"candidates\": %u, \"median_ms\": %.4f, \"recall\": %.4f}\n",
+				static_cast<unsigned long long>(options_.n_rows), dim_, options_.n_lists, options_.storage,
+				options_.head.pq_m, batch, n_probes, n_candidates, median, recall);
+	}
+
+private:
+	const Options options_;
+	engine::Engine *gpu_;
+	const engine::CopyId copy_;
+	const size_t n_queries_;
+	const uint32_t dim_;
+	const size_t n_judged_;
+	std::FILE *json_;
+	std::vector<float> asked_; // [n_queries_, dim_]
+	std::vector<std::vector<engine::Neighbor>> truth_;
+};
+
+} // namespace
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 3)
+	{
+		std::fprintf(stderr,
+			"usage: %s BASE QUERY [--rows N] [--lists N] [--made DIM] [--storage fp16|sq8|pq [--pq-m M] [--pq-bits B]] "
+			"[--json FILE]\n",
+			argv[0]);
+		return 2;
+	}
+
+	Options options = parse(argc, argv);
 	Stopwatch watch;
 	const Matrix base = read_u8bin(argv[1]);
 	const Matrix queries = read_u8bin(argv[2]);
@@ -333,83 +434,31 @@ main(int argc, char **argv)
 	cuda::CudaEngineOptions engine_options;
 	std::unique_ptr<cuda::CudaEngine> gpu;
 
-	if (std::strcmp(storage, "pq") == 0)
-		options.head = {
-			static_cast<uint32_t>(engine::ivf::CodeKind::kPq), pq_m > 0 ? pq_m : std::max(dim / 4, 1u), pq_bits, 0};
-	else if (*storage != 0)
-		options.head.kind = static_cast<uint32_t>(
-			std::strcmp(storage, "sq8") == 0 ? engine::ivf::CodeKind::kSq8 : engine::ivf::CodeKind::kHalves);
+	options.head = head_of(options, dim);
 	engine_options.n_streams = 1;
 	must(cuda::make_cuda_engine(engine_options, &gpu));
 	std::printf("# %s; %llu rows of %u dimensions, %u lists, storage %s\n", gpu->description(),
-		static_cast<unsigned long long>(options.n_rows), dim, options.n_lists, *storage != 0 ? storage : "vectors");
+		static_cast<unsigned long long>(options.n_rows), dim, options.n_lists,
+		*options.storage != 0 ? options.storage : "vectors");
 	watch.lap("data set read, GPU opened");
 
 	Built built = options.made_dim > 0 ? make(base, options) : build(gpu.get(), base, options, &watch);
 	const engine::CopyId copy = load(gpu.get(), &built, base, options, &watch);
-	std::vector<float> asked;
 
-	for (size_t i = 0; i < queries.n; i++)
-		asked.insert(asked.end(), queries.values.begin() + static_cast<ptrdiff_t>(i * queries.dim),
-			queries.values.begin() + static_cast<ptrdiff_t>(i * queries.dim + dim));
 	std::printf("# on the GPU: %.0f MB\n", static_cast<double>(gpu->stats().resident_bytes) / 1e6);
 
-	double ms = 0;
-	const size_t n_judged = std::min<size_t>(kJudged, queries.n);
-	const auto truth = search(gpu.get(), copy, asked, dim, 0, n_judged, {}, &ms);
+	Bench bench(options, gpu.get(), copy, queries, dim);
 
-	std::printf("# exact search of the same rows, batch %zu: %.2f ms\n", n_judged, ms);
 	std::printf("%8s %8s %10s %12s %12s %10s %14s\n", "batch", "probes", "candidates", "median ms", "queries/s",
 		"recall@10", "rows a query");
 
-	std::FILE *json = options.json == nullptr ? nullptr : std::fopen(options.json, "a");
 	const std::vector<uint32_t> all_candidates =
 		options.head.kind != 0 ? std::vector<uint32_t>{30, 100} : std::vector<uint32_t>{0};
 
 	for (const size_t batch : {size_t{1}, size_t{64}, size_t{10000}})
 		for (const uint32_t n_probes : {8u, 16u, 32u, 64u, 128u, 256u})
 			for (const uint32_t n_candidates : all_candidates)
-			{
-				if (batch > queries.n)
-					continue;
-
-				const engine::SegmentProbes probes[] = {{1, n_probes, n_candidates}};
-				const int n_runs = batch >= 10000 ? 5 : 15;
-				std::vector<double> times;
-				size_t n_found = 0;
-
-				for (int run = -1; run < n_runs; run++)
-				{
-					(void) search(gpu.get(), copy, asked, dim,
-						static_cast<size_t>(run + 1) * batch % (queries.n - batch + 1), batch, probes, &ms);
-					if (run >= 0)
-						times.push_back(ms);
-				}
-
-				const auto found = search(gpu.get(), copy, asked, dim, 0, n_judged, probes, &ms);
-
-				for (size_t i = 0; i < n_judged; i++)
-					for (const engine::Neighbor &neighbor : found[i])
-						n_found += neighbor.score <= truth[i].back().score;
-				std::sort(times.begin(), times.end());
-
-				const double median = times[times.size() / 2];
-				const double recall = static_cast<double>(n_found) / static_cast<double>(n_judged * kNeighbors);
-				const double rows =
-					static_cast<double>(options.n_rows) * n_probes / options.n_lists; // if lists were alike
-
-				std::printf("%8zu %8u %10u %12.4f %12.0f %10.4f %14.0f\n", batch, n_probes, n_candidates, median,
-					1000.0 * static_cast<double>(batch) / median, recall, rows);
-				std::fflush(stdout);
-				if (json != nullptr)
-					std::fprintf(json,
-						"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"storage\": \"%s\", \"pq_m\": %u, \"batch\": "
-						"%zu, \"probes\": %u, "
-						"\"candidates\": %u, \"median_ms\": %.4f, \"recall\": %.4f}\n",
-						static_cast<unsigned long long>(options.n_rows), dim, options.n_lists, storage,
-						options.head.pq_m, batch, n_probes, n_candidates, median, recall);
-			}
-	if (json != nullptr)
-		std::fclose(json);
+				if (batch <= queries.n)
+					bench.measure(batch, n_probes, n_candidates);
 	return 0;
 }

@@ -1,5 +1,5 @@
-// k-means on the device: all rows of a data set, so many clusters and iterations; what the seeds, the iterations and
-// their parts take. Prints a table; --json FILE appends a line of JSON. See README.md.
+// k-means on the device: all rows of a data set, with the given clusters and iterations; the time of the seeds, the
+// iterations and their parts. Prints a table; --json FILE appends a line of JSON. See README.md.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -77,8 +77,8 @@ measure_parts(
 		products / labels / 1e9, scores, groups, means, refresh);
 }
 
-/// What an index build asks of the engine, in batches as they come over the wire: training on 64 rows a list, labels of
-/// all rows, neighbours of 260 queries.
+/// The engine calls of an index build, in the batches of the wire: training on 64 rows a list, labels of all rows,
+/// neighbours of 260 queries.
 void
 measure_build(const cuda::Device &device, cuda::Budget *budget, const bench::Matrix &base)
 {

@@ -32,7 +32,7 @@ make_lists_kernel(const MadeLists made)
 	{
 		const uint64_t own = mix(made.seed ^ mix(place));
 		uint8_t *code = made.codes + place / kBlockRows * kBlockRows * made.pitch_bytes + place % kBlockRows * 16;
-		uint32_t list = 0; // the last that does not begin behind the place; an empty one begins where the next does
+		uint32_t list = 0; // the last that does not begin after the place; an empty one begins where the next does
 		uint32_t high = made.n_lists;
 		float term = 0;
 

@@ -1,4 +1,4 @@
-// Rows, codes and terms of inverted lists that the device makes by itself (codes_at_scale_bench.cpp).
+// Rows, codes and terms of inverted lists, made by the device (codes_at_scale_bench.cpp).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct MadeLists
 	uint64_t *row_ids = nullptr;       // [n_rows] ascending
 };
 
-/// Codes are drawn evenly from the seed and the place: the same ones each time.
+/// Codes are drawn evenly from the seed and the place: the same in every run.
 [[nodiscard]] cudaError_t launch_make_lists(const MadeLists &made, cudaStream_t stream);
 
 } // namespace vectorgpu::bench

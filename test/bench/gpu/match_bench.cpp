@@ -1,13 +1,12 @@
-// Match counts on the GPU: milliseconds a batch, host to host, over the time that one reading of the postings touched
-// takes. Some answers of each are compared with counts on the host.
+// Match counts on the GPU: milliseconds a batch, host to host, over the time of one reading of the postings touched.
+// Some answers of each are compared with counts on the host.
 //   gpu_match_bench [--adult adult.csv] [--lsh ROWS] [--documents ROWS] [--queries N] [--k K] [--runs N] [--budget MB]
 //   [--workspace MB] [--count-pq MB]
-// --adult: the census rows, each 20 times, 14 attributes; numbers in 1,024 intervals of equal width, a query asks for
-// its row's +-50 of
-//   them, and for the same text (GENIE, section VI-A1).
-// --lsh: ROWS objects with 237 hash values in 67 buckets each, uniform, of a fixed seed; a query is 237 buckets.
-// --count-pq: also by c-PQ (count_pq/), with so many MB for the state of queries; all its answers are compared with the
-// others.
+// --adult: the census rows, each 20 times, 14 attributes; numbers in 1,024 intervals of equal width. A query asks for
+// its row's +-50 of them, and for the same text (GENIE, section VI-A1).
+// --lsh: ROWS objects with 237 hash values in 67 buckets each, uniform, from a fixed seed; a query is 237 buckets.
+// --count-pq: also by c-PQ (count_pq/), with this many MB for the state of queries; all its answers are compared with
+// the others.
 // --documents: ROWS documents of 12 different words by Zipf's law of 200,000; a query is 8 words of such a document.
 #include <algorithm>
 #include <cmath>
@@ -283,7 +282,7 @@ make_documents(size_t n_rows, size_t n_queries)
 	return work;
 }
 
-/// Calls with each contiguous piece of postings that a query touches.
+/// Call with each contiguous piece of postings that a query touches.
 template <class Body>
 void
 for_each_slice(const Tile &tile, const std::vector<CodeRange> &ranges, const Body &body)
@@ -300,7 +299,7 @@ for_each_slice(const Tile &tile, const std::vector<CodeRange> &ranges, const Bod
 	}
 }
 
-/// True if `found` is what counting on the host gives.
+/// True if `found` equals the counts on the host.
 bool
 is_right(
 	const Workload &work, const std::vector<CodeRange> &ranges, size_t k, const std::vector<cuda::MatchFound> &found)
@@ -328,7 +327,7 @@ is_right(
 	return true;
 }
 
-/// The same batch by c-PQ. expected: what counting by tiles has found.
+/// The same batch by c-PQ. expected: the answers of counting by tiles.
 void
 measure_count_pq(const cuda::Device &device, const cuda::DeviceMatchIndex &index, const std::string &name,
 	std::span<const cuda::MatchRequest> requests, const Options &options,

@@ -1,9 +1,9 @@
-// Small batches over byte rows: the ways that exact search can take them, and the choices of the searches in one pass
-// (kernels/filter/one_pass_tuning.hpp), side by side in one process, round by round, so that a device that gets slower
-// or faster does so for all. Milliseconds from host to host, medians.
+// Small batches over byte rows: the ways of an exact search, and the choices of the searches in one pass
+// (kernels/filter/one_pass_tuning.hpp), compared in one process, round by round, so that changes of the device's
+// speed affect all alike. Milliseconds from host to host, medians.
 //   gpu_one_pass_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--runs N] [--stamps] [--only NAME BATCH]
-// Files as gpu_search_bench's; every answer's distances are compared with the ground truth. --stamps: where the time of
-// a search goes, by the clocks of device and host. --only: a few searches of one kind, for a profiler.
+// Files as gpu_search_bench's; every answer's distances are compared with the ground truth. --stamps: how long the
+// steps of a search take, by the clocks of device and host. --only: a few searches of one kind, for a profiler.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -64,7 +64,7 @@ struct Kind
 {
 	const Way *way = nullptr;
 	std::unique_ptr<cuda::OnePassTrace> trace;
-	uint64_t *times_of_blocks = nullptr; // for the trace, when it is wanted
+	uint64_t *times_of_blocks = nullptr; // for the trace, if it is recorded
 	std::unique_ptr<cuda::CudaEngine> engine;
 	engine::CopyId copy = 0;
 	std::array<std::vector<double>, std::size(kBatches)> times;
@@ -77,7 +77,7 @@ microseconds(std::chrono::steady_clock::time_point from, std::chrono::steady_clo
 	return std::chrono::duration<double, std::micro>(to - from).count();
 }
 
-/// What the stamps of many searches have come to, in us since the first block of each began.
+/// Sums of the stamps of many searches, in us since the first block of each began.
 struct StampSums
 {
 	struct Sum
@@ -111,7 +111,7 @@ struct StampSums
 				const uint64_t at = times[block * OnePassStamps::kCount + what];
 
 				if (at < begin)
-					continue; // not of this block
+					continue; // the block has not recorded this step
 				const double us = static_cast<double>(at - begin) / 1000.0;
 
 				first = std::min(first, us);
@@ -153,48 +153,119 @@ struct StampSums
 	}
 };
 
-} // namespace
-
-int
-main(int argc, char **argv)
+struct Options
 {
 	bool stamps = false;
 	const char *only_name = nullptr;
 	size_t only_batch = 0;
 	int runs = 400;
+};
 
-	if (argc < 4)
-	{
-		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--runs N] [--stamps] [--only NAME BATCH]\n", argv[0]);
-		return 2;
-	}
+Options
+parse(int argc, char **argv)
+{
+	Options options;
+
 	for (int i = 4; i < argc; i++)
 		if (std::strcmp(argv[i], "--stamps") == 0)
-			stamps = true;
+			options.stamps = true;
 		else if (std::strcmp(argv[i], "--runs") == 0 && i + 1 < argc)
-			runs = std::atoi(argv[++i]);
+			options.runs = std::atoi(argv[++i]);
 		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
 		{
-			only_name = argv[++i];
-			only_batch = static_cast<size_t>(std::atoi(argv[++i]));
+			options.only_name = argv[++i];
+			options.only_batch = static_cast<size_t>(std::atoi(argv[++i]));
 		}
+	return options;
+}
 
-	const Matrix base = read_u8bin(argv[1]);
-	const Matrix queries = read_u8bin(argv[2]);
-	const std::vector<char> truth = read_file(argv[3]);
-	const float *true_distances =
-		reinterpret_cast<const float *>(truth.data() + 8 + static_cast<size_t>(queries.n) * 100 * sizeof(uint32_t));
-	constexpr size_t kK = 10;
-	std::vector<RowId> ids(base.n);
-	std::vector<Kind> kinds;
-
-	for (uint32_t i = 0; i < base.n; i++)
-		ids[i] = i;
-	for (const Way &way : kWays)
+class Bench
+{
+public:
+	Bench(const Options &options, char **files)
+		: options_(options), base_(read_u8bin(files[0])), queries_(read_u8bin(files[1])), truth_(files[2], queries_.n)
 	{
-		if (only_name != nullptr && std::strcmp(only_name, way.name) != 0)
-			continue;
+		std::vector<RowId> ids(base_.n);
 
+		for (uint32_t i = 0; i < base_.n; i++)
+			ids[i] = i;
+		for (const Way &way : kWays)
+			if (options_.only_name == nullptr || std::strcmp(options_.only_name, way.name) == 0)
+				add(way, ids);
+	}
+
+	bool is_empty() const { return kinds_.empty(); }
+
+	void print_head() const
+	{
+		std::printf("# %s; %u x %u, k = %zu\n", kinds_[0].engine->description(), base_.n, base_.dim, kK);
+	}
+
+	/// A few searches of the first way. True if all answers were right.
+	bool run_only()
+	{
+		const size_t batch = options_.only_batch;
+
+		for (size_t run = 0; run < 8; run++)
+			(void) search(&kinds_[0], batch, run * batch % (queries_.n - batch + 1));
+		std::printf("%s\n", kinds_[0].n_wrong == 0 ? "exact" : "WRONG");
+		return kinds_[0].n_wrong == 0;
+	}
+
+	/// All ways in turns, all batches.
+	void measure()
+	{
+		for (size_t b = 0; b < std::size(kBatches); b++)
+			for (int round = 0; round < kRounds; round++)
+				for (Kind &kind : kinds_)
+					for (int run = -5; run < options_.runs / kRounds; run++)
+					{
+						const double took = search(&kind, kBatches[b],
+							static_cast<size_t>(run + 5 + round * options_.runs) * kBatches[b] %
+								(queries_.n - kBatches[b] + 1));
+
+						if (run >= 0)
+							kind.times[b].push_back(took);
+					}
+	}
+
+	/// True if all answers were right.
+	bool print_table()
+	{
+		size_t n_wrong = 0;
+
+		std::printf("%-40s", "median ms by batch");
+		for (const size_t batch : kBatches)
+			std::printf(" %8zu", batch);
+		std::printf("\n");
+		for (Kind &kind : kinds_)
+		{
+			std::printf("%-40s", kind.way->name);
+			for (std::vector<double> &times : kind.times)
+			{
+				std::sort(times.begin(), times.end());
+				std::printf(" %8.4f", times[times.size() / 2]);
+			}
+			std::printf("  %s, %llu queries in one pass\n", kind.n_wrong == 0 ? "exact" : "WRONG",
+				static_cast<unsigned long long>(kind.engine->n_one_pass()));
+			n_wrong += kind.n_wrong;
+		}
+		return n_wrong == 0;
+	}
+
+	void print_stamps()
+	{
+		for (Kind &kind : kinds_)
+			for (const size_t batch : kBatches)
+				if (kind.trace != nullptr)
+					print_stamps(&kind, batch);
+	}
+
+private:
+	static constexpr size_t kK = 10;
+
+	void add(const Way &way, const std::vector<RowId> &ids)
+	{
 		cuda::CudaEngineOptions options;
 		Kind kind;
 
@@ -205,101 +276,92 @@ main(int argc, char **argv)
 		options.self_test = false; // every answer is compared
 		options.one_pass = way.one_pass;
 		options.one_pass_tuning = way.tuning;
-		if (stamps && way.one_pass)
+		if (options_.stamps && way.one_pass)
 		{
 			void *times = nullptr;
 
 			kind.trace = std::make_unique<cuda::OnePassTrace>();
 			if (cudaMalloc(&times, kMostBlocks * OnePassStamps::kCount * sizeof(uint64_t)) != cudaSuccess)
-				return 1;
+				std::exit(1);
 			kind.times_of_blocks = static_cast<uint64_t *>(times);
 			options.one_pass_trace = kind.trace.get();
 		}
 		must(cuda::make_cuda_engine(options, &kind.engine));
-		must(kind.engine->create({Metric::kL2, ElementType::kFloat32, base.dim}, &kind.copy));
-		must(kind.engine->load_segment(kind.copy, 1, {ids, base.values.data(), base.n}));
+		must(kind.engine->create({Metric::kL2, ElementType::kFloat32, base_.dim}, &kind.copy));
+		must(kind.engine->load_segment(kind.copy, 1, {ids, base_.values.data(), base_.n}));
 		must(kind.engine->seal_segment(kind.copy, 1));
-		kinds.push_back(std::move(kind));
+		kinds_.push_back(std::move(kind));
 	}
-	if (kinds.empty())
-	{
-		std::fprintf(stderr, "there is no way \"%s\"\n", only_name);
-		return 2;
-	}
-	std::printf("# %s; %u x %u, k = %zu\n", kinds[0].engine->description(), base.n, base.dim, kK);
 
-	std::vector<std::vector<engine::Neighbor>> results;
-	std::vector<engine::SearchQuery> requests;
-	auto search = [&](Kind &kind, size_t batch, size_t first)
+	/// Milliseconds of a search of `batch` queries from `first` on.
+	double search(Kind *kind, size_t batch, size_t first)
 	{
-		requests.clear();
+		requests_.clear();
 		for (size_t i = first; i < first + batch; i++)
-			requests.push_back({queries.values.data() + i * queries.dim, kK, false, {}});
+			requests_.push_back({queries_.values.data() + i * queries_.dim, kK, false, {}});
 
 		const double start = now_ms();
 
-		must(kind.engine->search(kind.copy, requests, &results));
+		must(kind->engine->search(kind->copy, requests_, &results_));
 
 		const double took = now_ms() - start;
 
 		for (size_t i = 0; i < batch; i++)
 			for (size_t j = 0; j < kK; j++)
-				kind.n_wrong +=
-					static_cast<float>(std::sqrt(results[i][j].score)) != true_distances[(first + i) * 100 + j];
+				kind->n_wrong += static_cast<float>(std::sqrt(results_[i][j].score)) != truth_.at(first + i, j);
 		return took;
-	};
-
-	if (only_name != nullptr)
-	{
-		for (size_t run = 0; run < 8; run++)
-			(void) search(kinds[0], only_batch, run * only_batch % (queries.n - only_batch + 1));
-		std::printf("%s\n", kinds[0].n_wrong == 0 ? "exact" : "WRONG");
-		return kinds[0].n_wrong == 0 ? 0 : 1;
 	}
-	for (size_t b = 0; b < std::size(kBatches); b++)
-		for (int round = 0; round < kRounds; round++)
-			for (Kind &kind : kinds)
-				for (int run = -5; run < runs / kRounds; run++)
-				{
-					const double took = search(kind, kBatches[b],
-						static_cast<size_t>(run + 5 + round * runs) * kBatches[b] % (queries.n - kBatches[b] + 1));
 
-					if (run >= 0)
-						kind.times[b].push_back(took);
-				}
-	std::printf("%-40s", "median ms by batch");
-	for (const size_t batch : kBatches)
-		std::printf(" %8zu", batch);
-	std::printf("\n");
-	size_t n_wrong = 0;
-
-	for (Kind &kind : kinds)
+	void print_stamps(Kind *kind, size_t batch)
 	{
-		std::printf("%-40s", kind.way->name);
-		for (std::vector<double> &times : kind.times)
+		StampSums sums;
+
+		kind->trace->stamps.times = kind->times_of_blocks;
+		cudaMemset(kind->times_of_blocks, 0, kMostBlocks * OnePassStamps::kCount * sizeof(uint64_t));
+		for (int run = 0; run < 5 + options_.runs / 10; run++)
 		{
-			std::sort(times.begin(), times.end());
-			std::printf(" %8.4f", times[times.size() / 2]);
+			(void) search(kind, batch, static_cast<size_t>(run) * batch % (queries_.n - batch + 1));
+			if (run >= 5)
+				sums.add(*kind->trace);
 		}
-		std::printf("  %s, %llu queries in one pass\n", kind.n_wrong == 0 ? "exact" : "WRONG",
-			static_cast<unsigned long long>(kind.engine->n_one_pass()));
-		n_wrong += kind.n_wrong;
+		sums.print(kind->way->name, batch);
 	}
-	for (Kind &kind : kinds)
-		for (const size_t batch : kBatches)
-			if (kind.trace != nullptr)
-			{
-				StampSums sums;
 
-				kind.trace->stamps.times = kind.times_of_blocks;
-				cudaMemset(kind.times_of_blocks, 0, kMostBlocks * OnePassStamps::kCount * sizeof(uint64_t));
-				for (int run = 0; run < 5 + runs / 10; run++)
-				{
-					(void) search(kind, batch, static_cast<size_t>(run) * batch % (queries.n - batch + 1));
-					if (run >= 5)
-						sums.add(*kind.trace);
-				}
-				sums.print(kind.way->name, batch);
-			}
-	return n_wrong == 0 ? 0 : 1;
+	const Options options_;
+	const Matrix base_;
+	const Matrix queries_;
+	const Truth truth_;
+	std::vector<Kind> kinds_;
+	std::vector<std::vector<engine::Neighbor>> results_;
+	std::vector<engine::SearchQuery> requests_;
+};
+
+} // namespace
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 4)
+	{
+		std::fprintf(stderr, "usage: %s BASE QUERY GROUND_TRUTH [--runs N] [--stamps] [--only NAME BATCH]\n", argv[0]);
+		return 2;
+	}
+
+	const Options options = parse(argc, argv);
+	Bench bench(options, argv + 1);
+
+	if (bench.is_empty())
+	{
+		std::fprintf(stderr, "there is no way \"%s\"\n", options.only_name);
+		return 2;
+	}
+	bench.print_head();
+	if (options.only_name != nullptr)
+		return bench.run_only() ? 0 : 1;
+	bench.measure();
+
+	const bool right = bench.print_table();
+
+	bench.print_stamps();
+	return right ? 0 : 1;
 }

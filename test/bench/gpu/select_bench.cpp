@@ -1,7 +1,6 @@
-// Selection by itself, in the form of Faiss's figure 3: 10,000 x 128,000 float32, fraction of the memory bandwidth that
-// one reading of the numbers is, at several k; 1,000 x 1,000,000 as well; and rows in orders that thresholds do not
-// like. Prints tables;
-// --json FILE appends lines of JSON; --only K ORDER measures one case of the first table, for a profiler.
+// Selection alone, in the form of Faiss's figure 3: 10,000 x 128,000 float32, the share of the memory bandwidth for one
+// reading of the numbers, at several k; also 1,000 x 1,000,000, and rows in orders that defeat thresholds. Prints
+// tables; --json FILE appends lines of JSON; --only K ORDER measures one case of the first table, for a profiler.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -48,8 +47,8 @@ must(const Status &status)
 	std::exit(1);
 }
 
-/// Numbers of one order, made on the host in parts of rows that are sent again and again, each time shifted where order
-/// is none.
+/// Numbers of one order, made on the host in parts of rows that are sent repeatedly, shifted each time if the order is
+/// none.
 void
 send_rows(const cuda::Device &device, const cuda::DeviceBuffer &to, uint32_t n_rows, uint32_t n_columns, Order order)
 {

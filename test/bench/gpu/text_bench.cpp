@@ -1,7 +1,7 @@
 // Texts by edit distance on the GPU: milliseconds a batch from the queries' bytes to exact distances and rows, by the
-// engine that the worker has. All answers are compared with the CPU engine's, whose time stands beside.
+// worker's engine. All answers are compared with the CPU engine's, whose time is printed too.
 //   gpu_text_bench WORDS QUERIES [--queries N] [--k K] [--n N] [--runs N]
-// WORDS: a text a line. QUERIES: likewise, up to the first tab (misspellings.queries.tsv; its head line is left out).
+// WORDS: a text a line. QUERIES: the same, up to the first tab (misspellings.queries.tsv; its head line is left out).
 // n: of the n-grams, which the CPU engine counts; the GPU compares every text.
 #include <algorithm>
 #include <cstdio>
@@ -53,7 +53,7 @@ read_lines(const char *name)
 	return lines;
 }
 
-/// Calls with the key of each ordered n-gram: its bytes, 0, and how many equal ones came before. Texts are taken as
+/// Call with the key of each ordered n-gram: its bytes, 0, and how many equal ones came before. Texts are taken as
 /// bytes.
 template <class Body>
 void

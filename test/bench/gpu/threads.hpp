@@ -1,4 +1,4 @@
-// The host's threads, for what benchmarks do there beside the GPU.
+// The host's threads, for the parts of benchmarks that run there.
 #pragma once
 
 #include <algorithm>

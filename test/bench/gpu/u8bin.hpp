@@ -57,6 +57,25 @@ read_u8bin(const char *name)
 	return matrix;
 }
 
+/// A ground truth: distances of the 100 nearest rows of each query, ascending.
+class Truth
+{
+public:
+	static constexpr size_t kNeighbors = 100;
+
+	Truth(const char *name, uint32_t n_queries)
+		: bytes_(read_file(name)), first_(8 + size_t{n_queries} * kNeighbors * sizeof(uint32_t))
+	{
+	}
+
+	const float *distances() const { return reinterpret_cast<const float *>(bytes_.data() + first_); }
+	float at(size_t query, size_t i) const { return distances()[query * kNeighbors + i]; }
+
+private:
+	std::vector<char> bytes_;
+	size_t first_; // after the numbers of rows
+};
+
 inline double
 now_ms()
 {

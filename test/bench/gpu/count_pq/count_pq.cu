@@ -14,7 +14,7 @@ using namespace kernels;
 constexpr int kCountThreads = 512;
 constexpr int kSelectThreads = 256;
 
-/// What other threads may be changing, read from L2.
+/// A value that other threads may be changing, read from L2.
 __device__ __forceinline__ uint32_t
 load_now(const uint32_t *at)
 {
@@ -95,15 +95,15 @@ struct Queue
 	}
 };
 
-/// An object has reached a count that is not below the audit threshold as the thread knew it. Returns the threshold as
-/// it is. Not inline: it is called in 32 places, seldom once some rows have been counted.
+/// Handle an object that has reached a count not below the audit threshold as the thread knew it. Returns the current
+/// threshold. Not inline: it is called in 32 places, rarely once some rows have been counted.
 __device__ __noinline__ uint32_t
 pass_gate(Queue queue, uint32_t object, uint32_t count)
 {
 	if (const uint32_t least = load_now(queue.threshold); count < least)
 		return least;
 	atomicAdd(queue.zipper + count, 1u);
-	__threadfence(); // of two threads that count side by side one sees both, and lifts the threshold
+	__threadfence(); // of two threads that count at the same time one sees both, and raises the threshold
 	for (uint32_t least = load_now(queue.threshold); load_now(queue.zipper + least) >= queue.k;
 		least = load_now(queue.threshold))
 		atomicMax(queue.threshold, least + 1);
@@ -222,7 +222,7 @@ select_kernel(CountPqArgs args)
 		const uint32_t row = static_cast<uint32_t>(entry);
 		const uint32_t count = static_cast<uint32_t>(entry >> 32);
 
-		// Of an object that is there twice one entry has its count.
+		// If an object is there twice, one entry has its count.
 		if (count >= threshold && C::of(queue.bitmap[row / C::kEach], row % C::kEach) == count)
 			if (const uint32_t place = atomicAdd(&n_above, 1u); place < args.stride)
 				out[place] = entry;

@@ -1,19 +1,16 @@
-// c-PQ on the device, the count priority queue of GENIE (Zhou et al., section III-C), to be compared with counting by
-// tiles (kernels/match/match.hpp): no search of the extension uses it. One increment of a query's bitmap counter for
-// each posting, a gate (zipper array and audit threshold) and a hash table of what passes it.
+// c-PQ on the device, the count priority queue of GENIE (Zhou et al., section III-C). Only compared with counting by
+// tiles (kernels/match/match.hpp): no search uses it. One increment of a query's bitmap counter for each posting, a
+// gate (zipper array and audit threshold) and a hash table of the objects that pass it.
 //
-// What differs from the paper, so that answers are exact whatever threads do at the same time, and ties go to the
+// It differs from the paper, so that answers are exact whatever threads do at the same time, and ties go to the
 // smaller row:
-// - An object is counted in the zipper array before it is put into the table. So fewer than k objects at a time are to
-// be in it (lemma III.1), and
-//   no entry waits for room that a later one makes.
-// - The table has buckets of 16 entries. An entry that has expired (less than the audit threshold) is overwritten in
-// place by compare-and-swap,
-//   and so is the object's own; a bucket that is full without one is reported (n_overflows), and the query's bitmap
-//   counters are read instead.
-// - The table gives the rows above the k-th count; those that have it are found by one look at the bitmap counters, in
-// the order of rows, as far as they are wanted.
-//   (In the paper they are any that are in the table.)
+// - An object is counted in the zipper array before it enters the table. So fewer than k objects at a time have to
+// be in it (lemma III.1), and no entry waits for room that a later one makes.
+// - The table has buckets of 16 entries. Compare-and-swap overwrites in place an entry that has expired (less than
+// the audit threshold), and the object's own. A bucket that is full without one is reported (n_overflows), and the
+// query's bitmap counters are read instead.
+// - The table gives the rows above the k-th count. Rows with the k-th count are found by one look at the bitmap
+// counters, in the order of rows, as far as they are needed (in the paper: any that are in the table).
 #pragma once
 
 #include "kernels/match/match.hpp"

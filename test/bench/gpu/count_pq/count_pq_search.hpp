@@ -24,7 +24,7 @@ count_pq_bits(uint64_t max_count)
 class CountPqSearch
 {
 public:
-	/// bytes: of device memory for the state of queries. n_buckets: of a query's table, a power of two; 0: as many as
+	/// bytes: of device memory for the state of queries. n_buckets: of a query's table, a power of two; 0: enough to
 	/// leave it nearly empty.
 	CountPqSearch(const cuda::Device *device, uint64_t bytes, uint32_t n_buckets = 0)
 		: device_(device), n_buckets_(n_buckets)
@@ -68,7 +68,7 @@ public:
 	size_t n_overflown() const { return n_overflown_; }
 
 private:
-	/// Places the state in memory from `base` on. Returns its size. What must be zero at first is in the front, n_zero_
+	/// Place the state in memory from `base` on. Returns its size. Parts that must be zero at first come first, n_zero_
 	/// bytes.
 	uint64_t lay_out(const cuda::DeviceMatchIndex &index, std::span<const cuda::MatchRequest> requests,
 		uint64_t max_count, size_t max_k, uint8_t *base, CountPqArgs *args)
