@@ -3,6 +3,7 @@
 // Runs under the locks that core takes for CREATE INDEX. PG dialect.
 #include "am/build/build.hpp"
 
+#include "am/method/callbacks.hpp"
 #include "storage/value_format.hpp"
 #include "pg/fault.hpp"
 

@@ -1,5 +1,5 @@
 // aminsert: one row goes to the end of the delta. PG dialect.
-#include "am/method/am_interface.hpp"
+#include "am/method/callbacks.hpp"
 #include "am/method/row_value.hpp"
 #include "storage/delta.hpp"
 

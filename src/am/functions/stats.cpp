@@ -1,10 +1,9 @@
 // What the view vectorgpu_indexes shows: one row for each of our indexes that the user may read, from metapages. Waits
 // for no table lock and raises no error for an index of another release: it says that the index needs REINDEX. PG
 // dialect.
-#include "am/method/am_interface.hpp"
+#include "am/method/callbacks.hpp"
 #include "storage/delta.hpp"
 #include "am/method/index_access.hpp"
-#include "am/maintain/vacuum.hpp"
 #include "pg/fault.hpp"
 #include "pg/privilege.hpp"
 
@@ -172,9 +171,9 @@ fill_lists(Relation index, const MetaData *meta, StatsRow *row, bool *foreign)
 	const AccessMethod *am = access_method(index, meta);
 	ListStatistics lists = {};
 
-	if (am->describe_lists == nullptr)
+	if (am->approximate == nullptr || am->approximate->describe_lists == nullptr)
 		return;
-	if (!am->describe_lists(index, meta, &lists))
+	if (!am->approximate->describe_lists(index, meta, &lists))
 		*foreign = true;
 	else if (lists.n_lists > 0)
 	{

@@ -8,6 +8,11 @@
 #include "engine/interface/graph_layout.hpp"
 #include "engine/ivf/calibration.hpp"
 
+extern "C"
+{
+#include "nodes/pathnodes.h"
+}
+
 namespace vectorgpu::am
 {
 

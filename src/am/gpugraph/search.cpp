@@ -65,7 +65,7 @@ score_entries(const SegmentSearch *search, const uint32 *numbers, KnownGraph *kn
 const KnownGraph *
 known_graph(const SegmentSearch *search)
 {
-	GraphQuery *query = static_cast<GraphQuery *>(*search->am_state);
+	GraphQuery *query = static_cast<GraphQuery *>(*search->approximate->am_state);
 	KnownGraph *known;
 	MemoryContext old;
 	uint32 *numbers;
@@ -73,8 +73,8 @@ known_graph(const SegmentSearch *search)
 
 	if (query == nullptr)
 	{
-		query = static_cast<GraphQuery *>(MemoryContextAllocZero(search->am_context, sizeof(GraphQuery)));
-		*search->am_state = query;
+		query = static_cast<GraphQuery *>(MemoryContextAllocZero(search->approximate->am_context, sizeof(GraphQuery)));
+		*search->approximate->am_state = query;
 	}
 	for (uint32 i = 0; i < query->n; i++)
 		if (query->segments[i].segment == search->segment->id)
@@ -84,7 +84,7 @@ known_graph(const SegmentSearch *search)
 	known->segment = search->segment->id;
 	if (!graph_read_model(search->index, search->meta, search->segment, &known->model, search->strategy))
 		return nullptr;
-	old = MemoryContextSwitchTo(search->am_context);
+	old = MemoryContextSwitchTo(search->approximate->am_context);
 	intact = graph_read_entries(
 		search->index, search->meta, search->segment, &known->model, &known->parts, &numbers, search->strategy);
 	known->entries = static_cast<Candidate *>(
@@ -368,21 +368,22 @@ graph_search_segment(const SegmentSearch *search)
 	const KnownGraph *known;
 	double width;
 
-	if (search->exact)
+	if (search->approximate->exact)
 		return search_rows(search);
 	if (has_no_scores(search))
 	{
-		*search->coverage = Min(*search->coverage, Coverage::kScored);
+		*search->approximate->coverage = Min(*search->approximate->coverage, Coverage::kScored);
 		return true;
 	}
 	known = known_graph(search);
 	if (known == nullptr)
 		return false;
-	width = graph_width(search->meta, &known->model, search->segment, search->n_before, search->wanted, search->round);
+	width = graph_width(search->meta, &known->model, search->segment, search->approximate->n_before,
+		search->approximate->wanted, search->approximate->round);
 	if (engine::graph::looks_at_all(width, static_cast<double>(search->segment->n_rows)))
 		return search_rows(search);
-	*search->coverage = Coverage::kPart;
-	note_width(search->width, static_cast<uint32>(width));
+	*search->approximate->coverage = Coverage::kPart;
+	note_width(search->approximate->width, static_cast<uint32>(width));
 	return search_graph(search, known, static_cast<uint32>(width));
 }
 

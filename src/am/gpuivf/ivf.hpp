@@ -6,6 +6,11 @@
 #include "engine/distance/distance.hpp"
 #include "engine/ivf/calibration.hpp"
 
+extern "C"
+{
+#include "nodes/pathnodes.h"
+}
+
 namespace vectorgpu::am
 {
 

@@ -141,7 +141,7 @@ kth_score(const double *scores, uint64 n, uint64 k, double *memory)
 void
 score_by_bounds(const SegmentSearch *search, Survivors *rows)
 {
-	const uint64 wanted = Max(search->wanted + search->n_before, UINT64CONST(1));
+	const uint64 wanted = Max(search->approximate->wanted + search->approximate->n_before, UINT64CONST(1));
 	const uint64 n = rows->n;
 	Bounded *order = static_cast<Bounded *>(allocate(n * sizeof(Bounded)));
 	double *memory = static_cast<double *>(allocate(n * sizeof(double)));
@@ -189,12 +189,13 @@ score_by_bounds(const SegmentSearch *search, Survivors *rows)
 bool
 rows_of_found(const SegmentSearch *search, const IvfLayout *layout, Survivors *rows)
 {
-	const uint64 n = search->n_candidates;
+	const uint64 n = search->approximate->n_candidates;
 	uint64 *numbers = static_cast<uint64 *>(allocate(n * sizeof(uint64)));
 	uint32 *places = static_cast<uint32 *>(allocate(n * sizeof(uint32)));
 	uint64 kept = 0;
 
-	if (!find_rows(search->index, search->meta, search->segment, search->candidates, n, numbers, search->strategy))
+	if (!find_rows(search->index, search->meta, search->segment, search->approximate->candidates, n, numbers,
+			search->strategy))
 		return false;
 	rows->places = static_cast<uint64 *>(allocate(n * sizeof(uint64)));
 	rows->rows = static_cast<RowId *>(allocate(n * sizeof(RowId)));
@@ -203,7 +204,7 @@ rows_of_found(const SegmentSearch *search, const IvfLayout *layout, Survivors *r
 		if (numbers[i] != kNoRowNumber)
 		{
 			numbers[kept] = numbers[i];
-			rows->rows[kept++] = search->candidates[i];
+			rows->rows[kept++] = search->approximate->candidates[i];
 		}
 	rows->n = kept;
 	if (layout->refine != IvfRefine::kNone)

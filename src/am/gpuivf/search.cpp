@@ -53,7 +53,8 @@ begin_query(const SegmentSearch *search, IvfQuery *query)
 {
 	const MetaData *meta = search->meta;
 	const engine::DistanceSpec spec = {Metric::kL2, meta->element, meta->dim};
-	float *floats = static_cast<float *>(MemoryContextAlloc(search->am_context, Size{2} * meta->dim * sizeof(float)));
+	float *floats =
+		static_cast<float *>(MemoryContextAlloc(search->approximate->am_context, Size{2} * meta->dim * sizeof(float)));
 
 	ivf_rows_to_floats(spec, static_cast<const char *>(search->query), 1, floats);
 	memcpy(floats + meta->dim, floats, meta->dim * sizeof(float));
@@ -90,7 +91,7 @@ rank_lists(const SegmentSearch *search, const float *query, RankedSegment *ranke
 bool
 prepare_codes(const SegmentSearch *search, const float *query, RankedSegment *ranked)
 {
-	const MemoryContext old = MemoryContextSwitchTo(search->am_context);
+	const MemoryContext old = MemoryContextSwitchTo(search->approximate->am_context);
 	Codec *codec = static_cast<Codec *>(palloc(sizeof(Codec)));
 	CodeQuery *codes = static_cast<CodeQuery *>(palloc(sizeof(CodeQuery)));
 	const bool intact = codec_read(codec, search->index, search->meta, search->segment, search->strategy) &&
@@ -108,14 +109,14 @@ prepare_codes(const SegmentSearch *search, const float *query, RankedSegment *ra
 const RankedSegment *
 ranked_segment(const SegmentSearch *search)
 {
-	IvfQuery *query = static_cast<IvfQuery *>(*search->am_state);
+	IvfQuery *query = static_cast<IvfQuery *>(*search->approximate->am_state);
 	RankedSegment *ranked;
 	IvfModel model;
 
 	if (query == nullptr)
 	{
-		query = static_cast<IvfQuery *>(MemoryContextAllocZero(search->am_context, sizeof(IvfQuery)));
-		*search->am_state = query;
+		query = static_cast<IvfQuery *>(MemoryContextAllocZero(search->approximate->am_context, sizeof(IvfQuery)));
+		*search->approximate->am_state = query;
 		begin_query(search, query);
 	}
 	for (uint32 i = 0; i < query->n; i++)
@@ -141,8 +142,8 @@ ranked_segment(const SegmentSearch *search)
 		}
 	if (ranked->scores == nullptr)
 	{
-		ranked->scores =
-			static_cast<double *>(MemoryContextAllocHuge(search->am_context, model.n_lists * sizeof(double)));
+		ranked->scores = static_cast<double *>(
+			MemoryContextAllocHuge(search->approximate->am_context, model.n_lists * sizeof(double)));
 		if (!rank_lists(search, query->floats, ranked))
 			return nullptr;
 		if (ivf_options(search->meta)->storage != IvfStorage::kPlain && !prepare_codes(search, query->unit, ranked))
@@ -155,9 +156,10 @@ ranked_segment(const SegmentSearch *search)
 uint32
 probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
 {
-	return search->exact ? ranked->n_lists
-						 : ivf_round_probes(search->meta, search->segment, &ranked->described, search->round,
-							   search->n_before, search->wanted, search->query);
+	return search->approximate->exact
+		? ranked->n_lists
+		: ivf_round_probes(search->meta, search->segment, &ranked->described, search->approximate->round,
+			  search->approximate->n_before, search->approximate->wanted, search->query);
 }
 
 /// The lists to look at: the nearest first, in the order of their centroids' scores (NaN last), or all as they lie.
@@ -308,10 +310,10 @@ search_found(const SegmentSearch *search)
 
 	if (!ivf_read_model(search->index, search->meta, search->segment, &model, search->strategy))
 		return false;
-	if (ivf_round_probes(search->meta, search->segment, &model, search->round, search->n_before, search->wanted,
-			search->query) >= model.n_lists)
+	if (ivf_round_probes(search->meta, search->segment, &model, search->approximate->round,
+			search->approximate->n_before, search->approximate->wanted, search->query) >= model.n_lists)
 		return search_all(search);
-	*search->coverage = Coverage::kPart;
+	*search->approximate->coverage = Coverage::kPart;
 	return ivf_refine_found(search, &layout);
 }
 
@@ -352,7 +354,7 @@ ivf_search_segment(const SegmentSearch *search)
 	uint32 n_probes;
 	Group *group;
 
-	if (search->candidates != nullptr)
+	if (search->approximate->candidates != nullptr)
 		return search_found(search);
 	ranked = ranked_segment(search);
 	if (ranked == nullptr)
@@ -360,8 +362,8 @@ ivf_search_segment(const SegmentSearch *search)
 	n_probes = probes_of_round(search, ranked);
 	if (n_probes == ranked->n_lists)
 		return search_all(search);
-	*search->coverage = Coverage::kPart;
-	note_width(search->width, n_probes);
+	*search->approximate->coverage = Coverage::kPart;
+	note_width(search->approximate->width, n_probes);
 	ranges = find_ranges(search, choose_lists(ranked, n_probes), n_probes);
 	if (ranges == nullptr)
 		return false;

@@ -132,8 +132,8 @@ ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const
 
 	for (uint32 i = 0; i < n; i++)
 		n_rows += ranges[i].end - ranges[i].first;
-	k = ivf_segment_candidates(
-		search->meta, search->segment, &ranked->described, search->wanted + search->n_before, ranked->far);
+	k = ivf_segment_candidates(search->meta, search->segment, &ranked->described,
+		search->approximate->wanted + search->approximate->n_before, ranked->far);
 	k = Max(Min(k, n_rows), UINT64CONST(1));
 	buffer_bytes = engine::topk_buffer_bytes(k);
 	engine::topk_init(&topk, k,

@@ -46,12 +46,12 @@ indexed_value(TableReader *reader, Datum *value)
 void
 table_reader_begin(TableReader *reader, const SegmentSearch *search)
 {
-	if (search->heap == nullptr)
+	if (search->approximate->heap == nullptr)
 		elog(ERROR, "scan of index \"%s\" has no table to read", RelationGetRelationName(search->index));
 	reader->search = search;
-	reader->n_blocks = RelationGetNumberOfBlocks(search->heap);
-	reader->fetch = table_index_fetch_begin(search->heap);
-	reader->slot = table_slot_create(search->heap, nullptr);
+	reader->n_blocks = RelationGetNumberOfBlocks(search->approximate->heap);
+	reader->fetch = table_index_fetch_begin(search->approximate->heap);
+	reader->slot = table_slot_create(search->approximate->heap, nullptr);
 	reader->info = nullptr;
 	reader->estate = nullptr;
 	if (search->index->rd_index->indkey.values[0] == InvalidAttrNumber)
@@ -93,7 +93,8 @@ table_reader_score(TableReader *reader, RowId *rows, double *scores, uint64 *n)
 		if (row_id_block(rows[i]) >= reader->n_blocks) // of a dead row that VACUUM has cut off with its block
 			continue;
 		ItemPointerSet(&tid, row_id_block(rows[i]), row_id_offset(rows[i]));
-		if (!table_index_fetch_tuple(reader->fetch, &tid, search->snapshot, reader->slot, &call_again, &all_dead))
+		if (!table_index_fetch_tuple(
+				reader->fetch, &tid, search->approximate->snapshot, reader->slot, &call_again, &all_dead))
 			continue;
 		if (indexed_value(reader, &datum))
 		{

@@ -9,6 +9,11 @@
 #include "engine/match/text_distance.hpp"
 #include "types/match/element.hpp"
 
+extern "C"
+{
+#include "nodes/pathnodes.h"
+}
+
 namespace vectorgpu::am
 {
 

@@ -90,7 +90,7 @@ count_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 w
 	}
 	candidates->n = engine::topk_finish(&topk);
 	candidates->rows = static_cast<RowId *>(
-		MemoryContextAllocHuge(search->am_context, Max(candidates->n, UINT64CONST(1)) * sizeof(RowId)));
+		MemoryContextAllocHuge(search->approximate->am_context, Max(candidates->n, UINT64CONST(1)) * sizeof(RowId)));
 	for (uint64 i = 0; i < candidates->n; i++)
 		candidates->rows[i] = buffer[i].row;
 	std::sort(candidates->rows, candidates->rows + candidates->n);
@@ -103,13 +103,13 @@ count_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 w
 const Candidates *
 round_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 wanted)
 {
-	Candidates *candidates = static_cast<Candidates *>(*search->am_state);
+	Candidates *candidates = static_cast<Candidates *>(*search->approximate->am_state);
 
 	if (candidates != nullptr && candidates->rows != nullptr && candidates->wanted == wanted)
 		return candidates;
 	if (candidates == nullptr)
-		*search->am_state = candidates =
-			static_cast<Candidates *>(MemoryContextAllocZero(search->am_context, sizeof(Candidates)));
+		*search->approximate->am_state = candidates =
+			static_cast<Candidates *>(MemoryContextAllocZero(search->approximate->am_context, sizeof(Candidates)));
 	if (candidates->rows != nullptr)
 		pfree(candidates->rows);
 	candidates->rows = nullptr;
@@ -132,11 +132,12 @@ match_n_candidates(const MetaData *meta, uint32 round, uint64 wanted)
 bool
 match_search_signatures(const SegmentSearch *search, const MatchSearch *query)
 {
-	const uint64 wanted =
-		search->exact ? 0 : match_n_candidates(search->meta, search->round, search->n_before + search->wanted);
+	const uint64 wanted = search->approximate->exact ? 0
+													 : match_n_candidates(search->meta, search->approximate->round,
+														   search->approximate->n_before + search->approximate->wanted);
 	ValueBuffer value = {nullptr, 0};
-	const RowId *rows = search->candidates;
-	uint64 n = search->n_candidates;
+	const RowId *rows = search->approximate->candidates;
+	uint64 n = search->approximate->n_candidates;
 	uint64 *numbers;
 
 	if (wanted == 0)
@@ -150,7 +151,7 @@ match_search_signatures(const SegmentSearch *search, const MatchSearch *query)
 		rows = candidates->rows;
 		n = candidates->n;
 	}
-	*search->coverage = Min(*search->coverage, Coverage::kPart);
+	*search->approximate->coverage = Min(*search->approximate->coverage, Coverage::kPart);
 	numbers = static_cast<uint64 *>(palloc_extended(Max(n, UINT64CONST(1)) * sizeof(uint64), MCXT_ALLOC_HUGE));
 	if (!find_rows(search->index, search->meta, search->segment, rows, n, numbers, search->strategy))
 		return false;

@@ -5,6 +5,7 @@
 // still move the generation on before VACUUM frees their line pointers.
 #include "am/maintain/vacuum.hpp"
 
+#include "am/method/callbacks.hpp"
 #include "storage/delta.hpp"
 #include "am/maintain/merge.hpp"
 #include "am/maintain/row_merge.hpp"

@@ -2,6 +2,7 @@
 #include "am/method/cost.hpp"
 
 #include "am/method/am_interface.hpp"
+#include "am/scan/scan_settings.hpp"
 #include "storage/page.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/shared_state.hpp"

@@ -1,7 +1,7 @@
 // Opening an index for the SQL functions and the maintenance worker. See index_access.hpp.
 #include "am/method/index_access.hpp"
 
-#include "am/maintain/vacuum.hpp"
+#include "am/method/callbacks.hpp"
 
 extern "C"
 {

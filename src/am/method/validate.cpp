@@ -1,6 +1,6 @@
 // amvalidate: an operator class has support function 1 and, for ORDER BY, strategy 1 with a float8 distance operator.
 // PG dialect. Called by core's amvalidate() and CREATE OPERATOR CLASS checks in tests.
-#include "am/method/am_interface.hpp"
+#include "am/method/callbacks.hpp"
 #include "storage/value_format.hpp"
 
 extern "C"

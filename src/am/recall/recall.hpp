@@ -3,6 +3,7 @@
 // (recall_function.cpp) and by the sampler of scans (recall_sampler.cpp).
 #pragma once
 
+#include "am/recall/recall_count.hpp"
 #include "common/types.hpp"
 #include "pg/postgres.hpp"
 
@@ -43,16 +44,6 @@ struct RecallQuery
 	uint32 n_nearest;
 };
 
-/// found of wanted rows, and the same by query for the variance. Not whole where samples have weights.
-struct RecallCount
-{
-	double n_queries; // that had rows to find
-	double found;
-	double wanted;
-	double sum_squares; // of the queries' own recalls
-	double sum;
-};
-
 /// A query with room for k nearest and n_answers answers, palloc'd in the current context; no answers yet.
 RecallQuery recall_new_query(Datum argument, uint32 k, uint32 n_answers);
 
@@ -68,18 +59,5 @@ bool recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const R
 
 /// Adds a query to the count. A row counts as found if it is as near as the k-th in truth: ties are no misses.
 void recall_count(const RecallQuery *query, RecallCount *count);
-
-/// Recall, and the 95 % confidence interval of Wilson's score (Wilson 1927, "Probable inference, the law of succession,
-/// and statistical inference", J. Am. Stat. Assoc. 22). Rows of one query are hit or missed together more often than by
-/// chance: the number of trials is divided by the design effect, the variance between queries over that of independent
-/// rows (Kish 1965), where it is above 1. All NaN if nothing was wanted.
-struct RecallInterval
-{
-	double recall;
-	double low;
-	double high;
-};
-
-RecallInterval recall_interval(const RecallCount *count);
 
 } // namespace vectorgpu::am

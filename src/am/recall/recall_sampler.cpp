@@ -6,6 +6,7 @@
 #include "am/recall/recall_sampler.hpp"
 
 #include "am/method/index_access.hpp"
+#include "am/recall/recall.hpp"
 #include "am/recall/recall_stats.hpp"
 #include "pg/clock.hpp"
 #include "pg/define_setting.hpp"

@@ -2,7 +2,8 @@
 // Made by the first process that samples; see recall_sampler.hpp. PG dialect.
 #pragma once
 
-#include "am/recall/recall.hpp"
+#include "am/recall/recall_count.hpp"
+#include "pg/postgres.hpp"
 
 namespace vectorgpu::am
 {

@@ -2,7 +2,7 @@
 #include "am/scan/explain_scan.hpp"
 
 #include "am/method/index_access.hpp"
-#include "am/scan/scan.hpp"
+#include "am/scan/scan_state.hpp"
 
 extern "C"
 {
@@ -192,7 +192,7 @@ void
 explain(IndexScanDesc scan, ExplainState *es)
 {
 	const ScanState *state = static_cast<const ScanState *>(scan->opaque);
-	const char *width_name = state->am->width_name;
+	const char *width_name = state->am->approximate != nullptr ? state->am->approximate->width_name : nullptr;
 
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 		explain_as_text(state->counters, width_name, es);

@@ -1,8 +1,10 @@
-// Scans whose rows the pages find: the worker names the candidates that they look at. See worker_scan.hpp, and
-// README.md.
-#include "am/scan/worker_ask.hpp"
+// See worker_candidates.hpp, and README.md.
+#include "am/scan/worker_candidates.hpp"
 
+#include "am/scan/rounds.hpp"
 #include "am/scan/row_lookup.hpp"
+#include "am/scan/worker_ask.hpp"
+#include "am/scan/worker_scan.hpp"
 #include "bridge/index_fallbacks.hpp"
 #include "bridge/shared_state.hpp"
 
@@ -189,8 +191,8 @@ worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *
 	if (finds_candidates(state))
 		return worker_found(index, state, candidates, n_candidates);
 	n = scan_is_exact(state) ? 0
-							 : state->am->worker_structure->n_candidates(
-								   &state->meta, state->round, scan_ranks_before(state) + scan_ranks_wanted(state));
+							 : state->am->worker_structure->n_candidates(&state->meta, state->rounds.round,
+								   scan_ranks_before(state) + scan_ranks_wanted(state));
 	if (n == 0 || n > wire::kMaxSearchK)
 	{
 		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
