@@ -3,6 +3,7 @@
 #include "am/gpugraph/graph.hpp"
 
 #include "engine/graph/connect.hpp"
+#include "storage/stream_check.hpp"
 
 #include <cstring>
 
@@ -13,25 +14,6 @@ namespace
 {
 
 constexpr uint64 kRowsPerRead = 256;
-
-uint64
-stream_size(const SegmentEntry *segment, StreamKind kind)
-{
-	return segment->streams[static_cast<int>(kind)].n_bytes;
-}
-
-[[noreturn]] void
-stream_corrupted(Relation index, const SegmentEntry *segment, StreamKind kind, const char *what)
-{
-	page_corrupted(index, segment->streams[static_cast<int>(kind)].start_block, what);
-}
-
-void
-must_be_intact(Relation index, bool intact)
-{
-	if (!intact)
-		page_recycled(index, 0);
-}
 
 /// The vectors of entry points are those of their rows.
 void

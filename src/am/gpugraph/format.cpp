@@ -3,6 +3,7 @@
 #include "am/gpugraph/writer.hpp"
 
 #include "pg/fault.hpp"
+#include "storage/stream_run.hpp"
 
 extern "C"
 {
@@ -16,21 +17,6 @@ namespace
 {
 
 constexpr uint64 kMaxSegmentRows = engine::graph::kNoNode; // numbers of rows are stored in 32 bits
-
-[[noreturn]] void
-spool_failed()
-{
-	ereport(ERROR, (errcode_for_file_access(), errmsg("could not read a temporary file of the index build")));
-	pg_unreachable();
-}
-
-void
-close_spool(BufFile **file)
-{
-	if (*file != nullptr)
-		BufFileClose(*file);
-	*file = nullptr;
-}
 
 void *
 format_begin(const SegmentPlan *plan)
@@ -92,81 +78,20 @@ format_prepare(void *state, SegmentEntry *entry)
 	return true;
 }
 
-/// The streams of a segment, one behind the other.
-struct StreamRun
-{
-	GraphWriter *writer;
-	SegmentEntry *entry;
-	BlockNumber block; // where the next stream begins
-	StreamWriter stream;
-	StreamKind kind;
-};
-
-void
-begin_stream(StreamRun *run, StreamKind kind)
-{
-	const SegmentPlan *plan = &run->writer->plan;
-
-	run->kind = kind;
-	stream_write_begin(&run->stream, plan->index, plan->mode, plan->meta->uuid, run->entry->id, kind, run->block);
-}
-
-void
-end_stream(StreamRun *run)
-{
-	StreamEntry *entry = &run->entry->streams[static_cast<int>(run->kind)];
-
-	stream_write_end(&run->stream, entry);
-	run->block += static_cast<BlockNumber>(stream_blocks(entry->n_bytes));
-}
-
-void
-write_whole(StreamRun *run, StreamKind kind, const void *data, Size n_bytes)
-{
-	begin_stream(run, kind);
-	stream_write(&run->stream, data, n_bytes);
-	end_stream(run);
-}
-
-/// False: it gave way.
-bool
-write_spooled(StreamRun *run, StreamKind kind, BufFile *file, uint64 n_bytes)
-{
-	const SegmentPlan *plan = &run->writer->plan;
-	char *chunk = static_cast<char *>(palloc(kPayloadBytes));
-
-	graph_seek_spool(file, 0);
-	begin_stream(run, kind);
-	for (uint64 done = 0; done < n_bytes; done += kPayloadBytes)
-	{
-		const Size part = Min(kPayloadBytes, n_bytes - done);
-
-		CHECK_FOR_INTERRUPTS();
-		if (plan->give_way != nullptr && plan->give_way(plan->give_way_state))
-			return false;
-		graph_read_spool(file, chunk, part);
-		stream_write(&run->stream, chunk, part);
-	}
-	end_stream(run);
-	pfree(chunk);
-	return true;
-}
-
 /// kHashStream.
 void
-write_hash(StreamRun *run)
+write_hash(StreamRun *run, const GraphWriter *writer)
 {
-	const GraphWriter *writer = run->writer;
 	engine::GraphHashHead head;
 
 	head.seed = writer->hash.spec.seed;
 	head.bound = writer->hash.bound;
-	begin_stream(run, kHashStream);
+	stream_run_open(run, kHashStream);
 	stream_write(&run->stream, &head, sizeof(head));
 	stream_write(&run->stream, writer->thresholds, writer->model.hash_bits * sizeof(float));
 	stream_write(&run->stream, writer->entry_codes,
 		writer->model.n_entries * engine::graph::hash_code_bytes(writer->model.hash_bits));
-	end_stream(run);
+	stream_run_close(run);
 }
 
 BlockNumber
@@ -179,24 +104,22 @@ format_write(void *state, SegmentEntry *entry, BlockNumber start)
 	if (writer->n_rows == 0)
 		return start;
 	run = static_cast<StreamRun *>(palloc0(sizeof(StreamRun)));
-	run->writer = writer;
-	run->entry = entry;
-	run->block = start;
+	stream_run_begin(run, &writer->plan, entry, start);
 	graph_start_phase(writer, kPhaseWriteGraph);
-	write_whole(run, kGraphStream, model, sizeof(*model));
-	write_whole(run, kPartStream, writer->parts, model->n_parts * sizeof(GraphPart));
-	write_whole(run, kEntryStream, writer->entries, model->n_entries * sizeof(uint32));
-	write_whole(run, kEntryVectorStream, writer->entry_vectors, model->n_entries * writer->vector_bytes);
+	stream_run_write(run, kGraphStream, model, sizeof(*model));
+	stream_run_write(run, kPartStream, writer->parts, model->n_parts * sizeof(GraphPart));
+	stream_run_write(run, kEntryStream, writer->entries, model->n_entries * sizeof(uint32));
+	stream_run_write(run, kEntryVectorStream, writer->entry_vectors, model->n_entries * writer->vector_bytes);
 	(void) VG_FAULT("graph_write");
 	if (model->hash_bits > 0)
 	{
-		write_hash(run);
-		if (!write_spooled(
-				run, kCodeStream, writer->codes, writer->n_rows * engine::graph::hash_code_bytes(model->hash_bits)))
+		write_hash(run, writer);
+		if (!stream_run_copy(run, kCodeStream, writer->codes,
+				writer->n_rows * engine::graph::hash_code_bytes(model->hash_bits), true))
 			return InvalidBlockNumber;
 	}
-	if (!write_spooled(run, kEdgeStream, writer->edges, writer->n_rows * model->degree * sizeof(uint32)) ||
-		!write_spooled(run, StreamKind::kVectors, writer->vectors, writer->n_rows * writer->vector_bytes))
+	if (!stream_run_copy(run, kEdgeStream, writer->edges, writer->n_rows * model->degree * sizeof(uint32), true) ||
+		!stream_run_copy(run, StreamKind::kVectors, writer->vectors, writer->n_rows * writer->vector_bytes, true))
 		return InvalidBlockNumber;
 	return run->block;
 }
@@ -206,26 +129,12 @@ format_end(void *state)
 {
 	GraphWriter *writer = static_cast<GraphWriter *>(state);
 
-	close_spool(&writer->vectors);
-	close_spool(&writer->edges);
-	close_spool(&writer->codes);
+	spool_close(&writer->vectors);
+	spool_close(&writer->edges);
+	spool_close(&writer->codes);
 }
 
 } // namespace
-
-void
-graph_seek_spool(BufFile *file, uint64 byte)
-{
-	if (BufFileSeek(file, 0, static_cast<off_t>(byte), SEEK_SET) != 0)
-		spool_failed();
-}
-
-void
-graph_read_spool(BufFile *file, void *data, Size n_bytes)
-{
-	if (BufFileRead(file, data, n_bytes) != n_bytes)
-		spool_failed();
-}
 
 const SegmentFormat kGraphFormat = {
 	.begin = format_begin,

@@ -304,8 +304,8 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 
 	(void) VG_FAULT("graph_build_part");
 	writer->worker_silent = false; // the part before took long enough: it may be back
-	graph_seek_spool(writer->vectors, part->first_row * writer->vector_bytes);
-	graph_read_spool(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
+	spool_seek(writer->vectors, part->first_row * writer->vector_bytes);
+	spool_read(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
 	if (insert && rather_anew(writer, &rows))
 	{
 		found = graph_worker_build(writer, &rows, nullptr, measure, graph, &report);

@@ -6,11 +6,7 @@
 #include "am/gpugraph/build_phases.hpp"
 #include "am/gpugraph/graph.hpp"
 #include "am/method/engine_call.hpp"
-
-extern "C"
-{
-#include "storage/buffile.h"
-}
+#include "storage/spool.hpp"
 
 namespace vectorgpu::am
 {
@@ -59,9 +55,5 @@ void graph_on_stage(void *context, engine::graph::BuildStage stage);
 
 /// progress.cpp. For pg_stat_progress_create_index.
 void graph_start_phase(const GraphWriter *writer, GraphBuildPhase phase);
-
-/// format.cpp. Temporary files: an item that is missing is an error.
-void graph_seek_spool(BufFile *file, uint64 byte);
-void graph_read_spool(BufFile *file, void *data, Size n_bytes);
 
 } // namespace vectorgpu::am

@@ -75,8 +75,8 @@ read_labels(IvfWriter *writer)
 	if (n_bytes > writer->memory / kMemoryShare)
 		return nullptr;
 	labels = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
-	ivf_seek_spool(writer->labels, 0);
-	ivf_read_spool(writer->labels, labels, n_bytes);
+	spool_seek(writer->labels, 0);
+	spool_read(writer->labels, labels, n_bytes);
 	return labels;
 }
 
@@ -87,8 +87,8 @@ label_of(IvfWriter *writer, const uint32 *labels, uint64 number)
 
 	if (labels != nullptr)
 		return labels[number];
-	ivf_seek_spool(writer->labels, number * sizeof(label));
-	ivf_read_spool(writer->labels, &label, sizeof(label));
+	spool_seek(writer->labels, number * sizeof(label));
+	spool_read(writer->labels, &label, sizeof(label));
 	return label;
 }
 

@@ -84,8 +84,8 @@ read_rows(IvfWriter *writer, CodeRows *rows, uint64 n)
 {
 	const Size code_bytes = writer->layout.code_bytes;
 
-	ivf_read_spool(writer->codes, rows->rows, n * writer->coded_bytes);
-	ivf_read_spool(writer->labels, rows->labels, n * sizeof(uint32));
+	spool_read(writer->codes, rows->rows, n * writer->coded_bytes);
+	spool_read(writer->labels, rows->labels, n * sizeof(uint32));
 	for (uint64 i = 0; i < n; i++)
 	{
 		memcpy(rows->codes + i * code_bytes, rows->rows + i * writer->coded_bytes, code_bytes);
@@ -177,8 +177,8 @@ look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries
 	query->worst = -HUGE_VAL;
 	for (uint64 n = 0; n < neighbors->n; n++)
 	{
-		ivf_seek_spool(writer->codes, neighbors->numbers()[n] * writer->coded_bytes);
-		ivf_seek_spool(writer->labels, neighbors->numbers()[n] * sizeof(uint32));
+		spool_seek(writer->codes, neighbors->numbers()[n] * writer->coded_bytes);
+		spool_seek(writer->labels, neighbors->numbers()[n] * sizeof(uint32));
 		read_rows(writer, rows, 1);
 		score_rows(query, rows, 1, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
@@ -237,8 +237,8 @@ scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *r
 {
 	double *scores = static_cast<double *>(palloc(rows->batch * sizeof(double)));
 
-	ivf_seek_spool(writer->codes, 0);
-	ivf_seek_spool(writer->labels, 0);
+	spool_seek(writer->codes, 0);
+	spool_seek(writer->labels, 0);
 	for (uint64 first = 0; first < writer->n_rows; first += rows->batch)
 	{
 		const uint64 n = Min(rows->batch, writer->n_rows - first);

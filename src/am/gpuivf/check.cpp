@@ -3,6 +3,7 @@
 #include "am/gpuivf/codec.hpp"
 #include "am/gpuivf/stored_rows.hpp"
 #include "engine/distance/distance.hpp"
+#include "storage/stream_check.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -14,25 +15,6 @@ namespace
 {
 
 constexpr uint64 kRowsPerRead = 1024;
-
-uint64
-stream_size(const SegmentEntry *segment, StreamKind kind)
-{
-	return segment->streams[static_cast<int>(kind)].n_bytes;
-}
-
-[[noreturn]] void
-stream_corrupted(Relation index, const SegmentEntry *segment, StreamKind kind, const char *what)
-{
-	page_corrupted(index, segment->streams[static_cast<int>(kind)].start_block, what);
-}
-
-void
-must_be_intact(Relation index, bool intact)
-{
-	if (!intact)
-		page_recycled(index, 0);
-}
 
 /// [n_lists + 1]
 uint64 *

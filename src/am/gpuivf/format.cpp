@@ -73,7 +73,7 @@ struct CodeBatch
 void
 begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
 {
-	ivf_close_spool(&writer->codes);
+	spool_close(&writer->codes);
 	writer->codes = BufFileCreateTemp(false);
 	*batch = {};
 	batch->arrays.codes =
@@ -156,7 +156,7 @@ assign_rows(IvfWriter *writer)
 	uint64 first = 0;
 
 	ivf_start_phase(writer, kPhaseAssign);
-	ivf_close_spool(&writer->labels);
+	spool_close(&writer->labels);
 	writer->labels = BufFileCreateTemp(false);
 	writer->offsets = offsets;
 	writer->old_errors = writer->new_errors = {};
@@ -284,11 +284,11 @@ format_end(void *state)
 {
 	IvfWriter *writer = static_cast<IvfWriter *>(state);
 
-	ivf_close_spool(&writer->vectors);
-	ivf_close_spool(&writer->labels);
-	ivf_close_spool(&writer->codes);
-	ivf_close_spool(&writer->list_rows);
-	ivf_close_spool(&writer->ordered_codes);
+	spool_close(&writer->vectors);
+	spool_close(&writer->labels);
+	spool_close(&writer->codes);
+	spool_close(&writer->list_rows);
+	spool_close(&writer->ordered_codes);
 }
 
 } // namespace

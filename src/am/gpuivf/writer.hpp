@@ -7,11 +7,7 @@
 #include "am/gpuivf/worker_build.hpp"
 #include "engine/recall/near_copies.hpp"
 #include "engine/distance/topk.hpp"
-
-extern "C"
-{
-#include "storage/buffile.h"
-}
+#include "storage/spool.hpp"
 
 namespace vectorgpu::am
 {
@@ -184,18 +180,13 @@ bool ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries);
 /// write_lists.cpp. SegmentFormat::write.
 BlockNumber ivf_write_lists(IvfWriter *writer, SegmentEntry *entry, BlockNumber start);
 
-/// spool.cpp. Temporary files: an item that is missing is an error.
-void ivf_read_spool(BufFile *file, void *data, Size n_bytes);
-void ivf_seek_spool(BufFile *file, uint64 byte);
-void ivf_close_spool(BufFile **file);
-
-/// spool.cpp. Reads n rows from number `first` on, as they wait; the file's position is behind them then.
+/// progress.cpp. Reads n rows from number `first` on, as they wait; the file's position is behind them then.
 void ivf_read_spooled(IvfWriter *writer, uint64 first, uint64 n, char *vectors);
 
-/// spool.cpp. True if the merge should stop; looks at interrupts.
+/// progress.cpp. True if the merge should stop; looks at interrupts.
 bool ivf_gives_way(const IvfWriter *writer);
 
-/// spool.cpp. For pg_stat_progress_create_index.
+/// progress.cpp. For pg_stat_progress_create_index.
 void ivf_start_phase(const IvfWriter *writer, IvfBuildPhase phase);
 void ivf_report_rows(const IvfWriter *writer, uint64 n_done);
 

@@ -1,4 +1,4 @@
-// Temporary files and progress of a segment being written. See writer.hpp. PG dialect.
+// Waiting rows, interrupts and progress of a segment being written. See writer.hpp. PG dialect.
 #include "am/gpuivf/writer.hpp"
 
 extern "C"
@@ -10,45 +10,11 @@ extern "C"
 namespace vectorgpu::am
 {
 
-namespace
-{
-
-[[noreturn]] void
-spool_failed()
-{
-	ereport(ERROR, (errcode_for_file_access(), errmsg("could not read a temporary file of the index build")));
-	pg_unreachable();
-}
-
-} // namespace
-
-void
-ivf_read_spool(BufFile *file, void *data, Size n_bytes)
-{
-	if (BufFileRead(file, data, n_bytes) != n_bytes)
-		spool_failed();
-}
-
-void
-ivf_seek_spool(BufFile *file, uint64 byte)
-{
-	if (BufFileSeek(file, 0, static_cast<off_t>(byte), SEEK_SET) != 0)
-		spool_failed();
-}
-
-void
-ivf_close_spool(BufFile **file)
-{
-	if (*file != nullptr)
-		BufFileClose(*file);
-	*file = nullptr;
-}
-
 void
 ivf_read_spooled(IvfWriter *writer, uint64 first, uint64 n, char *vectors)
 {
-	ivf_seek_spool(writer->vectors, first * writer->vector_bytes);
-	ivf_read_spool(writer->vectors, vectors, n * writer->vector_bytes);
+	spool_seek(writer->vectors, first * writer->vector_bytes);
+	spool_read(writer->vectors, vectors, n * writer->vector_bytes);
 }
 
 bool
