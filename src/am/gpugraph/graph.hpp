@@ -81,27 +81,27 @@ struct GraphPart
 	uint32 n_entries;
 };
 
-/// options.cpp. Defines the settings and the storage parameters.
+/// graph_options.cpp. Defines the settings and the storage parameters.
 void graph_define_options();
 
-/// options.cpp. The most of the 10 nearest rows that a search by the graph was found to find when it was measured; 1 if
-/// it was not.
+/// graph_options.cpp. The most of the 10 nearest rows that a search by the graph was found to find when it was
+/// measured; 1 if it was not.
 double graph_most_recall(const GraphModel *model);
 
-/// options.cpp. True if a search by the graph reaches so much, below 1; if not, only a look at all rows does.
+/// graph_options.cpp. True if a search by the graph reaches so much, below 1; if not, only a look at all rows does.
 bool graph_reaches(const GraphModel *model, double recall);
 
-/// options.cpp. The width of a pass's search of a segment, for a batch of so many rows behind those returned before:
-/// not less than n_rows where a look at all of them is faster, or alone reaches gpugraph.recall_target.
+/// graph_options.cpp. The width of a pass's search of a segment, for a batch of so many rows behind those returned
+/// before: not less than n_rows where a look at all of them is faster, or alone reaches gpugraph.recall_target.
 double graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *segment, uint64 n_before,
 	uint64 wanted, uint32 round);
 
-/// options.cpp. Rows that a look at all of them passes in the time that a search by the graph takes for a row that it
-/// keeps in mind; 0: not known, with codes.
+/// graph_options.cpp. Rows that a look at all of them passes in the time that a search by the graph takes for a row
+/// that it keeps in mind; 0: not known, with codes.
 double graph_rows_per_width(const MetaData *meta);
 
-/// options.cpp. True if a processor looks at all rows instead of so wide a search: with codes, and where the width was
-/// set, only if the engine does.
+/// graph_options.cpp. True if a processor looks at all rows instead of so wide a search: with codes, and where the
+/// width was set, only if the engine does.
 bool graph_looks_at_all(double width, double n_rows, double rows_per_width);
 
 constexpr double kGraphDefaultRecall = 0.95; // of gpugraph.recall_target
@@ -117,15 +117,15 @@ struct GraphPlan
 	bool reaches; // false: all is looked at, because no width that was measured reaches gpugraph.recall_target
 };
 
-/// options.cpp. By the calibration of the largest segment, where there is one; else, and where index scans are turned
-/// off, by that of SIFT.
+/// graph_options.cpp. By the calibration of the largest segment, where there is one; else, and where index scans are
+/// turned off, by that of SIFT.
 GraphPlan graph_plan(Relation index, double wanted);
 
-/// options.cpp. Edges of a row, and bits of its code, for the planner.
+/// graph_options.cpp. Edges of a row, and bits of its code, for the planner.
 uint32 graph_plan_degree(Relation index);
 uint32 graph_plan_hash_bits(Relation index);
 
-/// options.cpp. amoptions; AccessMethod::store_options.
+/// graph_options.cpp. amoptions; AccessMethod::store_options.
 bytea *graph_parse_options(Datum reloptions, bool validate);
 void graph_store_options(Relation index, const IndexShape *shape, uint8 *options);
 
@@ -152,21 +152,21 @@ bool graph_read_hash(Relation index, const MetaData *meta, const SegmentEntry *s
 	engine::graph::HashModel *hash, uint8 **entry_codes, BufferAccessStrategy strategy);
 void graph_free_hash(engine::graph::HashModel *hash);
 
-/// format.cpp.
+/// graph_format.cpp.
 extern const SegmentFormat kGraphFormat;
 
-/// check.cpp. SegmentFormat::check_entry, check.
+/// graph_check.cpp. SegmentFormat::check_entry, check.
 const char *graph_check_entry(const MetaData *meta, const SegmentEntry *segment);
 void graph_check(
 	Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy);
 
-/// search.cpp. AccessMethod::search_segment.
+/// graph_search.cpp. AccessMethod::search_segment.
 bool graph_search_segment(const SegmentSearch *search);
 
-/// worker.cpp. AccessMethod::worker_structure.
+/// graph_worker.cpp. AccessMethod::worker_structure.
 extern const WorkerStructure kGraphWorkerStructure;
 
-/// cost.cpp. amcostestimate.
+/// graph_cost.cpp. amcostestimate.
 void graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);
 

@@ -1,5 +1,5 @@
 // The state of a segment being written: rows wait in a temporary file until all are there. PG dialect. Used by
-// format.cpp (the callbacks, the streams), parts.cpp (the graphs), progress.cpp and worker_build.cpp.
+// graph_format.cpp (the callbacks, the streams), parts.cpp (the graphs), progress.cpp and worker_build.cpp.
 #pragma once
 
 #include "am/gpugraph/base.hpp"

@@ -85,7 +85,7 @@ constexpr Size kShortModelBytes = offsetof(IvfModel, depths);
 static_assert(kShortModelBytes == 568 &&
 	sizeof(IvfModel) == 2656); // stored as it is: a model of another length is of another kind
 
-/// options.cpp. Defines gpuivf.probes and the storage parameters.
+/// ivf_options.cpp. Defines gpuivf.probes and the storage parameters.
 void ivf_define_options();
 
 /// What a user said about storage, each as far as it was said.
@@ -124,22 +124,23 @@ void ivf_resolve_storage(
 	const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options);
 uint32 ivf_default_pq_m(uint32 pq_bits, uint32 dim);
 
-/// options.cpp. The lists that so many rows want, by the storage parameter or else by default.
+/// ivf_options.cpp. The lists that so many rows want, by the storage parameter or else by default.
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 
-/// options.cpp. Lists that a scan's first round looks at for so many rows, on average over queries, to find this share
-/// of them.
+/// ivf_options.cpp. Lists that a scan's first round looks at for so many rows, on average over queries, to find this
+/// share of them.
 double ivf_probes(const IvfModel *model, uint64 wanted, double target);
 
-/// options.cpp. gpuivf.recall_target.
+/// ivf_options.cpp. gpuivf.recall_target.
 double ivf_recall_target();
 
-/// options.cpp. True if ivf_probes knows how many lists so many rows take, instead of taking as many whatever they are.
+/// ivf_options.cpp. True if ivf_probes knows how many lists so many rows take, instead of taking as many whatever they
+/// are.
 bool ivf_probes_follow_rows(const IvfModel *model);
 
-/// search.cpp. Lists that a round of a scan (SegmentSearch::round) for `wanted` rows behind n_before others looks at.
-/// What is left over of a whole number decides together with the query's bits, so that queries look at one list more or
-/// less, and each always at as many.
+/// ivf_search.cpp. Lists that a round of a scan (SegmentSearch::round) for `wanted` rows behind n_before others looks
+/// at. What is left over of a whole number decides together with the query's bits, so that queries look at one list
+/// more or less, and each always at as many.
 uint32 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round,
 	uint64 n_before, uint64 wanted, const void *query);
 
@@ -158,20 +159,20 @@ struct IvfPlan
 	bool of_bits;     // which a GPU's worker looks at on its processors
 };
 
-/// options.cpp. The scan of an index with so many rows that is to return `wanted` of them: by the lists and the
+/// ivf_options.cpp. The scan of an index with so many rows that is to return `wanted` of them: by the lists and the
 /// calibration of its largest segment, where there is one; else, where gpuivf.probes is set and where index scans are
 /// turned off, by what the storage parameters say.
 IvfPlan ivf_plan(Relation index, double n_rows, double wanted);
 
-/// options.cpp. amoptions; AccessMethod::store_options.
+/// ivf_options.cpp. amoptions; AccessMethod::store_options.
 bytea *ivf_parse_options(Datum reloptions, bool validate);
 void ivf_store_options(Relation index, const IndexShape *shape, uint8 *options);
 
-/// options.cpp. The rows that are refined to find `wanted` rows by codes.
+/// ivf_options.cpp. The rows that are refined to find `wanted` rows by codes.
 uint64 ivf_candidates(const IvfModel *model, uint64 wanted);
 
-/// search_codes.cpp. The rows of a segment that are refined to find `wanted` rows by its codes: more, if some will turn
-/// out to be dead; for a far query all of them, or many more where the table is read for each.
+/// ivf_search_codes.cpp. The rows of a segment that are refined to find `wanted` rows by its codes: more, if some will
+/// turn out to be dead; for a far query all of them, or many more where the table is read for each.
 uint64 ivf_segment_candidates(
 	const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint64 wanted, bool far);
 
@@ -195,10 +196,10 @@ void ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, u
 bool ivf_read_model(
 	Relation index, const MetaData *meta, const SegmentEntry *segment, IvfModel *model, BufferAccessStrategy strategy);
 
-/// format.cpp.
+/// ivf_format.cpp.
 extern const SegmentFormat kIvfFormat;
 
-/// check.cpp. SegmentFormat::check_entry, check.
+/// ivf_check.cpp. SegmentFormat::check_entry, check.
 const char *ivf_check_entry(const MetaData *meta, const SegmentEntry *segment);
 void ivf_check(
 	Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy);
@@ -210,13 +211,13 @@ bool ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *
 /// rows.cpp. AccessMethod::describe_lists.
 bool ivf_describe_lists(Relation index, const MetaData *meta, ListStatistics *statistics);
 
-/// search.cpp. AccessMethod::search_segment.
+/// ivf_search.cpp. AccessMethod::search_segment.
 bool ivf_search_segment(const SegmentSearch *search);
 
-/// worker.cpp. AccessMethod::worker_structure.
+/// ivf_worker.cpp. AccessMethod::worker_structure.
 extern const WorkerStructure kIvfWorkerStructure;
 
-/// cost.cpp. amcostestimate.
+/// ivf_cost.cpp. amcostestimate.
 void ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);
 

@@ -1,6 +1,6 @@
 // From candidates to rows: canonical distances from the full vectors, or from the table; from halves first, if these
-// are kept. See search.hpp. PG dialect; holds one content lock at a time.
-#include "am/gpuivf/search.hpp"
+// are kept. See ivf_search.hpp. PG dialect; holds one content lock at a time.
+#include "am/gpuivf/ivf_search.hpp"
 
 #include "am/scan/row_lookup.hpp"
 #include "storage/stream.hpp"

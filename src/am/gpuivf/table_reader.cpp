@@ -1,7 +1,7 @@
 // Values of indexed rows, from the table: what an index that keeps no full vectors computes canonical distances of.
 // Runs in a scan, with its snapshot; the row that is found for a TID is the one that the executor will find. PG
 // dialect.
-#include "am/gpuivf/search.hpp"
+#include "am/gpuivf/ivf_search.hpp"
 
 #include "am/method/row_value.hpp"
 #include "engine/distance/distance.hpp"

@@ -1,5 +1,6 @@
 // The state of a segment being written: rows wait in a temporary file until all are there, since lists are known only
-// then. PG dialect. Used by format.cpp (the callbacks, the assignment), write_lists.cpp, train*.cpp and calibrate*.cpp.
+// then. PG dialect. Used by ivf_format.cpp (the callbacks, the assignment), write_lists.cpp, train*.cpp and
+// calibrate*.cpp.
 #pragma once
 
 #include "am/gpuivf/build_phases.hpp"

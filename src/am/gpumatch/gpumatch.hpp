@@ -110,7 +110,7 @@ char *match_make_value(const MatchOptions &options, Datum datum);
 /// condition.cpp. ValueFormat::condition.
 void *match_condition(const IndexShape *shape, Datum argument, double *worst);
 
-/// cost.cpp. amcostestimate.
+/// match_cost.cpp. amcostestimate.
 void match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);
 
@@ -120,7 +120,7 @@ extern const ValueFormat kMatchValues;
 /// segment.cpp
 extern const SegmentFormat kMatchFormat;
 
-/// worker.cpp. AccessMethod::worker_structure.
+/// match_worker.cpp. AccessMethod::worker_structure.
 extern const WorkerStructure kMatchWorkerStructure;
 
 /// segment_check.cpp. SegmentFormat::check_entry and check.
@@ -128,17 +128,17 @@ const char *match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 void match_check(
 	Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy);
 
-/// options.cpp. At a build: a NOTICE for operator class options that change nothing.
+/// match_options.cpp. At a build: a NOTICE for operator class options that change nothing.
 void match_note_options(Relation index, types::ElementSource source);
 
-/// options.cpp. AccessMethod::store_options.
+/// match_options.cpp. AccessMethod::store_options.
 void match_store_options(Relation index, const IndexShape *shape, uint8 *options);
 
 /// What is wrong with the options in the metapage of an index, or that they are another operator class's; null:
 /// nothing.
 const char *match_check_options(Relation index, const MetaData *meta);
 
-/// search.cpp. AccessMethod::search_segment.
+/// match_search.cpp. AccessMethod::search_segment.
 bool match_search_segment(const SegmentSearch *search);
 
 /// signature.cpp. True for sources whose counts only find candidates.
@@ -150,21 +150,22 @@ char *match_payload(const MatchOptions &options, Datum datum, Size *n_bytes);
 /// signature.cpp. The distance that the operator returns, of a query and a stored value of such a source.
 double match_exact_distance(const MatchSearch *query, Metric metric, const engine::match::Parts &value);
 
-/// search_signature.cpp. Offers the rows of a segment that are among those with the most matches in all segments, with
-/// their exact distances; of an exact search all rows. False if a page was foreign.
+/// match_search_signature.cpp. Offers the rows of a segment that are among those with the most matches in all segments,
+/// with their exact distances; of an exact search all rows. False if a page was foreign.
 bool match_search_signatures(const SegmentSearch *search, const MatchSearch *query);
 
-/// search_signature.cpp. WorkerStructure::n_candidates.
+/// match_search_signature.cpp. WorkerStructure::n_candidates.
 uint64 match_n_candidates(const MetaData *meta, uint32 round, uint64 wanted);
 
-/// worker.cpp. WorkerStructure::metric: what rows are scored by before a signature's candidates get their distances.
+/// match_worker.cpp. WorkerStructure::metric: what rows are scored by before a signature's candidates get their
+/// distances.
 Metric match_copy_metric(const MetaData *meta);
 
-/// search.cpp. Counts, and offers the rows of the segment to the selection, with the scores of match_copy_metric. False
-/// if a page was foreign.
+/// match_search.cpp. Counts, and offers the rows of the segment to the selection, with the scores of match_copy_metric.
+/// False if a page was foreign.
 bool match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk);
 
-/// search.cpp. Counters of rows [first_row, first_row + n_rows) of a segment, of `width` bytes
+/// match_search.cpp. Counters of rows [first_row, first_row + n_rows) of a segment, of `width` bytes
 /// (engine/match/count_tile.hpp), for a tile of the query's postings.
 struct MatchCounters
 {
@@ -174,8 +175,8 @@ struct MatchCounters
 	uint64 n_rows;
 };
 
-/// search_text.cpp. Offers the rows of a tile with their edit distances, as far as they can be among the first. False
-/// if a page was foreign.
+/// match_search_text.cpp. Offers the rows of a tile with their edit distances, as far as they can be among the first.
+/// False if a page was foreign.
 bool match_offer_texts(
 	const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, engine::TopK *topk);
 

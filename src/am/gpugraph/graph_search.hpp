@@ -30,10 +30,10 @@ struct PageGraph
 	char *scratch; // an item that crosses pages
 };
 
-/// search.cpp. Of vectors, by the index's metric. scratch is palloc'd.
+/// graph_search.cpp. Of vectors, by the index's metric. scratch is palloc'd.
 PageGraph graph_of_vectors(const SegmentSearch *search, const KnownGraph *known);
 
-/// search.cpp. GraphView::neighbors, scores of a PageGraph. False if a page was foreign.
+/// graph_search.cpp. GraphView::neighbors, scores of a PageGraph. False if a page was foreign.
 bool graph_read_neighbors(void *context, uint32_t node, uint32_t *neighbors);
 bool graph_score_nodes(void *context, const uint32_t *nodes, size_t n, double *scores);
 

@@ -1,6 +1,6 @@
 // The scan of lists by codes: estimated distances choose candidates, of which canonical distances are computed then.
-// See search.hpp. PG dialect; holds one content lock at a time.
-#include "am/gpuivf/search.hpp"
+// See ivf_search.hpp. PG dialect; holds one content lock at a time.
+#include "am/gpuivf/ivf_search.hpp"
 
 #include "engine/distance/distance.hpp"
 

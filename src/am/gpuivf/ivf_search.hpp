@@ -1,5 +1,6 @@
-// What the files of a search share: search.cpp (ranking of lists, rounds, lists of vectors), search_codes.cpp (lists of
-// codes), refine.cpp (canonical distances of the candidates), table_reader.cpp (values from the table). PG dialect.
+// What the files of a search share: ivf_search.cpp (ranking of lists, rounds, lists of vectors), ivf_search_codes.cpp
+// (lists of codes), refine.cpp (canonical distances of the candidates), table_reader.cpp (values from the table). PG
+// dialect.
 #pragma once
 
 #include "am/gpuivf/codec.hpp"
@@ -32,8 +33,8 @@ struct PlaceRange
 	uint64 end;
 };
 
-/// search_codes.cpp. Looks at the lists [n] by their codes, and offers the best rows with their canonical distances.
-/// False if a page was foreign.
+/// ivf_search_codes.cpp. Looks at the lists [n] by their codes, and offers the best rows with their canonical
+/// distances. False if a page was foreign.
 bool ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const PlaceRange *ranges, uint32 n);
 
 /// refine.cpp. Offers the rows at places [n], ascending, with their canonical distances. Of rows kept as halves (layout

@@ -1,6 +1,6 @@
 // Search of one segment: SONG's search over the pages of its graph, part by part, or a look at all rows where that is
 // cheaper. PG dialect; holds one content lock at a time.
-#include "am/gpugraph/search.hpp"
+#include "am/gpugraph/graph_search.hpp"
 
 #include "engine/distance/distance.hpp"
 

@@ -1,6 +1,6 @@
 // Search of one segment: ranks its lists by their centroids, scores the rows of the first ones where they lie. PG
 // dialect; holds one content lock at a time.
-#include "am/gpuivf/search.hpp"
+#include "am/gpuivf/ivf_search.hpp"
 
 #include "am/scan/batch_plan.hpp"
 #include "engine/distance/distance.hpp"
