@@ -12,7 +12,7 @@ namespace
 {
 
 constexpr uint64 kGroupRows = kPayloadBytes / sizeof(RowId); // rows scored before row ids are read: a page of those
-constexpr Size kGroupBytes = 1024 * 1024; // and no more than about so much is read between two looks at interrupts
+constexpr Size kGroupBytes = 1024 * 1024;                    // bytes read between two looks at interrupts, about
 
 /// Scores, row ids and tombstones of the rows of one group. A group ends at the end of a run, so that it can be longer
 /// than kGroupRows by the items of one page (of at least one byte each).
@@ -41,7 +41,7 @@ group_init(Group *group, const SegmentEntry *segment, Size stride)
 	group->n = 0;
 }
 
-/// Reads what belongs to the scores and offers the group; reads nothing if no score can matter. False if a page was
+/// Reads row ids and tombstones and offers the group; reads nothing if no score can matter. False if a page was
 /// foreign.
 bool
 group_offer(Group *group, const SegmentSearch *search)

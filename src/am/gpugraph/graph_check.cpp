@@ -15,7 +15,7 @@ namespace
 
 constexpr uint64 kRowsPerRead = 256;
 
-/// The vectors of entry points are those of their rows.
+/// Checks that the vectors of entry points are those of their rows.
 void
 check_entry_vectors(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
 	const uint32 *entries, BufferAccessStrategy strategy)
@@ -64,7 +64,7 @@ check_edges_of_row(
 	}
 }
 
-/// Edges of one part; deep: they are kept and followed from its entry points.
+/// Checks the edges of one part; deep: keeps them and follows them from its entry points.
 void
 check_part(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
 	const GraphPart *part, uint32 *entries, bool deep, BufferAccessStrategy strategy)
@@ -109,7 +109,7 @@ check_part(Relation index, const MetaData *meta, const SegmentEntry *segment, co
 	pfree(edges);
 }
 
-/// The code of a row is that of its vector: of entry points in both places, deep: of all rows.
+/// Checks that codes are those of the vectors: of entry points in both places; deep: of all rows.
 void
 check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
 	const uint32 *entries, bool deep, BufferAccessStrategy strategy)

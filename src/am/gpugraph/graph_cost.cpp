@@ -1,4 +1,4 @@
-// The cost of a scan of gpugraph: the rows that a search of the first round scores, here and there in the index. PG
+// The cost of a scan of gpugraph: the rows that a search of the first round scores, scattered over the index. PG
 // dialect.
 #include "am/gpugraph/graph.hpp"
 
@@ -21,27 +21,25 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr double kNewNeighbors = 0.6; // of a row's neighbours, that a search has not met before
-constexpr double kWayWidth = 12; // a search meets as many rows more as if it were so much wider, on its way there: 425
-								 // at width 10, 950 at 28, 1,990 at 100
-// x cpu_operator_cost: what a search begins with beside its model, from rows here and there: of 1,000 rows one takes 4
-// to 57 us more than by lists, which cost about as much without this.
+constexpr double kNewNeighbors = 0.6; // share of a row's neighbours that a search has not met before
+constexpr double kWayWidth = 12;      // added width for the rows that a search meets on its way: 425 rows
+									  // at width 10, 950 at 28, 1,990 at 100
+// x cpu_operator_cost: the beginning of a search beside its model, from scattered rows: in 1,000 rows it takes 4 to 57
+// us more than by lists, which cost about as much without this.
 constexpr double kWayCost = 3200;
 constexpr double kRowCost =
 	4; // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
-constexpr double kCodeCost = 0.55; // comparing a code instead, as a share of that: SIFT, 100,000 rows, 64 to 256 bits
-constexpr double kSmallPages =
-	768; // and in larger ones more, as less of what a search meets is in the processor's caches
+constexpr double kCodeCost = 0.55;  // comparing a code, as a share of that: SIFT, 100,000 rows, 64 to 256 bits
+constexpr double kSmallPages = 768; // above this more, as the processor's caches hold less of the rows
 constexpr double kLargePages = 131072;
 constexpr double kMorePages = 0.4;
-constexpr double kGpuWayUs = 40; // from a backend to the GPU's engine and back
-constexpr double kGpuMoreUs =
-	4; // than an exact search by gpuflat takes one by gpugraph: it has read how wide it may be
-constexpr double kGpuCodesUs = 60;     // a narrow search by codes of 10,000 rows by an H200, the way included;
-constexpr double kGpuCodesWidthUs = 1; // more for each row that it keeps in mind, and
+constexpr double kGpuWayUs = 40;       // from a backend to the GPU's engine and back
+constexpr double kGpuMoreUs = 4;       // added to an exact search of gpuflat: gpugraph reads the width first
+constexpr double kGpuCodesUs = 60;     // a narrow search by codes of 10,000 rows by an H200, the request included;
+constexpr double kGpuCodesWidthUs = 1; // added for each row of its width, and
 constexpr double kGpuCodesWidth =
-	3000; // so wide a search takes twice as long for each: 0.11 ms at 64, 0.6 at 512, 3.4 at 2,048, 9 at 4,096;
-constexpr double kGpuDecadeUs = 15; // and for ten times as many rows
+	3000; // at this width a search takes twice as long for each: 0.11 ms at 64, 0.6 at 512, 3.4 at 2,048, 9 at 4,096;
+constexpr double kGpuDecadeUs = 15; // added for ten times as many rows
 constexpr double kPassesOfAll = 3;  // exact passes of a scan that returns every row: batches grow by 16
 
 Cost
@@ -50,7 +48,7 @@ row_cost(double pages)
 	return kRowCost * cpu_tuple_cost * std::pow(Max(Min(pages, kLargePages) / kSmallPages, 1.0), kMorePages);
 }
 
-/// By codes, by a GPU, the way included.
+/// A search by codes on a GPU, the request included, in us.
 double
 gpu_codes_us(double width, double rows)
 {
@@ -58,22 +56,22 @@ gpu_codes_us(double width, double rows)
 		kGpuDecadeUs * Max(std::log10(rows / 1e4), 0.0);
 }
 
-/// Of an index's pages, those that gpuflat has as well: not the edges.
+/// The index's pages that gpuflat would have as well: without the edges.
 double
 flat_pages(double pages, double rows, double degree)
 {
 	return Max(pages - rows * degree * sizeof(uint32) / kPayloadBytes, 1.0);
 }
 
-/// By the processor.
+/// A search by the processor.
 Cost
 search_cost(double width, double scored, uint32 hash_bits, double pages)
 {
-	// By codes what is found, as many rows as the search is wide, is scored by its vectors.
+	// A search by codes scores the rows found, as many as its width, by their vectors.
 	return (hash_bits == 0 ? scored : scored * kCodeCost + width) * row_cost(pages);
 }
 
-/// What the steps of a scan share.
+/// The values that all steps of a scan share.
 struct StepCosts
 {
 	IndexPath *path;
@@ -82,10 +80,11 @@ struct StepCosts
 	double all_pages;
 	double degree;
 	uint32 hash_bits;
-	Cost pass_of_all; // by a GPU, if that answers
+	Cost pass_of_all; // on a GPU, if a GPU answers
 };
 
-/// One step of ranks, by a search so wide. *looks_at_all: it is a look at all rows. Adds to *pages what it reads.
+/// One step of ranks, by a search of this width. *looks_at_all: it is a look at all rows. Adds the pages read to
+/// *pages.
 Cost
 step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
 {
@@ -101,7 +100,7 @@ step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
 	*looks_at_all = !costs->plan.reaches || graph_looks_at_all(width, costs->rows, costs->plan.rows_per_width);
 	read = *looks_at_all ? costs->all_pages : Min(scored, costs->all_pages);
 	*pages += read;
-	// By codes the processor looks at all rows, beside a GPU too: that has no vectors.
+	// With codes the processor looks at all rows, also beside a GPU, which has no vectors.
 	if (!(hashed && *looks_at_all) && gpu_search_cost(costs->path, gpu_us, hashed ? read : 0, &cost))
 	{
 		if (hashed)

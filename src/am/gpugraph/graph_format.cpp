@@ -1,4 +1,4 @@
-// SegmentFormat of gpugraph: rows wait in a temporary file; when all are there, their graph is built and everything is
+// SegmentFormat of gpugraph: rows wait in a temporary file; when all have come, their graph is built and everything is
 // written. Vectors are in TID order, as in plain segments. PG dialect.
 #include "am/gpugraph/writer.hpp"
 

@@ -1,4 +1,4 @@
-// Storage parameters and settings of gpugraph, and how wide a search is by them. PG dialect.
+// Storage parameters and settings of gpugraph, and the width of a search by them. PG dialect.
 #include "am/gpugraph/graph.hpp"
 
 #include "am/scan/batch_plan.hpp"
@@ -21,39 +21,39 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr double kDefaultWidth = 64;   // where no calibration was possible
-constexpr double kPlanWidth = 25;      // what calibrations of SIFT say for a recall of 0.95
+constexpr double kDefaultWidth = 64;   // without calibration
+constexpr double kPlanWidth = 25;      // calibrations of SIFT for a recall of 0.95
 constexpr double kPlanBytes = 512;     // of a row of SIFT
-constexpr double kCalibratedRows = 10; // nearest rows that a calibration is about
+constexpr double kCalibratedRows = 10; // nearest rows whose recall calibration measures
 // For k rows a search is (k / 10) to this power wider, and at least k. With 0.5 a target of 0.95 found 0.97 of 20 and
 // of 100 rows (SIFT and embeddings of arXiv, 100,000 and 60,000 rows); with 0.35 one of 0.98 found 0.972 of 100
 // (arXiv), before later steps had higher targets (batch_plan_target).
 constexpr double kMoreRows = 0.35;
-// Codes compare with the same relative error whatever the distance, so how many rows seem nearer than the last of k
-// grows nearly as k does. For 0.95 of 10, 100, 300 and 1,000 rows (20,000 rows, uniform in 16 dimensions) 48, 360, 880
-// and 2,400 were needed with 512 bits, 80, 450, 1,150 and 2,700 with 256: 0.8, 0.7 and less with fewer bits.
+// Codes have the same relative error at any distance, so the number of rows that seem nearer than the last of k grows
+// nearly as k does. For 0.95 of 10, 100, 300 and 1,000 rows (20,000 rows, uniform in 16 dimensions) 48, 360, 880 and
+// 2,400 were needed with 512 bits, 80, 450, 1,150 and 2,700 with 256: 0.8, 0.7 and less with fewer bits.
 constexpr double kMoreCandidates = 0.8;
-constexpr double kRoundGrowth = 2; // a round is so much wider than the one before
-// What a look at all rows takes for each, in ns, by the row's bytes (README.md, "Cost", has the figures of this and of
-// what follows).
+constexpr double kRoundGrowth = 2; // a round is this factor wider than the one before
+// Time of a look at all rows for each row, in ns, by the row's bytes (README.md, "Cost", has the figures of this and of
+// the constants below).
 constexpr double kPassRowNs = 5;
 constexpr double kPassByteNs = 0.1;
-// What a search takes for each row that it keeps in mind: it reads the row's edges, looks each of them up among the
-// rows that it has met, and scores new rows. Rows of more bytes than 512 cost no more: those measured have neighbours
-// in common, so that fewer are new.
+// Time of a search for each row of its width, in ns: it reads the row's edges, looks each of them up among the rows
+// that it has met, and scores new rows. Rows of more bytes than 512 cost no more: those measured have neighbours in
+// common, so that fewer are new.
 constexpr double kNodeNs = 300;
 constexpr double kEdgeNs = 10;
 constexpr double kScoreNs = 112;
 constexpr double kScoreByteNs = 0.5;
 constexpr double kScoreBytes = 512;
-// New rows are one and this share of the edges. It is less than measured, since the share differs from table to table:
-// all rows are looked at where that is cheaper beyond doubt. SIFT, degree 32: 48 rows in the time of one that a search
-// keeps in mind.
+// New rows are one and this share of the edges. It is less than measured, since the share differs between tables: a
+// search looks at all rows only where that is surely cheaper. SIFT, degree 32: 48 rows in the time of one row of the
+// width.
 constexpr double kNewRows = 0.145;
 constexpr double kNewBitRows = 0.37;
-constexpr double kCloseEnough = 0.005; // below a target: less than samples of 1,000 rows tell apart
+constexpr double kCloseEnough = 0.005; // below a target: samples of 1,000 rows do not tell less apart
 
-/// What core keeps of the storage parameters.
+/// The storage parameters as core keeps them.
 struct GraphReloptions
 {
 	int32 vl_len_;
@@ -82,7 +82,7 @@ relopt_enum_elt_def kHashBits[] = {
 	{nullptr, 0},
 };
 
-/// How much wider searches by codes have to be than those by vectors for the same recall. SIFT, 100,000 rows, 0.95: 3
+/// The width of searches by codes over that of searches by vectors for the same recall. SIFT, 100,000 rows, 0.95: 3
 /// times with 512 bits, 7 with 256, 21 with 128, 128 with 64.
 double
 wider_by_codes(uint32 hash_bits)
@@ -104,20 +104,20 @@ width_for(double calibrated, double wanted, uint32 hash_bits)
 	return Max(calibrated * std::pow(times, kMoreRows), wanted);
 }
 
-/// The width that finds the target for kCalibratedRows. A step's target may be above what any width was measured to
-/// find, though the scan's is not: then it is as much as was found.
+/// The width that finds the target for kCalibratedRows. A step's target may be above all measured recalls though the
+/// scan's is not: then the highest measured recall is the target.
 double
 calibrated_width(const GraphModel *model, double target)
 {
 	return model->calibration.n_queries > 0
 		? std::round(engine::ivf::fractional_probes_for(model->calibration,
-			  Min(target, Max(graph_most_recall(model), recall_target)))) // one more may find a hundredth more
+			  Min(target,
+				  Max(graph_most_recall(model), recall_target)))) // one row more of width may find a hundredth more
 		: kDefaultWidth;
 }
 
-/// Rows that a look at all of them passes in the time that a search takes for a row that it keeps in mind. The distance
-/// and the number of rows do not matter: where less of a table is in the processor's caches a search and a look at all
-/// rows both take longer.
+/// The rows that a look at all rows passes in the time that a search takes for a row of its width. The metric and the
+/// number of rows do not matter: where the processor's caches hold less of a table, both take longer.
 double
 rows_per_width(ElementType element, double row_bytes, uint32 degree)
 {
@@ -239,14 +239,14 @@ graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *s
 	uint32 round)
 {
 	const double n_rows = static_cast<double>(segment->n_rows);
-	// Rows that vacuum has marked take places in the width that no answer has: without more, rows of the delta would
-	// fill the batch that lie farther away than what the graph has not come to.
+	// Rows that vacuum has marked take places in the width that no answer has. Without a wider search, rows of the
+	// delta would fill the batch that lie farther away than rows that the graph has not reached.
 	const double wider = n_rows / Max(n_rows - static_cast<double>(Min(segment->n_dead, segment->n_rows)), 1.0);
 	const double calibrated = calibrated_width(model, batch_plan_target(recall_target, n_before, n_before + wanted));
 	const double width = std::ceil(width_for(calibrated, static_cast<double>(n_before + wanted), model->hash_bits) *
 		std::pow(kRoundGrowth, round) * wider);
 
-	// No width that was measured finds so much: a wider search may take longer than a look at all rows, and find less.
+	// No measured width reaches the target: a wider search may take longer than a look at all rows, and find less.
 	if (width_setting == 0 && !graph_reaches(model, recall_target))
 		return Max(width, n_rows);
 	return graph_looks_at_all(width, n_rows, graph_rows_per_width(meta)) ? Max(width, n_rows) : width;
@@ -261,7 +261,7 @@ graph_plan(Relation index, double wanted)
 	const SegmentEntry *largest;
 	MetaData *meta = width_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
 	GraphModel model;
-	// Without a segment there is no graph; a page that a merge has given to something else meanwhile says nothing.
+	// Without a segment there is no graph; the model's page is ignored if a merge has reused it.
 	const bool described =
 		meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr);
 

@@ -22,10 +22,10 @@ using engine::graph::GraphView;
 using engine::graph::SearchSpec;
 using engine::graph::SearchStats;
 
-constexpr uint64 kGroupRows = 64;     // candidates offered, at a time
+constexpr uint64 kGroupRows = 64;     // candidates offered at a time
 constexpr Size kPrefetchBytes = 1024; // of a vector
 
-/// SegmentSearch::am_state.
+/// ApproximateSearch::am_state.
 struct GraphQuery
 {
 	uint32 n;
@@ -61,7 +61,7 @@ score_entries(const SegmentSearch *search, const uint32 *numbers, KnownGraph *kn
 	return true;
 }
 
-/// What the query knows of this segment; read at its first search. Null if a page was foreign.
+/// The query's state of this segment, made at its first search. Null if a page was foreign.
 const KnownGraph *
 known_graph(const SegmentSearch *search)
 {
@@ -104,7 +104,7 @@ known_graph(const SegmentSearch *search)
 	return known;
 }
 
-/// Asks for an item from memory, where it lies now if this backend has read its page before.
+/// Prefetches an item from its present place, if this backend has read its page before.
 void
 ask_for_item(const PageGraph *graph, uint32 node)
 {
@@ -121,7 +121,7 @@ ask_for_item(const PageGraph *graph, uint32 node)
 		__builtin_prefetch(page + offset + line);
 }
 
-/// Candidates that have been found: row ids and tombstones of those that matter.
+/// A group of found candidates: row ids and tombstones of those that matter.
 struct Group
 {
 	uint64 items[kGroupRows];
@@ -163,8 +163,8 @@ offer_rows(const SegmentSearch *search, const Candidate *candidates, uint64 n, G
 	return true;
 }
 
-/// Offers what a search has found, in order, until nothing can matter any more. Infinite scores may stand for NaN: an
-/// exact pass finds those rows. False if a page was foreign.
+/// Offers the rows that a search has found, in order, until none can matter any more. Infinite scores may stand for
+/// NaN: an exact pass finds those rows. False if a page was foreign.
 bool
 offer_found(const SegmentSearch *search, const Candidate *found, uint32 n_found, Group *group)
 {
@@ -180,7 +180,7 @@ offer_found(const SegmentSearch *search, const Candidate *found, uint32 n_found,
 			group->scores[i] = found[first + i].score;
 		if (!search_wants(search, group->scores, n))
 		{
-			// Rows that were returned before: those behind them may count. Else there are enough nearer ones.
+			// If rows were returned before, those behind them may count; else there are enough nearer ones.
 			if (search->topk->has_after && found[first + n - 1].score <= search->topk->after.score)
 				continue;
 			return true;
@@ -191,7 +191,7 @@ offer_found(const SegmentSearch *search, const Candidate *found, uint32 n_found,
 	return true;
 }
 
-/// The graphs of the segment, part by part. False if a page was foreign.
+/// Searches the graphs of the segment, part by part. False if a page was foreign.
 bool
 search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
 {
@@ -323,7 +323,7 @@ graph_read_neighbors(void *context, uint32_t node, uint32_t *neighbors)
 	return true;
 }
 
-/// Where the items lie, but for those that cross pages.
+/// Scores items where they lie; those that cross pages are copied.
 bool
 graph_score_nodes(void *context, const uint32_t *nodes, size_t n, double *scores)
 {

@@ -1,5 +1,5 @@
-// What the worker's copies of gpugraph need from the pages: how wide a round searches, and the description of a
-// segment's graph (engine/interface/graph_layout.hpp). PG dialect.
+// kGraphWorkerStructure: the width of a round, and the description of a segment's graph
+// (engine/interface/graph_layout.hpp). PG dialect.
 #include "am/gpugraph/graph.hpp"
 
 #include "storage/stream.hpp"
@@ -34,7 +34,7 @@ holds(const MetaData *meta)
 	return true;
 }
 
-/// Of a stream, what the description has.
+/// Bytes of a stream in the description.
 uint64
 described_bytes(const MetaData *meta, const SegmentEntry *segment, StreamKind kind)
 {
@@ -61,8 +61,8 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 	return sum;
 }
 
-/// What this process has read of a segment. Nobody changes a segment, and no other one of the same file has its number.
-/// A file that was rolled back (SET TABLESPACE copies the uuid) may have had another one of that number.
+/// A segment's model as this process has read it. Segments do not change, and no other segment of the same file has its
+/// number. A file that was rolled back (SET TABLESPACE copies the uuid) may have had another one of that number.
 struct KnownModel
 {
 	RelFileNode file;
@@ -75,7 +75,7 @@ constexpr uint32 kKnownModels = 16;
 
 KnownModel known_models[kKnownModels]; // segment ids begin at 1
 
-/// Each search asks for it, all of them for the same page. Null if a page was foreign.
+/// Cached, since each search would read the same page. Null if a page was foreign.
 const GraphModel *
 known_model(Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy)
 {
@@ -104,10 +104,9 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 		return false;
 	probes->probes = static_cast<uint32>(
 		Min(graph_width(meta, model, segment, n_before, wanted, round), static_cast<double>(PG_UINT32_MAX)));
-	all = engine::graph::looks_at_all(
-		probes->probes, n_rows); // graph_width says no less than n_rows where that is cheaper
-	// Where there are codes the GPU has no vectors. Else it looks at all rows sooner: its engine chooses, which knows
-	// where they lie and in which form.
+	all = engine::graph::looks_at_all(probes->probes, n_rows); // graph_width is at least n_rows where that is cheaper
+	// With codes the GPU has no vectors. Else its engine chooses, since it looks at all rows sooner and knows their
+	// place and form.
 	look->whole = model->hash_bits == 0 && all;
 	look->width = all ? 0 : probes->probes;
 	return true;

@@ -1,5 +1,5 @@
-// Searches of a segment with codes: by the Hamming distance of codes, judged by vectors (engine/graph/hash.hpp). PG
-// dialect; one content lock at a time.
+// Searches of a segment with codes: by the Hamming distance of codes, then scored by vectors (engine/graph/hash.hpp).
+// PG dialect; one content lock at a time.
 #include "am/gpugraph/graph_search.hpp"
 
 #include "engine/distance/distance.hpp"

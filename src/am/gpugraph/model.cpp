@@ -1,4 +1,4 @@
-// Reading what describes the graph of a segment. PG dialect; locks page by page.
+// Reading the description of a segment's graph. PG dialect; locks page by page.
 #include "am/gpugraph/graph.hpp"
 
 #include "storage/stream_check.hpp"

@@ -1,4 +1,4 @@
-// The state of a segment being written: rows wait in a temporary file until all are there. PG dialect. Used by
+// The state of a segment being written: rows wait in a temporary file until all have come. PG dialect. Used by
 // graph_format.cpp (the callbacks, the streams), parts.cpp (the graphs), progress.cpp and worker_build.cpp.
 #pragma once
 
@@ -16,12 +16,12 @@ struct GraphWriter
 	SegmentPlan plan;
 	const MetaData *meta;
 	Watch watch;
-	bool has_waited;    // for a worker that starts: once a build
-	bool worker_silent; // it has let a request of this part run into the timeout: the part does without it
+	bool has_waited;    // the build has waited for a starting worker: once
+	bool worker_silent; // a request of this part timed out: the part does without the worker
 	Size vector_bytes;  // of one row
 	Size memory;        // bytes: maintenance_work_mem
 	uint64 n_rows;
-	GraphBase *base;  // of a merge: what its graph may be made from; null: nothing
+	GraphBase *base;  // of a merge: the graph that it may insert into; null: none
 	BufFile *vectors; // as stored, in TID order
 	BufFile *edges;   // kEdgeStream; null before the graph is built
 	GraphModel model;
@@ -37,11 +37,11 @@ struct GraphWriter
 /// parts.cpp. Builds the graphs of all parts: edges, parts, entries, entry_vectors, calibration. False: it gave way.
 bool graph_build_parts(GraphWriter *writer);
 
-/// codes.cpp. Codes of a part's rows in memory [rows->n_rows, code bytes]; in the first part also what they are made
-/// with. False: it gave way.
+/// codes.cpp. Makes codes of a part's rows in memory [rows->n_rows, code bytes]; for the first part also the code
+/// functions. False: it gave way.
 bool graph_make_codes(GraphWriter *writer, const engine::graph::GraphRows *rows, bool first_part, uint8 *codes);
 
-/// parts.cpp. The entry points that a part of so many rows has at most.
+/// parts.cpp. The most entry points of a part of n_rows rows.
 uint32 graph_entry_count(const GraphWriter *writer, uint32 n_rows);
 
 /// progress.cpp. The engine's Call that looks at interrupts, reports and gives way.

@@ -1,4 +1,4 @@
-// What the files of a search share: ivf_search.cpp (ranking of lists, rounds, lists of vectors), ivf_search_codes.cpp
+// Shared by the files of a search: ivf_search.cpp (ranking of lists, rounds, lists of vectors), ivf_search_codes.cpp
 // (lists of codes), refine.cpp (canonical distances of the candidates), table_reader.cpp (values from the table). PG
 // dialect.
 #pragma once
@@ -14,15 +14,15 @@ extern "C"
 namespace vectorgpu::am
 {
 
-/// What a query knows of the lists of one segment, for all its rounds.
+/// A query's ranking of the lists of one segment, for all its rounds.
 struct RankedSegment
 {
 	uint32 segment; // id
 	uint32 n_lists;
 	IvfModel described;     // the model
 	double *scores;         // [n_lists] of the centroids
-	const CodeQuery *codes; // the query against the codes; null: there are none
-	bool far;               // of the codes: see ivf_query_is_far
+	const CodeQuery *codes; // the query against the codes; null: no codes
+	bool far;               // with codes: ivf_query_is_far
 };
 
 /// A range of places to look at.
@@ -37,12 +37,12 @@ struct PlaceRange
 /// distances. False if a page was foreign.
 bool ivf_search_codes(const SegmentSearch *search, const RankedSegment *ranked, const PlaceRange *ranges, uint32 n);
 
-/// refine.cpp. Offers the rows at places [n], ascending, with their canonical distances. Of rows kept as halves (layout
-/// of `fp16`) those are left out that cannot be among the wanted ones. False if a page was foreign.
+/// refine.cpp. Offers the rows at places [n], ascending, with their canonical distances; of rows kept as halves (layout
+/// of `fp16`) only those that can be among the wanted ones. False if a page was foreign.
 bool ivf_refine(const SegmentSearch *search, const IvfLayout *layout, const uint64 *places, uint64 n);
 
 /// refine.cpp. The same for the rows of a segment without full vectors that the worker has found
-/// (SegmentSearch::candidates).
+/// (ApproximateSearch::candidates).
 bool ivf_refine_found(const SegmentSearch *search, const IvfLayout *layout);
 
 /// refine.cpp. The same for all rows of a segment without full vectors: their values are read from the table.
@@ -63,7 +63,7 @@ struct TableReader
 void table_reader_begin(TableReader *reader, const SegmentSearch *search);
 void table_reader_end(TableReader *reader);
 
-/// Canonical scores of rows [*n], which go in the table's order; those that the snapshot does not see are left out
+/// Canonical scores of rows [*n], which are put in the table's order; rows that the snapshot does not see are left out
 /// (both arrays are compacted).
 void table_reader_score(TableReader *reader, RowId *rows, double *scores, uint64 *n);
 

@@ -1,6 +1,6 @@
-// The cost of a scan of gpumatch: what the query's items touch, as far as the query is known, and what LIMIT leaves of
-// comparing texts. PG dialect. Called by the planner; reads the metapage, but raises nothing about it, so that a
-// damaged index disturbs nobody who does not use it.
+// The cost of a scan of gpumatch: the pages and lists of the query's items, as far as the query is known, and the
+// comparisons of texts that LIMIT needs. PG dialect. Called by the planner; reads the metapage, but raises no error
+// about it, so that a damaged index disturbs no query that does not use it.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/method/cost.hpp"
@@ -26,25 +26,25 @@ namespace
 
 using types::ElementSource;
 
-// All times cpu_operator_cost, which is a fiftieth of a microsecond where a sequential scan costs what it takes
-// (README.md, "Cost").
-constexpr double kScan = 2000; // a scan's beginning
-constexpr double kItem =
-	0.2; // one step of the bisection that finds an item's keys; more, but the operator's cost knows no items at all
-constexpr double kPosting = 0.035;   // one entry of a list
-constexpr double kCounter = 0.002;   // one row's counter, compared
-constexpr double kBound = 0.4;       // one row's bound of an edit distance
-constexpr double kCompare = 5;       // one text, or one value of a signature, compared
-constexpr double kDeltaRow = 25;     // one row that is in no segment
-constexpr double kReturned = 40;     // one row that is returned, besides what core takes for its page
+// All times cpu_operator_cost, which is a fiftieth of a microsecond by the cost of a sequential scan (README.md,
+// "Cost").
+constexpr double kScan = 2000;     // beginning a scan
+constexpr double kItem = 0.2;      // one step of the bisection that finds an item's keys: less than measured, since the
+								   // operator's cost ignores items
+constexpr double kPosting = 0.035; // one entry of a list
+constexpr double kCounter = 0.002; // one row's counter, compared
+constexpr double kBound = 0.4;     // one row's bound of an edit distance
+constexpr double kCompare = 5;     // one text, or one value of a signature, compared
+constexpr double kDeltaRow = 25;   // one row of the delta
+constexpr double kReturned = 40;   // one returned row, beside core's cost of its page
 constexpr double kRangeShare = 0.25; // of the rows, for a range
 constexpr double kUnknownItems = 10; // of a query that is not known yet
 constexpr double kUnknownRows = 100; // wanted, without LIMIT: the first batch (batch_plan.cpp)
 constexpr double kBatchGrowth = 16;
 constexpr double kNearest = 0.04;           // of the texts are compared for the nearest one,
-constexpr double kNearestDecade = 0.17;     // and so many more for ten times as many
-constexpr double kPagesRead = 0.25;         // of the index, where no metapage tells
-constexpr Size kMostQueryBytes = 64 * 1024; // of a query that is taken apart only to be counted
+constexpr double kNearestDecade = 0.17;     // and this share more for ten times as many
+constexpr double kPagesRead = 0.25;         // of the index, where the metapage is unknown
+constexpr Size kMostQueryBytes = 64 * 1024; // of a query that is parsed only to count its items
 
 struct IndexSizes
 {
@@ -67,7 +67,7 @@ read_sizes(const IndexOptInfo *info, IndexSizes *sizes)
 	if (info->hypothetical)
 		return false;
 	memset(static_cast<void *>(sizes), 0, sizeof(*sizes));
-	index = index_open(info->indexoid, NoLock); // the planner has it locked
+	index = index_open(info->indexoid, NoLock); // the planner has locked it
 	if (RelationGetNumberOfBlocks(index) > 0)
 	{
 		buffer = ReadBufferExtended(index, MAIN_FORKNUM, 0, RBM_NORMAL, nullptr);
@@ -137,14 +137,13 @@ count_items(const MatchOptions &options, const IndexPath *path)
 	return items;
 }
 
-/// A search of all segments and the delta that returns `wanted` rows, all of which are `all`, without what returning
-/// takes.
+/// A search of all segments and the delta for `wanted` of `all` rows, without the cost of returning them.
 Cost
 search_cost(const IndexSizes &sizes, const QueryItems &items, double all, double wanted)
 {
 	const double steps = 1 + std::log2(Max(sizes.keys, 1.0));
-	// Who asks for what rows have asks for frequent keys more often: by Zipf's law so long is the list of a key that a
-	// row has.
+	// Queries ask for frequent keys more often, as rows have them more often: this is the length of the list of a row's
+	// key by Zipf's law.
 	const double list =
 		Min(Max(sizes.postings / Max(sizes.keys, 1.0), sizes.rows / std::log(Max(sizes.keys, 3.0))), sizes.rows);
 	const double touched = Min(items.n_single * list + items.n_ranges * sizes.rows * kRangeShare, sizes.postings);
@@ -154,11 +153,11 @@ search_cost(const IndexSizes &sizes, const QueryItems &items, double all, double
 	if (sizes.options.source == ElementSource::kTextGrams)
 		cost += sizes.rows * (kBound + kCompare * Min(kNearest + kNearestDecade * std::log10(Max(wanted, 1.0)), 1.0));
 	else if (match_is_signature(sizes.options.source))
-		cost += Min(Max(16 * wanted, 400.0), sizes.rows) * kCompare * 8; // candidates, here and there on the pages
+		cost += Min(Max(16 * wanted, 400.0), sizes.rows) * kCompare * 8; // candidates, scattered over the pages
 	return cost * cpu_operator_cost;
 }
 
-/// Passes that return so many rows.
+/// The number of passes that return `rows` rows.
 double
 passes_for(double rows, double first)
 {
@@ -203,8 +202,7 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	{
 		const QueryItems items = count_items(sizes.options, path);
 
-		// Built by release 0.1: a scan in order ends with an error that asks for REINDEX, any other way gives the
-		// answer.
+		// Built by release 0.1: a scan in order ends with an error that asks for REINDEX; other plans work.
 		if (path->indexorderbys != NIL && sizes.options.source == types::ElementSource::kTextGrams &&
 			!sizes.options.has_texts)
 		{

@@ -1,4 +1,4 @@
-// Options of the operator classes, and what the metapage keeps of them. PG dialect.
+// Options of the operator classes, and their form in the metapage. PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "engine/match/lsh.hpp"
@@ -61,7 +61,7 @@ source_of_array(Oid array_type, int32 code)
 	pg_unreachable();
 }
 
-/// What elements the operator class makes, of which type of column.
+/// The elements that the operator class makes of the column's type.
 types::ElementSource
 source_of_index(Relation index)
 {
@@ -143,7 +143,7 @@ match_store_options(Relation index, const IndexShape *shape, uint8 *out)
 namespace
 {
 
-/// Core's own message on numbers that are out of bounds spells them with six digits behind the point and all before it.
+/// Core's own message about numbers out of bounds prints all digits and six decimals.
 void
 check_width(void *parsed, relopt_value *, int)
 {
@@ -156,7 +156,7 @@ check_width(void *parsed, relopt_value *, int)
 				errdetail("Valid values are from %g to %g.", engine::kMinLshWidth, engine::kMaxLshWidth)));
 }
 
-/// Defines the options that a source has: what is not defined stays 0.
+/// Defines the options of a source: others stay 0.
 void
 define_options(local_relopts *options, bool grams, bool lsh)
 {

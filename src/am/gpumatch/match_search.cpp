@@ -28,9 +28,8 @@ struct PostingRange
 
 constexpr uint32 kPageCopies = 8;
 
-/// Copies of pages of a stream that have been read; a page's place is its number modulo kPageCopies. A search for keys
-/// comes back to the same few pages some hundred times; if it pinned and locked them each time, many sessions that look
-/// into a small dictionary would wait for each other's turns at the header of one buffer.
+/// Copies of pages of a stream; a page's place is its number modulo kPageCopies. A search for keys reads the same few
+/// pages some hundred times: by pins and locks many sessions would wait for each other at the header of one buffer.
 struct PageCopies
 {
 	StreamKind kind;
@@ -54,7 +53,7 @@ no_copies(StreamKind kind)
 	return {kind, {}, static_cast<char *>(palloc(kPageCopies * kPayloadBytes))};
 }
 
-/// stream_read by way of the copies.
+/// stream_read through the copies.
 bool
 read_by_copies(const SegmentSearch *search, PageCopies *copies, uint64 offset, Size n_bytes, void *dest)
 {
@@ -93,7 +92,7 @@ read_entry(Lookup *lookup, uint64 code, DictionaryEntry *entry)
 		lookup->search, &lookup->dictionary, code * sizeof(DictionaryEntry), sizeof(DictionaryEntry), entry);
 }
 
-/// Compares the key of a code, whose entry is known, with another. False if a page was foreign.
+/// Compares the key of a code, whose entry is given, with another. False if a page was foreign.
 bool
 compare_with(Lookup *lookup, uint64 code, const DictionaryEntry *entry, Key wanted, int *order)
 {
@@ -132,7 +131,7 @@ first_code(Lookup *lookup, uint64 low, Key wanted, uint64 *code, bool *equal)
 	uint64 step = 1;
 
 	*equal = false;
-	// Items ascend: from where the last one was, in doubled steps, then by bisection.
+	// Items ascend: from the place of the last one, in doubled steps, then by bisection.
 	for (bool stepping = true; low < high;)
 	{
 		const uint64 middle = stepping ? Min(low + step - 1, high - 1) : low + (high - low) / 2;
@@ -159,7 +158,7 @@ first_code(Lookup *lookup, uint64 low, Key wanted, uint64 *code, bool *equal)
 	return true;
 }
 
-/// Where the lists of codes from `code` on begin.
+/// The begin of the lists of codes from `code` on.
 bool
 postings_start(Lookup *lookup, uint64 code, uint64 *start)
 {
@@ -254,11 +253,11 @@ struct Chunk
 	uint8 dead[kChunkRows / 8 + 2];
 };
 
-/// Who takes the rows of a segment.
+/// The receiver of a segment's rows.
 struct Offer
 {
 	engine::TopK *topk;
-	RowId last_row; // of those offered
+	RowId last_row; // of the offered rows
 	Chunk chunk;
 };
 
@@ -292,7 +291,7 @@ least_count(const Offer *offer)
 	if (!topk->full)
 		return 0;
 
-	// Rows ascend: those to come lose a tie with the k-th if that is no row behind them. Scores are whole numbers.
+	// Rows ascend: those to come lose a tie with the k-th unless that row lies behind them. Scores are whole numbers.
 	const double worst = topk->threshold.score - (topk->threshold.row <= offer->last_row ? 1 : 0);
 
 	return worst < 0 ? static_cast<uint64>(-worst) : 0;

@@ -15,7 +15,7 @@ namespace
 
 constexpr uint64 kLeastCandidates = 400;
 constexpr uint64 kCandidatesPerRow = 16;
-constexpr uint32 kMostRounds = 16; // what is shifted stays small
+constexpr uint32 kMostRounds = 16; // keeps shifts small
 constexpr uint64 kRowsPerRead = 1024;
 
 /// Offers a row by its number in the segment. *n_scored: SegmentSearch::n_compared or n_rescored.
@@ -62,10 +62,10 @@ offer_all(const SegmentSearch *search, const MatchSearch *query, ValueBuffer *va
 	return true;
 }
 
-/// The candidates of a batch's round: SegmentSearch::am_state.
+/// The candidates of a batch's round: ApproximateSearch::am_state.
 struct Candidates
 {
-	uint64 wanted; // candidates that were asked for
+	uint64 wanted; // number of candidates asked for
 	RowId *rows;   // [n] ascending
 	uint64 n;
 };

@@ -16,10 +16,10 @@ using engine::match::text_end;
 
 constexpr uint64 kChunkRows =
 	kPayloadBytes / sizeof(RowId);         // rows whose items and ids are read together: a page of each
-constexpr uint64 kReadTogether = 8;        // texts wanted of a chunk, from which on all of them are read at once
+constexpr uint64 kReadTogether = 8;        // from this number of texts wanted of a chunk on, all are read at once
 constexpr Size kMostTogether = 256 * 1024; // bytes of them
 
-/// What has been read of a chunk of rows.
+/// The data read of a chunk of rows.
 struct TextChunk
 {
 	const SegmentSearch *search;
@@ -28,7 +28,7 @@ struct TextChunk
 	bool has_items;
 	bool has_rows;
 	bool has_texts;
-	uint64 items[kChunkRows + 1]; // items[0] is of the row before the chunk, or 0
+	uint64 items[kChunkRows + 1]; // items[0]: of the row before the chunk, or 0
 	RowId rows[kChunkRows];
 	uint8 dead[kChunkRows / 8 + 2];
 	uint8 *text; // [capacity]
@@ -49,7 +49,7 @@ start_chunk(TextChunk *chunk, uint64 first, uint64 n)
 	chunk->has_items = chunk->has_rows = chunk->has_texts = false;
 }
 
-/// Reads where the chunk's texts lie. False if a page was foreign.
+/// Reads the places of the chunk's texts. False if a page was foreign.
 bool
 need_items(TextChunk *chunk)
 {
@@ -126,8 +126,8 @@ read_text(TextChunk *chunk, uint64 i, uint64 n_wanted, engine::match::TextView *
 	return end == start || read(chunk->search, kTexts, start, end - start, chunk->text);
 }
 
-/// levels [tile->n_rows]: engine::match::gram_levels of the rows, kNoGramLevel of those whose counters say that they
-/// cannot be among the first.
+/// levels [tile->n_rows]: engine::match::gram_levels of the rows; kNoGramLevel for rows that cannot be among the first
+/// by their counters.
 bool
 level_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, const engine::TopK *topk,
 	TextChunk *chunk, GramWindow *window, uint8 *levels)
@@ -176,7 +176,7 @@ offer_level(
 			continue;
 		if (!need_rows(chunk))
 			return false;
-		// Rows ascend: with a bound equal to the k-th row's distance none behind that row can enter.
+		// Rows ascend: by a bound equal to the k-th row's distance no row behind that row can enter.
 		if (topk->full && bound >= topk->threshold.score && chunk->rows[i] > topk->threshold.row)
 			return true;
 		if (search->segment->n_dead > 0 &&
@@ -191,7 +191,7 @@ offer_level(
 	return true;
 }
 
-/// Offers the rows of a window, those with the least bounds first.
+/// Offers the rows of a window in the order of their bounds.
 bool
 offer_window(TextChunk *chunk, const MatchSearch *query, const MatchCounters &tile, const GramWindow &window,
 	const uint8 *levels, engine::TopK *topk)

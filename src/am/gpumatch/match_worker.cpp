@@ -1,5 +1,5 @@
-// What the worker's copies of gpumatch need from the pages: the description of a segment's inverted index
-// (engine/match/match_layout.hpp), which is its streams one behind the other, and a query's items. PG dialect.
+// kMatchWorkerStructure: the description of a segment's inverted index (engine/match/match_layout.hpp), which is its
+// streams one behind the other, and a query's items. PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "storage/stream.hpp"
@@ -99,7 +99,8 @@ query(const void *query, Size *n_bytes)
 {
 	const MatchSearch *search = static_cast<const MatchSearch *>(query);
 	const engine::match::Parts *parts = &search->parts;
-	const Size payload = search->pattern != nullptr ? parts->payload_bytes : 0; // of signatures the worker needs none
+	const Size payload =
+		search->pattern != nullptr ? parts->payload_bytes : 0; // the worker needs no payload of signatures
 	const Size head = engine::match::head_bytes(parts->size, parts->body_bytes);
 	uint8 *bytes = static_cast<uint8 *>(palloc_extended(head + parts->body_bytes + payload, MCXT_ALLOC_HUGE));
 
@@ -110,7 +111,7 @@ query(const void *query, Size *n_bytes)
 	return bytes;
 }
 
-/// Texts are compared with patterns of one word; longer ones take a table of both lengths for each text.
+/// True for texts that fit a pattern of one word; longer ones take a table of both lengths for each text.
 bool
 takes(const void *query)
 {

@@ -31,11 +31,11 @@ using engine::match::RunBuilder;
 
 constexpr uint32 kMostRuns = 1024;
 // A run is sorted without a look for interrupts, and sixteen million keys, which 1 GB holds, take half a minute.
-// kKeysPerRun take a tenth of a second, and less each, since they stay in the processor's caches. Later runs have more,
-// so that three billion keys fit into those before the last, which are bounded by memory alone.
+// kKeysPerRun keys take a tenth of a second, and less time each, since they stay in the processor's caches. Later runs
+// have more: three billion keys fit into the runs before the last ones, which are bounded by memory alone.
 constexpr uint64 kKeysPerRun = 128 * 1024;
-constexpr uint64 kPairsPerKey = 64; // of a run that is full
-constexpr uint32 kRunsPerStep = 16; // that have as many keys each; the next ones have kKeysPerRun more
+constexpr uint64 kPairsPerKey = 64; // of a full run
+constexpr uint32 kRunsPerStep = 16; // runs of one size; the next ones have kKeysPerRun keys more
 constexpr uint32 kLastRuns = 128;
 constexpr uint32 kPostingsPerCopy = 4096;
 constexpr uint64 kKeysBetweenLooks = 1024;
@@ -141,7 +141,7 @@ run_is_full(const MatchSegment *state)
 	return engine::match::run_bytes(run) > static_cast<Size>(maintenance_work_mem) * 1024;
 }
 
-/// The text of a stored value. False if it has none.
+/// Appends the text of a stored value. False if it has none.
 bool
 put_text(MatchSegment *state, const engine::match::Parts &parts)
 {
@@ -216,8 +216,8 @@ write_entry(MatchSegment *state, Key key)
 	state->n_keys++;
 }
 
-/// Of two readers of one array: whether a's key is the larger one, or they are the same and a's rows are the larger
-/// ones. In a heap by this the smallest is on top.
+/// Compares two readers of one array: true if a's key is larger, or the keys are equal and a's rows are larger. A heap
+/// by this order has the smallest on top.
 bool
 comes_later(const RunReader *a, const RunReader *b)
 {
@@ -270,7 +270,7 @@ merge_runs(MatchSegment *state)
 		}
 		state->n_postings += reader->n_rows;
 
-		// The entry is written when the key's last list is. Its bytes must outlast the step of the reader.
+		// The entry follows the key's last list: its bytes must outlast the step of the reader.
 		const Key key = {
 			static_cast<const uint8 *>(memcpy(palloc(Max(reader->key_size, 1)), reader->key, reader->key_size)),
 			reader->key_size};
@@ -288,7 +288,7 @@ merge_runs(MatchSegment *state)
 	return true;
 }
 
-/// The only run, in memory.
+/// Writes the only run, which is in memory.
 void
 write_run(MatchSegment *state)
 {

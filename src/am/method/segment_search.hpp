@@ -68,7 +68,7 @@ search_wants(const SegmentSearch *search, const double *scores, uint64 n)
 	return false;
 }
 
-/// Notes for EXPLAIN how wide the round searches a segment of which it looks at a part: *pass_width is the largest.
+/// Notes the width of a partial search of a segment for EXPLAIN: *pass_width is the largest.
 inline void
 note_width(uint32 *pass_width, uint32 width)
 {

@@ -34,7 +34,7 @@ recall_interval(const RecallCount *count)
 	const double centre = recall + kZ * kZ / (2 * trials);
 	const double scale = 1 + kZ * kZ / trials;
 
-	// At the ends the interval ends there exactly; in floating point it would only nearly.
+	// At 0 and 1 the interval ends exactly there; computed in floating point it would only nearly.
 	return {recall, recall <= 0 ? 0 : (centre - spread) / scale, recall >= 1 ? 1 : (centre + spread) / scale};
 }
 

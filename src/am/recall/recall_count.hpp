@@ -1,10 +1,10 @@
-// Counts of rows found and wanted, and the recall that they say. Plain numbers.
+// Counts of rows found and wanted, and their recall. Plain numbers.
 #pragma once
 
 namespace vectorgpu::am
 {
 
-/// found of wanted rows, and the same by query for the variance. Not whole where samples have weights.
+/// Rows found and wanted, and the recalls of queries for the variance. No whole numbers where samples have weights.
 struct RecallCount
 {
 	double n_queries; // that had rows to find
