@@ -167,12 +167,12 @@ graph_check_entry(const MetaData *meta, const SegmentEntry *segment)
 		stream_size(segment, kEdgeStream) != segment->n_rows * degree * sizeof(uint32))
 		return "Its edges do not fit its number of rows.";
 	if (hash_bits != 0 && !engine::graph::hash_bits_valid(hash_bits))
-		return "Its codes have a number of bits that no codes have.";
+		return "Its codes have an invalid number of bits.";
 	if (stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::hash_code_bytes(hash_bits))
 		return "Its codes do not fit its number of rows.";
 	for (uint32 i = static_cast<uint32>(kCodeStream) + 1; i < kMaxStreams; i++)
 		if (segment->streams[i].n_bytes != 0)
-			return "It has a stream that no such index has.";
+			return "It has an unexpected stream.";
 	if (segment->n_rows == 0)
 		return stream_size(segment, kGraphStream) == 0 && stream_size(segment, kPartStream) == 0 &&
 				stream_size(segment, kEntryStream) == 0 && stream_size(segment, kEntryVectorStream) == 0 &&

@@ -141,11 +141,11 @@ graph_define_options()
 	add_enum_reloption(options_kind, "hash_bits",
 		"Bits of a row's code, by which searches compare rows; 0: they compare the rows themselves.", kHashBits, 0,
 		"Valid values are 0, 32, 64, 128, 256 and 512.", AccessExclusiveLock);
-	pg::define_int("gpugraph.search_width", "Rows that a search keeps in mind.",
-		"0: as many as gpugraph.recall_target wants.", &width_setting, 0, 0, kMaxSearchWidth, PGC_USERSET, 0, nullptr,
-		nullptr, nullptr);
+	pg::define_int("gpugraph.search_width", "Width of a search: the nearest rows that it keeps.",
+		"0: chosen by gpugraph.recall_target.", &width_setting, 0, 0, kMaxSearchWidth, PGC_USERSET, 0, nullptr, nullptr,
+		nullptr);
 	pg::define_real("gpugraph.recall_target",
-		"Share of the nearest rows that a scan shall find, if gpugraph.search_width is 0.", nullptr, &recall_target,
+		"Share of the nearest rows that a scan has to find, if gpugraph.search_width is 0.", nullptr, &recall_target,
 		kGraphDefaultRecall, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::reserve_prefix("gpugraph");
 }
@@ -178,8 +178,8 @@ graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				errmsg("index \"%s\" cannot have codes", RelationGetRelationName(index)),
 				shape->element == ElementType::kBit
-					? errdetail("Codes tell angles between vectors apart. Bit strings are compared as they are.")
-					: errdetail("Codes tell angles between rows apart, from which no taxicab distance follows."),
+					? errdetail("Codes encode angles between vectors. Bit strings are compared directly.")
+					: errdetail("Codes encode angles between vectors, which do not give the taxicab distance."),
 				shape->element == ElementType::kBit
 					? errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)).")
 					: errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)), or use "

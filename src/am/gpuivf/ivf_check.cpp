@@ -34,7 +34,7 @@ read_offsets(
 	return offsets;
 }
 
-/// Rows ascend within a list, and the place of each is where it is: so that each is there once.
+/// Checks that rows ascend within a list, and that kPlaceStream names the place of each: so each row is there once.
 void
 check_places(Relation index, const MetaData *meta, const SegmentEntry *segment, const uint64 *offsets,
 	BufferAccessStrategy strategy)
@@ -77,7 +77,7 @@ check_places(Relation index, const MetaData *meta, const SegmentEntry *segment, 
 	}
 }
 
-/// Codes and row terms of places [first, first + n), as they are stored and as they should be.
+/// Checks codes and row terms of places [first, first + n) against the vectors.
 void
 check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, CodeEncoder *encoder,
 	const Assigner *assigner, uint64 first, uint64 n, BufferAccessStrategy strategy)
@@ -110,8 +110,8 @@ check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, C
 	pfree(stored);
 }
 
-/// Every row is in the list of its nearest centroid, and has the code of its vector: by the vectors that the segment
-/// keeps.
+/// Checks that every row is in the list of its nearest centroid, and has the code of its vector, by the vectors that
+/// the segment keeps.
 void
 check_assignment(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
 	const float *centroids, const uint64 *offsets, BufferAccessStrategy strategy)
@@ -152,7 +152,7 @@ check_assignment(Relation index, const MetaData *meta, const SegmentEntry *segme
 	assigner_end(&assigner);
 }
 
-/// All floats of a stream are finite.
+/// Checks that all floats of a stream are finite.
 void
 check_floats(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, const char *problem,
 	BufferAccessStrategy strategy)
@@ -173,7 +173,7 @@ check_floats(Relation index, const MetaData *meta, const SegmentEntry *segment, 
 	}
 }
 
-/// What is worked out from the storage parameters takes them on trust.
+/// True if the storage parameters are valid: ivf_layout does not check them.
 bool
 options_are_known(const MetaData *meta)
 {
@@ -212,7 +212,7 @@ ivf_check_entry(const MetaData *meta, const SegmentEntry *segment)
 		stream_size(segment, kPlaceStream) != segment->n_rows * sizeof(uint32))
 		return "Its lists do not fit its number of rows.";
 	if (stream_size(segment, kCodecStream) != (segment->n_rows > 0 ? layout.codec_floats * sizeof(float) : 0))
-		return "What its codes were made with does not have the size that it must have.";
+		return "The parameters of its codes have a wrong size.";
 	if (segment->n_rows == 0)
 		return centroid_bytes == 0 && stream_size(segment, kModelStream) == 0 &&
 				stream_size(segment, kOffsetStream) == 0
@@ -249,8 +249,8 @@ ivf_check(Relation index, const MetaData *meta, const SegmentEntry *segment, boo
 			stream_corrupted(index, segment, kCentroidStream, "A centroid has an element that is not finite.");
 	offsets = read_offsets(index, meta, segment, model.n_lists, strategy);
 	check_places(index, meta, segment, offsets, strategy);
-	check_floats(
-		index, meta, segment, kCodecStream, "What codes were made with has an element that is not finite.", strategy);
+	check_floats(index, meta, segment, kCodecStream, "The parameters of the codes have an element that is not finite.",
+		strategy);
 	if (deep)
 		check_assignment(index, meta, segment, &model, centroids, offsets, strategy);
 	pfree(offsets);

@@ -18,12 +18,13 @@ namespace
 {
 
 constexpr double kRefineCost = 4; // x cpu_tuple_cost: reading a candidate's vector out of order
-// Of what a pass over as many rows costs, that over a few lists, which more often lie in the processor's caches; the
-// more of them, the less so. SIFT, 100,000 rows in memory: 0.19 ms for the 6,800 rows of 20 lists and of the centroids,
-// 0.89 for the 19,200 of LIMIT 1000, which are also selected from, and 5.6 for a pass. Clusters: 0.045 ms for 800 rows.
+// The cost of rows of a few lists, over that of as many rows of a pass: they more often lie in the processor's caches;
+// the more rows, the less so. SIFT, 100,000 rows in memory: 0.19 ms for the 6,800 rows of 20 lists and of the
+// centroids, 0.89 for the 19,200 of LIMIT 1000, which are also selected from, and 5.6 for a pass. Clusters: 0.045 ms
+// for 800 rows.
 constexpr double kListCost = 0.45;
 constexpr double kPassesOfAll = 3; // exact passes of a scan that returns every row: batches grow by 16
-constexpr double kGpuUs = 70;      // a search by an H200, the way included: 67 to 75 us, 1,000 to 100,000 rows of SIFT
+constexpr double kGpuUs = 70; // a search by an H200, the request included: 67 to 75 us, 1,000 to 100,000 rows of SIFT
 
 /// The canonical distances of the candidates: a page each at most, from the index or the table.
 Cost
@@ -46,7 +47,7 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	IvfPlan plan;
 	Cost pass_of_all;
 	double share;
-	double list_rows; // that the centroids are as much work as
+	double list_rows; // rows whose scores cost as much as the centroids'
 	double list_cost;
 	bool by_gpu;
 

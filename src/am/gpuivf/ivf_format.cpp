@@ -1,6 +1,6 @@
-// SegmentFormat of gpuivf. Rows wait in a temporary file; when all are there, each is assigned to a list and coded
-// (with the model of the segment that the rows come from, or a new one), and what is stored of them is written list by
-// list. PG dialect.
+// SegmentFormat of gpuivf. Rows wait in a temporary file. When all have come, each is assigned to a list and coded
+// (with the model of the segment that the rows come from, or a new one), and the stored data is written list by list.
+// PG dialect.
 #include "am/gpuivf/stored_rows.hpp"
 #include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"
@@ -82,12 +82,12 @@ begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
 	batch->arrays.is_out = static_cast<uint8 *>(palloc0(batch_rows));
 }
 
-/// Codes the batch, unless it is coded. False: it gave way.
+/// Codes the batch, unless the worker has coded it. False: it gave way.
 bool
 make_codes(IvfWriter *writer, CodeBatch *batch, const Assigner *assigner, uint64 n, bool has_codes)
 {
-	const Watch watch = {
-		writer->watch.give_way, writer->watch.give_way_state, false}; // the phase counts all rows, not a batch's
+	const Watch watch = {writer->watch.give_way, writer->watch.give_way_state,
+		false}; // the phase reports all rows, not those of a batch
 
 	(void) VG_FAULT("ivf_encode");
 	if (has_codes)
@@ -124,8 +124,8 @@ end_codes(CodeBatch *batch)
 	pfree(batch->arrays.is_out);
 }
 
-/// Labels of the next batch, from `first` on, by the worker or here; its rows as floats, if they are yet to be coded.
-/// False: it gave way.
+/// Gets labels of the next batch, from `first` on, from the worker or by itself; its rows as floats, unless the worker
+/// has coded them. False: it gave way.
 bool
 next_batch(IvfWriter *writer, Assigner *assigner, WorkerAssign *by_worker, uint64 first, uint64 *n, bool *coded)
 {
@@ -141,8 +141,8 @@ next_batch(IvfWriter *writer, Assigner *assigner, WorkerAssign *by_worker, uint6
 	return assigner_run(assigner, *n, writer->watch.give_way, writer->watch.give_way_state);
 }
 
-/// Assigns all rows, and codes them: labels, codes, offsets, errors; and what a calibration learns of them meanwhile.
-/// False: it gave way.
+/// Assigns all rows, and codes them: labels, codes, offsets, errors, and the comparisons of calibration. False: it gave
+/// way.
 bool
 assign_rows(IvfWriter *writer)
 {
@@ -216,7 +216,7 @@ train_and_assign(IvfWriter *writer)
 	return queries.n == 0 || writer->model.n_lists == 1 || ivf_calibrate(writer, &queries);
 }
 
-/// How uneven the lists are.
+/// The imbalance of the lists.
 double
 list_imbalance(const IvfWriter *writer)
 {

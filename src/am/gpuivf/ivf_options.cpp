@@ -21,23 +21,22 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kRowsPerList = 40; // fewer make centroids that are rows: lists that say nothing
+constexpr uint64 kRowsPerList = 40; // fewer make centroids that are rows themselves
 constexpr double kDefaultRecall = 0.95;
-constexpr double kDefaultShare = 1.0 / 32; // of the lists, where no calibration was possible
+constexpr double kDefaultShare = 1.0 / 32; // of the lists, without calibration
 constexpr uint64 kCalibratedRows = engine::ivf::kCalibratedRows;
-constexpr double kMoreRows =
-	0.25; // for k rows as many probes more as (k / 10) to this power, where no calibration was possible
-constexpr double kPlanMoreRows = 0.3; // the same for the planner: what the lists hold is also selected from
+constexpr double kMoreRows = 0.25;    // for k rows the probes grow by (k / 10) to this power, without calibration
+constexpr double kPlanMoreRows = 0.3; // the same for the planner, which counts the selection too
 
 constexpr double kBytesBesides = 16;     // of a row, beside vector and code: row id, number, place
-constexpr double kMoreCandidates = 0.25; // for k rows 1 + (f - 1) (10 / k)^0.25 each, where one of ten takes f: SIFT,
-										 // pq, loses 0.001 of 1,000 rows, with the square root 0.013
+constexpr double kMoreCandidates = 0.25; // for k rows 1 + (f - 1) (10 / k)^0.25 each, f: candidates for one of ten.
+										 // SIFT, pq, loses 0.001 of 1,000 rows, with the square root 0.013
 constexpr uint64 kSetRows = 2048;
-constexpr double kDefaultCandidates = 16; // refined for each of 10 wanted rows, where no calibration was possible
+constexpr double kDefaultCandidates = 16; // candidates for each of 10 wanted rows, without calibration
 constexpr double kPlanCandidates =
 	8; // the same for the planner, which does not know the calibration: 2 to 12 of real data
 
-/// What core keeps of the storage parameters.
+/// The storage parameters as core keeps them.
 struct IvfReloptions
 {
 	int32 vl_len_;
@@ -64,7 +63,7 @@ relopt_enum_elt_def kRefines[] = {
 	{nullptr, 0},
 };
 
-// A boolean that knows whether it was given.
+// A boolean with a state for "not given".
 relopt_enum_elt_def kSwitches[] = {
 	{"on", 1},
 	{"true", 1},
@@ -94,7 +93,7 @@ define_storage_parameters()
 		"Valid values are \"on\" and \"off\".", AccessExclusiveLock);
 }
 
-/// Candidates for so many rows, where one of ten takes `factor`.
+/// Candidates for `wanted` rows, if one of ten takes `factor`.
 double
 candidates_for(double factor, double wanted)
 {
@@ -103,7 +102,7 @@ candidates_for(double factor, double wanted)
 	return rows * (1 + (factor - 1) * std::pow(kCalibratedRows / rows, kMoreCandidates));
 }
 
-/// Bytes of a row's code, as the planner takes it: parameters may have been changed since the index was built.
+/// The planner's bytes of a row's code: parameters may have changed since the build.
 double
 plan_code_bytes(const IvfStorageRequest *request, double dim)
 {
@@ -116,7 +115,7 @@ plan_code_bytes(const IvfStorageRequest *request, double dim)
 	return bits / 8.0 * (request->pq_m > 0 ? request->pq_m : ivf_default_pq_m(bits, static_cast<uint32>(dim)));
 }
 
-/// Without a model, by what those of SIFT say.
+/// Without a model, by those of SIFT.
 double
 planned_probes(double n_lists, double wanted, double target)
 {
@@ -132,9 +131,9 @@ void
 ivf_define_options()
 {
 	define_storage_parameters();
-	pg::define_int("gpuivf.probes", "Lists that a scan looks at first.", "0: as many as gpuivf.recall_target wants.",
+	pg::define_int("gpuivf.probes", "Lists that a scan looks at first.", "0: chosen by gpuivf.recall_target.",
 		&probes_setting, 0, 0, kMaxLists, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-	pg::define_real("gpuivf.recall_target", "Share of the nearest rows that a scan shall find, if gpuivf.probes is 0.",
+	pg::define_real("gpuivf.recall_target", "Share of the nearest rows that a scan has to find, if gpuivf.probes is 0.",
 		nullptr, &recall_target, kDefaultRecall, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::reserve_prefix("gpuivf");
 }
@@ -184,12 +183,11 @@ ivf_lists_for(const IvfOptions *options, uint64 n_rows)
 double
 ivf_probes(const IvfModel *model, uint64 wanted, double target)
 {
-	// What was set is taken as it is for as many rows as people ask for; behind them a filter looks for rows that lie
-	// anywhere.
+	// A set number holds for the usual numbers of rows; behind them a filter looks for rows that may lie anywhere.
 	double probes = probes_setting * std::sqrt(static_cast<double>(Max(wanted, kSetRows)) / kSetRows);
 
 	if (probes_setting == 0 && target >= 1)
-		probes = model->n_lists; // a sample that finds all with less is no proof
+		probes = model->n_lists; // a sample that finds all rows with fewer lists is no proof
 	else if (probes_setting == 0 && model->calibration.n_queries > 0)
 		probes = engine::ivf::probes_for_rows(model->calibration, model->depths, target, wanted);
 	else if (probes_setting == 0)
@@ -240,7 +238,7 @@ ivf_plan(Relation index, double n_rows, double wanted)
 	plan.n_lists = ivf_lists_for(&options, static_cast<uint64>(Max(n_rows, 1.0)));
 	plan.imbalance = 1;
 	meta = probes_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
-	// A page that a merge has given to something else meanwhile says nothing.
+	// The model's page is ignored if a merge has reused it.
 	described = meta != nullptr && largest != nullptr && ivf_read_model(index, meta, largest, &model, nullptr);
 	if (described)
 	{
@@ -263,7 +261,7 @@ ivf_plan(Relation index, double n_rows, double wanted)
 		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));
 	plan.scanned_share =
 		plan.has_codes ? (code_bytes + kBytesBesides / 2) / (code_bytes + vector_bytes + kBytesBesides) : 1;
-	plan.of_bits = index->rd_opcintype[0] == BITOID; // the operator class's: a column may be bit varying
+	plan.of_bits = index->rd_opcintype[0] == BITOID; // the operator class's type: a column may be bit varying
 	plan.list_cost = plan.of_bits ? (4 * dim + kBytesBesides) / (row_bytes + kBytesBesides) : 1;
 	plan.candidates =
 		plan.has_codes ? Max(kCalibratedRows * kDefaultCandidates, candidates_for(kPlanCandidates, wanted)) : 0;

@@ -22,11 +22,11 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kRoundGrowth = 2;  // a round looks at so many times the lists of the one before
+constexpr uint32 kRoundGrowth = 2;  // a round looks at this multiple of the lists of the one before
 constexpr uint64 kGroupRows = 1024; // rows scored before row ids are read
 constexpr uint64 kGroupCapacity = kGroupRows + kPayloadBytes; // a run is no longer than a page of rows of a byte
 
-/// SegmentSearch::am_state.
+/// ApproximateSearch::am_state.
 struct IvfQuery
 {
 	const float *floats; // [dim] the query
@@ -41,7 +41,7 @@ struct Group
 	uint64 first; // place
 	uint64 n;
 	double scores[kGroupCapacity];
-	uint32 numbers[kGroupCapacity]; // of the rows that matter, then
+	uint32 numbers[kGroupCapacity]; // then those of the rows that matter
 	double kept_scores[kGroupCapacity];
 	uint64 items[kGroupCapacity];
 	RowId rows[kGroupCapacity];
@@ -300,8 +300,8 @@ search_all(const SegmentSearch *search)
 	return search_places(search, 0, search->segment->n_rows, group);
 }
 
-/// What the worker has found by the lists that the round looks at, of an index without full vectors. A segment all of
-/// whose lists are looked at is read from the table, as by a backend alone.
+/// Offers the worker's candidates of the round, for an index without full vectors. A segment all of whose lists are
+/// looked at is read from the table, as without the worker.
 bool
 search_found(const SegmentSearch *search)
 {
@@ -317,13 +317,14 @@ search_found(const SegmentSearch *search)
 	return ivf_refine_found(search, &layout);
 }
 
-/// Where rows have gone since recall was measured, so many wanted rows lie as far away as more did then.
+/// Scales the wanted rows: if rows have gone since recall was measured, `wanted` rows lie as far away as more rows did
+/// then.
 uint64
 measured_rows(const SegmentEntry *segment, const IvfModel *model, uint64 wanted)
 {
 	const uint64 n_left = Max(segment->n_rows - Min(segment->n_dead, segment->n_rows), UINT64CONST(1));
 
-	// A segment apart has never had the rows that were measured: what it lacks of them lies in others.
+	// A segment apart never had the rows that were measured: other segments have them.
 	if (!ivf_probes_follow_rows(model) || model->apart != 0 || n_left >= model->n_trained_rows)
 		return wanted;
 	return static_cast<uint64>(static_cast<double>(wanted) * model->n_trained_rows / static_cast<double>(n_left));

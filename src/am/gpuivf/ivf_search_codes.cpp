@@ -1,5 +1,5 @@
-// The scan of lists by codes: estimated distances choose candidates, of which canonical distances are computed then.
-// See ivf_search.hpp. PG dialect; holds one content lock at a time.
+// The scan of lists by codes: estimated distances choose candidates, whose canonical distances are computed then. See
+// ivf_search.hpp. PG dialect; holds one content lock at a time.
 #include "am/gpuivf/ivf_search.hpp"
 
 #include "engine/distance/distance.hpp"
@@ -15,7 +15,7 @@ namespace
 
 constexpr uint64 kBlockRows = engine::ivf::kCodeBlockRows;
 constexpr uint64 kGroupRows = 32 * kBlockRows; // scored before candidates are chosen
-constexpr uint64 kFarFactor = 32;              // times the candidates, for a query that the calibration says nothing of
+constexpr uint64 kFarFactor = 32;              // times the candidates, for a far query
 
 /// A group of places being scored.
 struct CodeGroup
@@ -25,7 +25,7 @@ struct CodeGroup
 	float terms[kGroupRows];
 };
 
-/// What a scan goes through.
+/// The state of a scan of codes.
 struct CodeScan
 {
 	const SegmentSearch *search;
@@ -60,7 +60,7 @@ score_group(const CodeScan *scan, StreamCursor *cursor, uint64 first, uint64 n, 
 		if (!stream_next_run(cursor, &items, &n_items))
 			return false;
 		rows = Min(n_items * scan->unit, n - done);
-		// What lies behind the group is read again by the next one.
+		// Items behind the group are read again by the next one.
 		cursor->next_byte -= (n_items - (rows + scan->unit - 1) / scan->unit) * cursor->item_bytes;
 		engine::ivf::code_scores(scan->codes->query, constant, static_cast<const uint8 *>(items),
 			scan->layout->row_terms ? group->terms + done : nullptr, rows, group->scores + done);

@@ -1,6 +1,5 @@
-// What the worker's copies of gpuivf need from the pages: how many lists a round looks at, how many candidates codes
-// choose, and the description of a segment's lists (engine/interface/lists_layout.hpp) and codes
-// (engine/interface/codes_layout.hpp). PG dialect.
+// kIvfWorkerStructure: the lists and candidates of a round, and the description of a segment's lists
+// (engine/interface/lists_layout.hpp) and codes (engine/interface/codes_layout.hpp). PG dialect.
 #include "am/gpuivf/storage.hpp"
 
 #include "storage/stream.hpp"
@@ -28,7 +27,7 @@ holds(const MetaData *)
 	return true;
 }
 
-/// Distances come from the table, which the worker does not see: it finds what is to be read there.
+/// True if distances come from the table, which the worker does not see: it finds candidates to read there.
 bool
 finds_candidates(const MetaData *meta)
 {
@@ -75,7 +74,7 @@ probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32
 	look->whole = probes->probes >= model.n_lists;
 	look->width = look->whole ? 0 : probes->probes;
 	if (look->whole && finds_candidates(meta))
-		probes->candidates = 1; // as few as can be: the segment's rows are read from the table
+		probes->candidates = 1; // the least number: the segment's rows are read from the table
 	else if (kind(meta) != wire::CopyKind::kLists)
 	{
 		bool far;
@@ -100,7 +99,7 @@ bool
 read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, Size n_bytes, char *dest,
 	BufferAccessStrategy strategy)
 {
-	constexpr StreamKind kHead = kModelStream; // no stream: made here
+	constexpr StreamKind kHead = kModelStream; // no stream: ivf_worker.cpp makes it
 	const engine::ListsLayout lists = lists_layout(meta, segment);
 	const engine::CodesLayout codes = codes_layout(meta, segment);
 	const engine::CodesHead head = engine::head_of(codes.spec);

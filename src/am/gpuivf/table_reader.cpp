@@ -1,6 +1,5 @@
-// Values of indexed rows, from the table: what an index that keeps no full vectors computes canonical distances of.
-// Runs in a scan, with its snapshot; the row that is found for a TID is the one that the executor will find. PG
-// dialect.
+// Values of indexed rows from the table, for canonical distances of an index without full vectors. Runs in a scan, with
+// its snapshot; the row that is found for a TID is the one that the executor will find. PG dialect.
 #include "am/gpuivf/ivf_search.hpp"
 
 #include "am/method/row_value.hpp"
@@ -90,7 +89,7 @@ table_reader_score(TableReader *reader, RowId *rows, double *scores, uint64 *n)
 
 		CHECK_FOR_INTERRUPTS();
 		(void) VG_FAULT("ivf_table_row");
-		if (row_id_block(rows[i]) >= reader->n_blocks) // of a dead row that VACUUM has cut off with its block
+		if (row_id_block(rows[i]) >= reader->n_blocks) // a dead row whose block VACUUM has truncated
 			continue;
 		ItemPointerSet(&tid, row_id_block(rows[i]), row_id_offset(rows[i]));
 		if (!table_index_fetch_tuple(

@@ -1,6 +1,5 @@
-// Writing a segment of gpuivf: rows are put in the order of their lists, and what is stored of them goes to its
-// streams. What lies in a file is larger than memory may be: rows are first parted by ranges of lists that fit. PG
-// dialect.
+// Writing a segment of gpuivf: rows are put in the order of their lists, and their data goes to its streams. Files may
+// be larger than memory: rows are first parted by ranges of lists that fit. PG dialect.
 #include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"
 #include "storage/stream_run.hpp"
@@ -25,12 +24,12 @@ struct ListRun
 	StreamRun streams;
 };
 
-/// A range of lists that is put in order in memory. One list that is larger than that needs no order: it comes in it.
+/// A range of lists that is put in order in memory. A single list that is larger needs no sort: its rows come in order.
 struct Part
 {
 	uint32 first_list;
 	uint32 end_list;
-	BufFile *file; // records: number of the row, its list, what is stored of it; null: there is but one part
+	BufFile *file; // records: number of the row, its list, its stored data; null: there is only one part
 };
 
 struct Parts
@@ -40,14 +39,14 @@ struct Parts
 	uint32 *part_of_list;
 };
 
-/// Bytes of what is stored of a row: its vector, if these are kept, its code, its term.
+/// Bytes of a row's stored data: its vector, if vectors are kept, its code, its term.
 Size
 stored_bytes(const IvfWriter *writer)
 {
 	return writer->layout.kept_bytes + writer->coded_bytes;
 }
 
-/// Reads what is stored of the next row, in TID order.
+/// Reads the stored data of the next row, in TID order.
 void
 read_row(IvfWriter *writer, char *row)
 {
@@ -128,7 +127,7 @@ distribute(IvfWriter *writer, Parts *parts)
 	return true;
 }
 
-/// The next row of a part, in TID order.
+/// Reads the next row of a part, in TID order.
 void
 next_of_part(IvfWriter *writer, const Part *part, uint64 i, uint32 *number, uint32 *label, char *row)
 {
@@ -147,7 +146,7 @@ next_of_part(IvfWriter *writer, const Part *part, uint64 i, uint32 *number, uint
 	spool_read(part->file, row, stored_bytes(writer));
 }
 
-/// Writes rows [n] that are in order: vectors to their stream, codes and numbers to files.
+/// Writes ordered rows [n]: vectors to their stream, codes and numbers to files.
 void
 put_rows(ListRun *run, const char *rows, const uint32 *numbers, uint64 n)
 {
@@ -212,7 +211,7 @@ write_part(ListRun *run, const Part *part)
 	return true;
 }
 
-/// kVectors, if there are to be any; list_rows and ordered_codes filled. False: it gave way.
+/// Writes kVectors, if vectors are kept; fills list_rows and ordered_codes. False: it gave way.
 bool
 write_rows(ListRun *run)
 {

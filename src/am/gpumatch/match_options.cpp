@@ -56,7 +56,7 @@ source_of_array(Oid array_type, int32 code)
 		(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			errmsg("type %s cannot be indexed by operator class %s", format_type_be(array_type),
 				hashed ? "array_minhash_ops" : "array_match_ops"),
-			errdetail("Arrays of integer, bigint, text and uuid can."),
+			errdetail("It takes arrays of integer, bigint, text and uuid."),
 			errhint("Index an expression that casts to one of these.")));
 	pg_unreachable();
 }

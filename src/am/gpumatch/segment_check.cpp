@@ -248,7 +248,7 @@ match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 	if (has_texts > 1)
 		return "The metapage does not say whether there are texts.";
 	if (bytes_of(segment, kValueEnds) != segment->n_rows * sizeof(uint64))
-		return "There is not one end for each value.";
+		return "Values and their ends differ in number.";
 	if (segment->n_rows > PG_UINT32_MAX)
 		return "It has more rows than lists can name.";
 	if (bytes_of(segment, kDictionary) % sizeof(DictionaryEntry) != 0)
@@ -256,12 +256,12 @@ match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 	if (bytes_of(segment, kPostings) % sizeof(uint32) != 0)
 		return "The lists end within a row.";
 	if (bytes_of(segment, kTextItems) != (has_texts != 0 ? segment->n_rows * sizeof(uint64) : 0))
-		return "There is not one end for each text.";
+		return "Texts and their ends differ in number.";
 	if (bytes_of(segment, kTextItems) == 0 && bytes_of(segment, kTexts) != 0)
-		return "It has texts of no rows.";
+		return "It has texts, but no rows for them.";
 	for (uint32 kind = static_cast<uint32>(kTexts) + 1; kind < kMaxStreams; kind++)
 		if (segment->streams[kind].n_bytes != 0)
-			return "It has a stream too many.";
+			return "It has an unexpected stream.";
 	return nullptr;
 }
 

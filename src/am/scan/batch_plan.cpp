@@ -14,12 +14,13 @@ namespace
 
 constexpr uint64 kFirstBatch = 100; // rows of an exact order, when no LIMIT is known
 constexpr uint64 kBatchGrowth = 16; // each further batch is larger by this factor
-// Where steps end. Each is a search of its own, so that few are better; but each is as wide as its end wants, so that
-// they should end where people's LIMITs do.
+// Where steps end. Each is a search of its own, so that few are better; but each is as wide as its end wants, so they
+// should end at common LIMITs.
 constexpr uint64 kStepEnds[] = {32, 128, 512, 1024};
 constexpr uint64 kStepGrowth = 4;     // behind these each step ends at a rank larger by this factor
 constexpr double kFewPass = 1.0 / 16; // of a smaller share the next step is as long as two
-// Of an exact order a batch too short costs another pass over all rows, one too long next to nothing.
+// In an exact order a batch that is too short costs another pass over all rows; one that is too long costs next to
+// nothing.
 constexpr double kMargin = 1.25;
 constexpr uint64 kMoreRows = 8;
 constexpr uint64 kMostTimes = 4;   // a first batch for a LIMIT, whatever the planner expects of its conditions

@@ -24,12 +24,12 @@ constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kRefusedPauseMs = 10 * 1000; // before an index that did not fit is offered again
 constexpr uint64 kBusyPauseMs = 100;
 constexpr uint64 kBytesPerKb = 1024;
-constexpr Size kRowsAheadBytes = 64 * 1024; // of new rows that go along with a search; more of them go before it
+constexpr Size kRowsAheadBytes = 64 * 1024; // of new rows that go along with a search; more rows are sent before it
 
 KnownCopy known_copies[kKnownCopies];
 uint64 known_clock = 0;
 
-/// True if only rows were added to the delta since the copy last served this process, and few.
+/// True if since the copy last served this process only few rows were added to the delta, and nothing else changed.
 bool
 only_rows_missing(const KnownCopy *known, const ScanState *state)
 {
@@ -43,7 +43,7 @@ only_rows_missing(const KnownCopy *known, const ScanState *state)
 		static_cast<uint64>(bridge::settings.ship_limit_kb) * kBytesPerKb;
 }
 
-/// True if the same attempt would fail again for a while.
+/// True if the same attempt would fail again for some time.
 bool
 is_lasting(bridge::Fallback reason)
 {
@@ -98,11 +98,11 @@ rows_ahead(Relation index, const KnownCopy *known, const ScanState *state, char 
 	if (n * row_bytes > kRowsAheadBytes)
 		return 0;
 	(void) VG_FAULT("rows_ahead");
-	// NULL rows leave their place as it is: zeros are as good as anything there, and finite.
+	// NULL rows do not write their place: zeros are finite.
 	buffer = static_cast<char *>(palloc0(n * row_bytes));
 	if (!delta_read(index, &state->meta, first, n, reinterpret_cast<uint64 *>(buffer), buffer + n * sizeof(uint64),
 			row_bytes - sizeof(uint64)))
-		return 0; // pages were recycled: the search goes as if nothing were known
+		return 0; // pages were recycled: the search goes without rows
 	*rows = buffer;
 	return n;
 }
@@ -139,7 +139,7 @@ bring_copy(Relation index, const ScanState *state, wire::ReplyStatus status, Kno
 			count_feed(&outcome, state->counters);
 			return true;
 		}
-		known->version.delta_end = 0; // it is not what it was: ask
+		known->version.delta_end = 0; // the copy has changed: ask for its state
 		return bridge::session_ready(true);
 	}
 	PG_TRY();
@@ -188,7 +188,7 @@ distrust_copy(const wire::CopyKey *key, KnownCopy *known)
 	bridge::note_fallback(bridge::Fallback::kWrongAnswer, "A reply had rows that cannot be. The copy is dropped.");
 	known->no_feed_until_ns = wire::monotonic_ns() + kRefusedPauseMs * kNsPerMs;
 	known->no_feed_reason = bridge::Fallback::kWrongAnswer;
-	// Results that wait for NEXT are forgotten with the session.
+	// The worker forgets results that wait for NEXT with the session.
 	bridge::session_close();
 	if (bridge::session_ready(false))
 		(void) bridge::session_request(wire::RequestType::kDrop, key, nullptr, 0, &header, nullptr, 0, &reason);

@@ -8,7 +8,7 @@
 namespace vectorgpu::am
 {
 
-/// What this process last saw of a copy. A hint: the worker checks.
+/// The last known state of a copy. A hint: the worker checks.
 struct KnownCopy
 {
 	wire::CopyKey key;

@@ -96,7 +96,7 @@ any_key_is_null(IndexScanDesc scan)
 	return false;
 }
 
-/// What the plan wants of the scan, or its caller.
+/// The rows that the plan, or the scan's caller, wants.
 pg::ScanWish
 wish_for(IndexScanDesc scan, const ScanState *state)
 {
@@ -130,7 +130,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->heap = scan->heapRelation;
 	state->snapshot = scan->xs_snapshot;
 	scan_read_version(index, scan->xs_snapshot, state);
-	// A scan of all pages must not push everything else out; one of a few lists gains from what was read before.
+	// A scan of all pages must not evict everything else; a scan of a few lists gains from pages in the cache.
 	if (state->am->approximate == nullptr && state->meta.high_water > static_cast<BlockNumber>(NBuffers / 2))
 	{
 		const MemoryContext old = MemoryContextSwitchTo(state->context);
@@ -167,7 +167,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->rounds.relaxed = !scan_drops_late_rows();
 	state->left_out.n = 0;
 	state->left_out.all_counted = false;
-	// Of an empty index no condition is looked at: computing the bound may be an error.
+	// Conditions are not evaluated for an empty index: computing the bound may raise an error.
 	state->bounds.bounded = state->phase == ScanPhase::kScored && !state->bounds.has_worst &&
 		scan_rows_at_most(state) > 0 && pg::scan_bound(scan, &state->bounds.bound);
 	state->bounds.nan_only = state->bounds.skips_segments = false;
@@ -205,7 +205,7 @@ note_returned(ScanState *state)
 	std::sort(state->returned.rows, state->returned.rows + n);
 }
 
-/// Counts the rows of a batch that a row further away was returned before. They come in order within the batch.
+/// Counts the rows of a batch that come after a row further away. They come in order within the batch.
 void
 count_late_rows(ScanState *state)
 {
@@ -216,7 +216,7 @@ count_late_rows(ScanState *state)
 		state->returned.furthest = state->batch.rows[state->batch.n_rows - 1].score;
 }
 
-/// Where the next batch goes on behind this one.
+/// Notes where the next batch begins.
 void
 note_batch(ScanState *state)
 {
@@ -390,7 +390,7 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	if (unlikely(state->sample != nullptr))
 		recall_sample_row(state->sample, row->row);
 	ItemPointerSet(&scan->xs_heaptid, row_id_block(row->row), row_id_offset(row->row));
-	// One condition is answered as it is; several, or one beside an order, are the executor's to look at again.
+	// A single condition needs no recheck; the executor rechecks several, or one beside an order.
 	scan->xs_recheck = scan->numberOfKeys > (state->bounds.has_worst ? 1 : 0);
 	store_order_value(scan, state, row->score);
 	return true;

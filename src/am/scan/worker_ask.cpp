@@ -32,8 +32,8 @@ static_assert(sizeof(wire::WireNeighbor) == sizeof(engine::Neighbor) &&
 	offsetof(wire::WireNeighbor, score) == offsetof(engine::Neighbor, score) &&
 	offsetof(wire::WireNeighbor, row) == offsetof(engine::Neighbor, row));
 
-/// True if the heap has the block. What its length was when the server last looked is enough to say so without a system
-/// call: a table shrinks under an exclusive lock only, and its truncation makes every process forget the length.
+/// True if the heap has the block. The cached length decides without a system call: a table shrinks under an exclusive
+/// lock only, and its truncation makes every process forget the length.
 bool
 has_block(Relation heap, BlockNumber block)
 {
@@ -49,8 +49,7 @@ count_reply(const ScanState *state, const wire::ReplyHeader *header)
 
 	counters->engine = bridge::session_engine();
 	counters->engine_ns += header->engine_ns;
-	// The engine counts for all searches of its batch. The pass that finishes a search by candidates counts these
-	// itself.
+	// The engine counts for all searches of its batch. A pass that finishes a search by candidates counts them itself.
 	if (header->batch_size > 1 && !gives_candidates(state))
 		counters->n_rescored_together += header->n_rescored;
 	else if (!gives_candidates(state))
@@ -76,7 +75,7 @@ coverage_of(wire::Coverage coverage)
 	return Coverage::kAll;
 }
 
-/// The query as it goes to the worker.
+/// The bytes of the query for the worker.
 const void *
 query_to_send(const ScanState *state, Size *n_bytes)
 {
@@ -86,7 +85,7 @@ query_to_send(const ScanState *state, Size *n_bytes)
 	return state->query;
 }
 
-/// One SEARCH with all its NEXTs. True if the worker has answered at all: *status then says how. kOk: ask has the rows.
+/// Sends one SEARCH with all its NEXTs. True if the worker has answered: *status. kOk: ask has the rows.
 bool
 search_once(
 	Relation index, const wire::CopyKey *key, KnownCopy *known, ScanState *state, Ask *ask, wire::ReplyStatus *status)
@@ -113,7 +112,7 @@ search_once(
 
 	ask->n_rows = 0;
 	static_assert(kMaxSegments <= wire::kMaxSegmentsPerCopy);
-	if (!readable) // a standby replayed a merge: the pages' way finds out
+	if (!readable) // a standby replayed a merge: the pass over the pages reads the manifest again
 	{
 		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
 		return false;
@@ -138,7 +137,7 @@ search_once(
 		if (header.status != wire::ReplyStatus::kOk)
 		{
 			if (n_ahead > 0)
-				known->version.delta_end = 0; // the copy is not what it was: ask
+				known->version.delta_end = 0; // the copy has changed: ask for its state
 			return true;
 		}
 		if (!rows_valid(state, ask, header.n_items))

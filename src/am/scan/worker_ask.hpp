@@ -9,7 +9,7 @@
 namespace vectorgpu::am
 {
 
-/// What a SEARCH and its NEXTs ask for, and the answer.
+/// The request of a SEARCH and its NEXTs, and the answer.
 struct Ask
 {
 	uint64 k;
@@ -22,21 +22,20 @@ struct Ask
 	uint32 n_probes;
 };
 
-/// True if the worker's rows are the candidates that the probes name, of segments.
+/// True if the worker finds the number of candidates that the probes name for each segment.
 bool finds_candidates(const ScanState *state);
 
 /// True if the worker's rows are the candidates of a search that the pages finish.
 bool gives_candidates(const ScanState *state);
 
-/// How much the scan's round looks at, of each segment. Sets *n to 0 if it looks at every row: to say so by the number
-/// of lists would be true of these segments only, and the copy may have a merged one with more of them by now. False if
-/// a page was foreign.
+/// Fills in how much of each segment the scan's round looks at. Sets *n to 0 if it looks at every row: the copy may
+/// have a merged segment with more lists than these probes could name. False if a page was foreign.
 bool choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probes, uint32 *n);
 
 /// True if the worker has answered. False: the reason has been counted.
 bool ask_worker(Relation index, ScanState *state, Ask *ask);
 
-/// Counts why the worker has not answered, where it was asked.
+/// Counts why the worker, which was asked, has not answered.
 void count_fallback(Relation index, ScanState *state, uint64 noted);
 
 /// Fills in a SEARCH for k rows from the first on, with no rows of the delta.

@@ -17,14 +17,15 @@ namespace
 
 constexpr uint64 kBytesPerKb = 1024;
 
-/// The rows that make a batch for certain: those returned before may be among them (vectorgpu.scan_order = relaxed).
+/// The number of rows that surely fills a batch: rows returned before may be among them (vectorgpu.scan_order =
+/// relaxed).
 uint64
 rows_to_ask(const ScanState *state)
 {
 	return state->batch.size + state->returned.n;
 }
 
-/// Takes out of the batch what was returned before, and what is too much then.
+/// Removes rows returned before from the batch, then cuts it to its size.
 void
 drop_returned(ScanState *state)
 {
@@ -37,7 +38,7 @@ drop_returned(ScanState *state)
 	state->batch.n_rows = kept;
 }
 
-/// All rounds of a batch. False: as ask_worker; the scan goes on with the round that has failed.
+/// Makes all rounds of a batch. False: as ask_worker; the scan goes on with the round that failed.
 bool
 ask_rounds(Relation index, ScanState *state)
 {
@@ -63,7 +64,8 @@ ask_rounds(Relation index, ScanState *state)
 }
 
 /// For EXPLAIN: counts what the batch's last round finds up to the last row returned before it. The answer begins
-/// behind that row, so that the round is asked once more, from the first row on. What that takes is not the scan's.
+/// behind that row, so the round is asked once more, from the first row on. The scan's other counters do not include
+/// that.
 void
 count_up_to_last(Relation index, ScanState *state)
 {
@@ -109,7 +111,7 @@ bypass_of(Relation index, const ScanState *state)
 	if (state->returned.n > 0 && !gives_candidates(state) &&
 		rows_to_ask(state) > Min(state->batch.capacity, wire::kMaxSearchK))
 		return Bypass::kReturned;
-	// Pages of a temporary table are this process's alone, and its file number may be another's tomorrow.
+	// Pages of a temporary table belong to this process alone, and its file number may be reused.
 	if (RelationUsesLocalBuffers(index))
 		return Bypass::kTemporary;
 	if (state->am->worker_structure != nullptr && state->am->worker_structure->takes != nullptr &&
