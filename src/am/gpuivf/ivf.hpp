@@ -206,7 +206,7 @@ void ivf_check(
 bool ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 first, uint64 n,
 	char *dest, BufferAccessStrategy strategy);
 
-/// rows.cpp. AccessMethod::describe_lists.
+/// rows.cpp. ApproximateMethod::describe_lists.
 bool ivf_describe_lists(Relation index, const MetaData *meta, ListStatistics *statistics);
 
 /// ivf_search.cpp. AccessMethod::search_segment.

@@ -75,7 +75,7 @@ text_number(ExplainState *es, const char *name, uint64 value)
 	appendStringInfo(es->str, "  %s: " UINT64_FORMAT, name, value);
 }
 
-/// width_name: AccessMethod::width_name.
+/// width_name: ApproximateMethod::width_name.
 void
 explain_as_text(const ScanCounters *counters, const char *width_name, ExplainState *es)
 {
