@@ -5,6 +5,7 @@
 
 #include "am/build/block_rows.hpp"
 #include "am/build/parallel_build.hpp"
+#include "am/method/callbacks.hpp"
 #include "storage/value_format.hpp"
 #include "pg/fault.hpp"
 

@@ -1,5 +1,5 @@
 // aminsert: append one row to the delta. PG dialect.
-#include "am/method/am_interface.hpp"
+#include "am/method/callbacks.hpp"
 #include "am/method/row_value.hpp"
 #include "storage/delta_append.hpp"
 #include "storage/value_format.hpp"

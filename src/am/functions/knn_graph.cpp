@@ -5,7 +5,7 @@
 #include "am/method/am_interface.hpp"
 #include "storage/metapage.hpp"
 #include "am/recall/recall.hpp"
-#include "am/scan/scan.hpp"
+#include "am/method/scan_limit.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>

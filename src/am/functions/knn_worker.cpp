@@ -62,7 +62,7 @@ make_state(const IndexAccess *access, Snapshot snapshot, uint32 k)
 	state->am = access_method(access->index, &state->meta);
 	state->shape = shape_of_meta(&state->meta);
 	state->phase = ScanPhase::kScored;
-	state->batch_size = uint64{k} + 1;
+	state->batch.size = uint64{k} + 1;
 	return state;
 }
 
@@ -79,7 +79,7 @@ submit(Batch *batch, uint32 lane, const KnnSource *source, bridge::Fallback *rea
 	row_value_close(&value);
 	batch->state->query = batch->query;
 	if (!worker_search_request(
-			batch->access->index, batch->state, batch->state->batch_size, &search, probes, &n_probes))
+			batch->access->index, batch->state, batch->state->batch.size, &search, probes, &n_probes))
 	{
 		*reason = bridge::Fallback::kLoading;
 		return false;
@@ -129,8 +129,8 @@ take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdg
 		table_index_fetch_reset(batch->fetch);
 	}
 	*n_edges = n;
-	return all ? n == batch->k || n_rows < batch->state->batch_size
-			   : n == batch->k && n_rows == batch->state->batch_size;
+	return all ? n == batch->k || n_rows < batch->state->batch.size
+			   : n == batch->k && n_rows == batch->state->batch.size;
 }
 
 /// Search for all sources. Returns false, with *reason, if the lanes have failed.
@@ -139,7 +139,7 @@ ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges
 	bridge::Fallback *reason)
 {
 	const uint32 n_lanes = bridge::lanes_count(batch->lanes);
-	const Size capacity = batch->state->batch_size * sizeof(engine::Neighbor);
+	const Size capacity = batch->state->batch.size * sizeof(engine::Neighbor);
 	bool going = true;
 	uint32 n_submitted = 0;
 
@@ -161,7 +161,7 @@ ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges
 			going = false;
 			continue;
 		}
-		if (!worker_rows_valid(batch->state, batch->rows, header.n_items, batch->state->batch_size))
+		if (!worker_rows_valid(batch->state, batch->rows, header.n_items, batch->state->batch.size))
 		{
 			*reason = bridge::Fallback::kWrongAnswer;
 			return false;

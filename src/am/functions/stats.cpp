@@ -1,10 +1,9 @@
 // The function behind the view vectorgpu_indexes: one row for each of our indexes that the user may see, from
 // metapages. It waits for no table lock. For an index of another release it raises no error but reports that it needs
 // REINDEX. PG dialect.
-#include "am/method/am_interface.hpp"
+#include "am/method/callbacks.hpp"
 #include "storage/delta_value.hpp"
 #include "am/method/index_access.hpp"
-#include "am/maintain/vacuum.hpp"
 #include "pg/fault.hpp"
 #include "pg/privilege.hpp"
 
@@ -172,9 +171,9 @@ fill_lists(Relation index, const MetaData *meta, StatsRow *row, bool *foreign)
 	const AccessMethod *am = access_method(index, meta);
 	ListStatistics lists = {};
 
-	if (am->describe_lists == nullptr)
+	if (am->approximate == nullptr || am->approximate->describe_lists == nullptr)
 		return;
-	if (!am->describe_lists(index, meta, &lists))
+	if (!am->approximate->describe_lists(index, meta, &lists))
 		*foreign = true;
 	else if (lists.n_lists > 0)
 	{

@@ -1,6 +1,7 @@
 // The handler of gpuflat: the shared callbacks, given this access method. PG dialect. Called by core.
 #include "am/gpuflat/gpuflat.hpp"
 
+#include "am/method/callbacks.hpp"
 #include "am/method/cost.hpp"
 #include "engine/distance/distance.hpp"
 #include "pg/define_setting.hpp"
@@ -31,12 +32,8 @@ const AccessMethod kFlat = {
 	.id = AmId::kFlat,
 	.supports = supports,
 	.search_segment = flat_search_segment,
-	.approximate = false,
-	.in_worker = true,
-	.format = nullptr,
-	.store_options = nullptr,
-	.phase_name = nullptr,
 	.recall_target = &recall_target,
+	.in_worker = true,
 };
 
 } // namespace

@@ -9,7 +9,7 @@ namespace vectorgpu::am
 /// gpuflat.cpp. Registers the access method; called by _PG_init.
 void flat_init();
 
-/// search.cpp. AccessMethod::search_segment: scores every row of the segment.
+/// flat_search.cpp. AccessMethod::search_segment: scores every row of the segment.
 bool flat_search_segment(const SegmentSearch *search);
 
 } // namespace vectorgpu::am

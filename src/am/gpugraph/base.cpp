@@ -12,7 +12,7 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kReadBytes = 1024 * 1024; // of edges, between looks at interrupts
+constexpr uint64 kReadBytes = 1024 * 1024; // of edges, between two looks at interrupts
 
 void
 must_be_intact(const SegmentPlan *plan, bool intact)
@@ -37,12 +37,13 @@ graph_base_begin(const SegmentPlan *plan)
 		if (largest == nullptr || segment->n_rows > largest->n_rows)
 			largest = segment;
 	}
-	// The smallest base that few enough rows can come to.
+	// The smallest base for which the other rows are few enough.
 	if (options->hash_bits != 0 || largest == nullptr ||
 		largest->n_rows < engine::graph::kLeastInsertRows * uint64{100 - engine::graph::kInsertPercent} / 100 ||
 		largest->n_rows >= engine::graph::kNoNode)
 		return nullptr;
-	// No room for an insertion, of which three quarters of these rows would be left at least: nor for their numbers.
+	// Without room for an insertion, which keeps three quarters of these rows at least, there is none for their
+	// numbers.
 	if (largest->n_rows / 4 * 3 * (meta_vector_bytes(plan->meta) + 2 * sizeof(uint32) * (options->degree + 1)) >
 		static_cast<Size>(maintenance_work_mem) * 1024)
 		return nullptr;

@@ -1,4 +1,4 @@
-// What the files of gpugraph share: its storage parameters, the streams of a segment, the model that describes them. PG
+// gpugraph's storage parameters, the streams of a segment, its model, and the functions that its files share. PG
 // dialect. See README.md.
 #pragma once
 
@@ -7,6 +7,11 @@
 #include "engine/graph/hash.hpp"
 #include "engine/interface/graph_layout.hpp"
 #include "engine/ivf/calibration.hpp"
+
+extern "C"
+{
+#include "nodes/pathnodes.h"
+}
 
 namespace vectorgpu::am
 {
@@ -31,7 +36,7 @@ struct GraphOptions
 {
 	uint32 degree;
 	uint32 prune;     // engine::graph::PruneKind
-	uint32 hash_bits; // of a row's code; 0: there are none
+	uint32 hash_bits; // of a row's code; 0: no codes
 };
 
 static_assert(sizeof(GraphOptions) <= kAmOptionBytes);
@@ -52,8 +57,8 @@ struct GraphModel
 	engine::ivf::Calibration calibration; // recall of the 10 nearest by the width of the search (`probes`)
 };
 
-/// Rows that merges have changed since the graph was built anew (engine/graph/insert.hpp: changed_rows). It is where
-/// the last point of a calibration would be, which none has: zero in indexes from before.
+/// Rows that merges have changed since the graph was built anew (engine/graph/insert.hpp: changed_rows). Stored in the
+/// place of a calibration's last point, which is never used: zero in indexes of older releases.
 inline uint32
 graph_changed_rows(const GraphModel *model)
 {
@@ -66,8 +71,8 @@ graph_set_changed_rows(GraphModel *model, uint32 changed)
 	model->calibration.probes[engine::ivf::kMaxCalibrationPoints - 1] = changed;
 }
 
-/// Rows [first_row, first_row + n_rows) have a graph of their own, that entries [first_entry, …) lead into: the largest
-/// that could be built in memory.
+/// Rows [first_row, first_row + n_rows) have a graph of their own, with entries [first_entry, …): as large as memory
+/// allows.
 struct GraphPart
 {
 	uint32 first_row;
@@ -76,51 +81,51 @@ struct GraphPart
 	uint32 n_entries;
 };
 
-/// options.cpp. Defines the settings and the storage parameters.
+/// graph_options.cpp. Defines the settings and the storage parameters.
 void graph_define_options();
 
-/// options.cpp. The most of the 10 nearest rows that a search by the graph was found to find when it was measured; 1 if
-/// it was not.
+/// graph_options.cpp. The highest calibrated recall of the 10 nearest rows; 1 if the graph was not calibrated.
 double graph_most_recall(const GraphModel *model);
 
-/// options.cpp. True if a search by the graph reaches so much, below 1; if not, only a look at all rows does.
+/// graph_options.cpp. True if a search by the graph reaches this recall, which is below 1; else only a look at all rows
+/// does.
 bool graph_reaches(const GraphModel *model, double recall);
 
-/// options.cpp. The width of a pass's search of a segment, for a batch of so many rows behind those returned before:
-/// not less than n_rows where a look at all of them is faster, or alone reaches gpugraph.recall_target.
+/// graph_options.cpp. The width of a pass's search of a segment, for a batch of `wanted` rows behind n_before others.
+/// At least n_rows where a look at all rows is faster, or alone reaches gpugraph.recall_target.
 double graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *segment, uint64 n_before,
 	uint64 wanted, uint32 round);
 
-/// options.cpp. Rows that a look at all of them passes in the time that a search by the graph takes for a row that it
-/// keeps in mind; 0: not known, with codes.
+/// graph_options.cpp. The rows that a look at all rows passes while a search by the graph handles one row of its width;
+/// 0: not known, with codes.
 double graph_rows_per_width(const MetaData *meta);
 
-/// options.cpp. True if a processor looks at all rows instead of so wide a search: with codes, and where the width was
-/// set, only if the engine does.
+/// graph_options.cpp. True if a processor looks at all rows instead of a search of this width. With codes, and where
+/// the width was set, only if the engine does.
 bool graph_looks_at_all(double width, double n_rows, double rows_per_width);
 
 constexpr double kGraphDefaultRecall = 0.95; // of gpugraph.recall_target
 
-constexpr uint32 kGraphPlanSteps = 12; // for more rows a scan looks at all sooner
+constexpr uint32 kGraphPlanSteps = 12; // a scan for more rows looks at all rows
 
-/// What the planner takes a scan to be, until it has the rows that are wanted.
+/// The planner's estimate of a scan, until it has the rows that are wanted.
 struct GraphPlan
 {
 	uint32 n_steps;
 	double widths[kGraphPlanSteps]; // [n_steps] of the steps of ranks (batch_plan.hpp)
 	double rows_per_width;          // graph_rows_per_width
-	bool reaches; // false: all is looked at, because no width that was measured reaches gpugraph.recall_target
+	bool reaches; // false: it looks at all rows, since no measured width reaches gpugraph.recall_target
 };
 
-/// options.cpp. By the calibration of the largest segment, where there is one; else, and where index scans are turned
+/// graph_options.cpp. By the calibration of the largest segment; without a segment, and where index scans are turned
 /// off, by that of SIFT.
 GraphPlan graph_plan(Relation index, double wanted);
 
-/// options.cpp. Edges of a row, and bits of its code, for the planner.
+/// graph_options.cpp. Edges of a row, and bits of its code, for the planner.
 uint32 graph_plan_degree(Relation index);
 uint32 graph_plan_hash_bits(Relation index);
 
-/// options.cpp. amoptions; AccessMethod::store_options.
+/// graph_options.cpp. amoptions; AccessMethod::store_options.
 bytea *graph_parse_options(Datum reloptions, bool validate);
 void graph_store_options(Relation index, const IndexShape *shape, uint8 *options);
 
@@ -128,8 +133,8 @@ void graph_store_options(Relation index, const IndexShape *shape, uint8 *options
 bool graph_read_model(Relation index, const MetaData *meta, const SegmentEntry *segment, GraphModel *model,
 	BufferAccessStrategy strategy);
 
-/// model.cpp. Reads parts [n_parts] and entries [n_entries], palloc'd in the current context, and sees that they are in
-/// their bounds. False if a page was foreign.
+/// model.cpp. Reads parts [n_parts] and entries [n_entries], palloc'd in the current context, and checks their bounds.
+/// False if a page was foreign.
 bool graph_read_entries(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
 	GraphPart **parts, uint32 **entries, BufferAccessStrategy strategy);
 
@@ -140,28 +145,27 @@ graph_hash_bytes(uint32 hash_bits)
 	return sizeof(engine::GraphHashHead) + hash_bits * sizeof(float);
 }
 
-/// model.cpp. Of a segment with codes: what they are made with, and those of the entry points [n_entries], palloc'd in
-/// the current context in one piece, which graph_free_hash frees: it may be large. False if a page was foreign, and
-/// then there is nothing to free.
+/// model.cpp. For a segment with codes: reads the code functions, and the codes of the entry points [n_entries],
+/// palloc'd in one piece, which graph_free_hash frees. False if a page was foreign: then nothing is to be freed.
 bool graph_read_hash(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
 	engine::graph::HashModel *hash, uint8 **entry_codes, BufferAccessStrategy strategy);
 void graph_free_hash(engine::graph::HashModel *hash);
 
-/// format.cpp.
+/// graph_format.cpp.
 extern const SegmentFormat kGraphFormat;
 
-/// check.cpp. SegmentFormat::check_entry, check.
+/// graph_check.cpp. SegmentFormat::check_entry, check.
 const char *graph_check_entry(const MetaData *meta, const SegmentEntry *segment);
 void graph_check(
 	Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy);
 
-/// search.cpp. AccessMethod::search_segment.
+/// graph_search.cpp. AccessMethod::search_segment.
 bool graph_search_segment(const SegmentSearch *search);
 
-/// worker.cpp. AccessMethod::worker_structure.
+/// graph_worker.cpp. AccessMethod::worker_structure.
 extern const WorkerStructure kGraphWorkerStructure;
 
-/// cost.cpp. amcostestimate.
+/// graph_cost.cpp. amcostestimate.
 void graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);
 

@@ -1,6 +1,6 @@
-// Searches of a segment with codes: by the Hamming distance of codes, judged by vectors (engine/graph/hash.hpp). PG
-// dialect; one content lock at a time.
-#include "am/gpugraph/search.hpp"
+// Searches of a segment with codes: by the Hamming distance of codes, then scored by vectors (engine/graph/hash.hpp).
+// PG dialect; one content lock at a time.
+#include "am/gpugraph/graph_search.hpp"
 
 #include "engine/distance/distance.hpp"
 

@@ -1,21 +1,12 @@
-// Reading what describes the graph of a segment. PG dialect; locks page by page.
+// Reading the description of a segment's graph. PG dialect; locks page by page.
 #include "am/gpugraph/graph.hpp"
+
+#include "storage/stream_check.hpp"
 
 #include <cstring>
 
 namespace vectorgpu::am
 {
-
-namespace
-{
-
-uint64
-stream_size(const SegmentEntry *segment, StreamKind kind)
-{
-	return segment->streams[static_cast<int>(kind)].n_bytes;
-}
-
-} // namespace
 
 bool
 graph_read_model(

@@ -1,5 +1,5 @@
-// The graphs of a segment: as few parts of its rows, in TID order, as memory has room for one after the other, and the
-// graph of each. PG dialect; the algorithms are in engine/graph.
+// The graphs of a segment: as few parts of its rows, in TID order, as memory allows, and the graph of each. PG dialect;
+// the algorithms are in engine/graph.
 #include "am/gpugraph/worker_build.hpp"
 #include "am/gpugraph/writer.hpp"
 
@@ -33,13 +33,13 @@ build_spec(const GraphWriter *writer)
 	return spec;
 }
 
-/// Of a part that is measured: its rows that are the queries are aside.
+/// The BuildSpec of a part that is measured: its rows that are queries are held out.
 BuildSpec
 measured_spec(const BuildSpec *spec, uint64 n_rows)
 {
 	BuildSpec measured = *spec;
 
-	if (spec->prune == engine::graph::PruneKind::kRank) // of others none can be held out
+	if (spec->prune == engine::graph::PruneKind::kRank) // other kinds can hold out no rows
 		measured.knn.n_aside = engine::graph::query_rows(static_cast<uint32>(n_rows));
 	return measured;
 }
@@ -56,7 +56,7 @@ rows_of_part(const GraphWriter *writer, const char *vectors, uint64 n)
 	return rows;
 }
 
-/// Memory that a part of n rows takes: rows, edges, and what the engine wants beside them.
+/// Memory of a part of n rows: rows, edges, and the engine's work memory.
 uint64
 part_bytes(const GraphWriter *writer, const BuildSpec *spec, uint64 n)
 {
@@ -66,7 +66,7 @@ part_bytes(const GraphWriter *writer, const BuildSpec *spec, uint64 n)
 		engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, n), measured_spec(spec, n));
 }
 
-/// Beside the work memory, of a segment of one part: rows, edges, the base's edges and the numbers of its rows.
+/// Memory beside the work memory for a segment of one part: rows, edges, the base's edges and the numbers of its rows.
 uint64
 insert_bytes(const GraphWriter *writer, const BuildSpec *spec)
 {
@@ -76,7 +76,7 @@ insert_bytes(const GraphWriter *writer, const BuildSpec *spec)
 		n_base * (spec->degree + 1) * sizeof(uint32);
 }
 
-/// Of an insertion.
+/// Work memory of an insertion.
 Size
 insert_work_bytes(const GraphWriter *writer, const BuildSpec *spec)
 {
@@ -86,7 +86,7 @@ insert_work_bytes(const GraphWriter *writer, const BuildSpec *spec)
 		{static_cast<uint32>(n_base), static_cast<uint32>(n_base - writer->base->n_kept)});
 }
 
-/// True if the graph is to be made from that of one of the segments that are merged.
+/// True if the rows are to be inserted into the graph of a merged segment.
 bool
 inserts(const GraphWriter *writer, const BuildSpec *spec)
 {
@@ -95,7 +95,7 @@ inserts(const GraphWriter *writer, const BuildSpec *spec)
 		insert_bytes(writer, spec) + insert_work_bytes(writer, spec) <= writer->memory;
 }
 
-/// Rows of a part: all, or as many as memory has room for, about the same number in each part.
+/// Rows of a part: all, or the number that memory allows, about the same in each part.
 uint64
 rows_per_part(const GraphWriter *writer, const BuildSpec *spec)
 {
@@ -104,7 +104,7 @@ rows_per_part(const GraphWriter *writer, const BuildSpec *spec)
 
 	while (rows > kLeastRows && part_bytes(writer, spec, rows) > writer->memory)
 	{
-		// Each time the number that the last one would need if memory were in proportion to rows.
+		// Each step takes the number that would fit if memory were proportional to rows.
 		n_parts = Max(n_parts + 1, n_parts * part_bytes(writer, spec, rows) / writer->memory);
 		rows = Max(kLeastRows, (writer->n_rows + n_parts - 1) / n_parts);
 	}
@@ -124,7 +124,7 @@ tell_of_parts(const GraphWriter *writer, const BuildSpec *spec)
 				part_bytes(writer, spec, writer->n_rows) / (1024 * 1024) + 1)));
 }
 
-/// Where the rows have no neighbourhoods that edges lead through, or codes do not tell them apart.
+/// Warns where edges do not lead through the rows' neighbourhoods, or codes do not tell rows apart.
 void
 tell_of_recall(const GraphWriter *writer)
 {
@@ -134,7 +134,7 @@ tell_of_recall(const GraphWriter *writer)
 	if (!writer->watch.report || graph_reaches(model, kGraphDefaultRecall) ||
 		graph_looks_at_all(calibration->probes[calibration->n_points - 1], static_cast<double>(writer->n_rows),
 			graph_rows_per_width(writer->meta)))
-		return; // the last: in any case
+		return; // the last one in any case
 	ereport(NOTICE,
 		(errmsg("searches of index \"%s\" by its graph do not reach the default recall target",
 			 RelationGetRelationName(writer->plan.index)),
@@ -146,7 +146,7 @@ tell_of_recall(const GraphWriter *writer)
 				: errhint("Another degree may find more, or an index of gpuivf.")));
 }
 
-/// What building the parts takes, once for all of them.
+/// The memory of building the parts, shared by all of them.
 struct PartMemory
 {
 	char *vectors;   // [rows_per_part, vector_bytes]
@@ -196,7 +196,7 @@ add_entries(GraphWriter *writer, GraphPart *part, const PartMemory *memory)
 	writer->model.n_entries += part->n_entries;
 }
 
-/// Numbers within the part become those of the segment.
+/// Turns numbers within the part into those of the segment.
 void
 write_edges(GraphWriter *writer, const GraphPart *part, const PartMemory *memory)
 {
@@ -208,8 +208,8 @@ write_edges(GraphWriter *writer, const GraphPart *part, const PartMemory *memory
 	BufFileWrite(writer->edges, memory->edges, n * sizeof(uint32));
 }
 
-/// What recall searches of the graph have, by this process. built: what it was built with, which has left the work
-/// memory as it is; null: it was made from another graph. False: it gave way.
+/// Calibrates the graph by this process. built: its build, which has left the work memory as it is; null: an insertion.
+/// False: it gave way.
 bool
 measure_here(GraphWriter *writer, const GraphRows *rows, const BuildSpec *built, const PartMemory *memory,
 	const BuildReport *report)
@@ -243,7 +243,7 @@ measure_here(GraphWriter *writer, const GraphRows *rows, const BuildSpec *built,
 	return done;
 }
 
-/// Graph and calibration by this process, from the base's graph. False: it gave way.
+/// Makes graph and calibration by this process, by insertion into the base's graph. False: it gave way.
 bool
 insert_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, const BaseGraph &base,
 	const PartMemory *memory, BuildReport *report)
@@ -254,7 +254,7 @@ insert_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, c
 	return measure_here(writer, rows, nullptr, memory, report);
 }
 
-/// Graph and calibration by this process. False: it gave way.
+/// Makes graph and calibration by this process. False: it gave way.
 bool
 build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bool measure, const PartMemory *memory,
 	BuildReport *report)
@@ -270,7 +270,7 @@ build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bo
 	return !measure || measure_here(writer, rows, &with_queries, memory, report);
 }
 
-/// What the next merge knows of it.
+/// Notes the changed rows for the next merge.
 void
 inserted(GraphWriter *writer, BaseGraph *base)
 {
@@ -282,7 +282,7 @@ inserted(GraphWriter *writer, BaseGraph *base)
 	pfree(const_cast<uint32 *>(base->edges));
 }
 
-/// True if the worker had better build anew what could be inserted too.
+/// True if the worker builds anew although an insertion is possible: that is faster.
 bool
 rather_anew(GraphWriter *writer, const GraphRows *rows)
 {
@@ -303,9 +303,9 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 	BuildReport report;
 
 	(void) VG_FAULT("graph_build_part");
-	writer->worker_silent = false; // the part before took long enough: it may be back
-	graph_seek_spool(writer->vectors, part->first_row * writer->vector_bytes);
-	graph_read_spool(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
+	writer->worker_silent = false; // it may be back after the part before
+	spool_seek(writer->vectors, part->first_row * writer->vector_bytes);
+	spool_read(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
 	if (insert && rather_anew(writer, &rows))
 	{
 		found = graph_worker_build(writer, &rows, nullptr, measure, graph, &report);

@@ -1,4 +1,4 @@
-// What a build tells while it runs, and what becomes of the engine's outcomes. PG dialect.
+// Progress of a build, and errors for the engine's outcomes. PG dialect.
 #include "am/gpugraph/writer.hpp"
 
 #include "pg/fault.hpp"

@@ -26,11 +26,11 @@ namespace
 using engine::graph::Found;
 using engine::graph::GraphRows;
 
-constexpr Size kReadBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // of results asked for at a time
-constexpr long kFirstPauseMs = 2; // between two looks at a build that goes on
+constexpr Size kReadBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // of results in one request
+constexpr long kFirstPauseMs = 2;                                              // between two looks at a running build
 constexpr long kMostPauseMs = 50;
 constexpr uint64 kNsPerMs = 1000000;
-constexpr uint64 kRowsPerMs = 10; // that a build by the session connects
+constexpr uint64 kRowsPerMs = 10; // that the session's own build connects
 constexpr const char *kGoesOn = "The session goes on with the index build by itself.";
 
 /// One part's build by the worker.
@@ -42,9 +42,9 @@ struct Stay
 	bool measure;
 	uint32 *edges;
 	uint32 *entries;
-	uint8 *codes;                // null: none are asked for
+	uint8 *codes;                // null: none
 	wire::GraphBuildState state; // as last seen
-	bool open;                   // the worker may have something of it
+	bool open;                   // the worker may have state of it
 };
 
 bool
@@ -120,7 +120,7 @@ begin(Stay *stay)
 	return step(wire::BuildStep::kBeginGraph, 0, 0, &spec, sizeof(spec));
 }
 
-/// Items [n_items] in as many steps as it takes.
+/// Gets items [n_items], in several requests if needed.
 Found
 send_items(const Stay *stay, wire::BuildStep what, const void *items, uint64 n_items, Size item_bytes)
 {
@@ -151,7 +151,7 @@ send_base(const Stay *stay)
 
 	if (sent == Found::kYes)
 		sent = send_items(stay, wire::BuildStep::kBaseNumbers, base->numbers, base->n_rows, sizeof(uint32));
-	if (sent == Found::kYes) // they are few: one step, which has no position
+	if (sent == Found::kYes) // they are few: one request, which has no position
 		sent = send_items(stay, wire::BuildStep::kBaseEntries, base->entries, base->n_entries, sizeof(uint32));
 	return sent;
 }
@@ -184,7 +184,7 @@ phase_of(wire::GraphBuildStage stage)
 	}
 }
 
-/// Looks at the build until it has ended. kNo: it has failed, or does not get on.
+/// Waits for the end of the build. kNo: it has failed, or does not get on.
 Found
 wait_for_end(Stay *stay)
 {
@@ -229,7 +229,7 @@ wait_for_end(Stay *stay)
 	}
 }
 
-/// True if a result can be one.
+/// True if the result is plausible.
 bool
 result_valid(const Stay *stay, const engine::ivf::Calibration *calibration)
 {
@@ -269,7 +269,7 @@ read_recall(const Stay *stay, engine::ivf::Calibration *calibration)
 	return true;
 }
 
-/// Codes, and what they are made with.
+/// Gets codes and code functions.
 bool
 read_codes(const Stay *stay)
 {
@@ -333,8 +333,8 @@ stay_with_worker(Stay *stay)
 	return found == Found::kYes ? take_result(stay) : found;
 }
 
-/// The worker forgets it, before others of this process's requests: a build holds memory and one of few places. What it
-/// answers (it may have refused the build) is all the same, and no reason to give up that has not been counted.
+/// Lets the worker forget the build before other requests of this process: a build holds memory and one of few places.
+/// The answer is ignored (the worker may have refused the build).
 void
 leave(Stay *stay)
 {
@@ -350,7 +350,7 @@ leave(Stay *stay)
 	stay->open = false;
 }
 
-/// Worth asking, and there to be asked.
+/// True if the worker is worth asking, and can be asked.
 bool
 can_ask(GraphWriter *writer, const GraphRows *rows)
 {
@@ -358,7 +358,7 @@ can_ask(GraphWriter *writer, const GraphRows *rows)
 		rows->row_stride != writer->vector_bytes ||
 		uint64{rows->n_rows} * writer->vector_bytes < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024)
 		return false;
-	// Not by a merge that must let go at once when somebody waits for its lock.
+	// False for a merge that must let go at once when somebody waits for its lock.
 	if (writer->plan.give_way != nullptr)
 		writer->has_waited = true;
 	return bridge::session_for_build(rows->n_rows, kRowsPerMs, &writer->has_waited);
@@ -390,14 +390,14 @@ graph_worker_build(GraphWriter *writer, const GraphRows *rows, const engine::gra
 	stay.measure = measure;
 	stay.edges = graph.edges;
 	stay.entries = graph.entries;
-	stay.codes = measure ? graph.codes : nullptr; // all parts have those of the first part's making
+	stay.codes = measure ? graph.codes : nullptr; // all parts have the code functions of the first
 	PG_TRY();
 	{
 		found = stay_with_worker(&stay);
 	}
 	PG_CATCH();
 	{
-		bridge::session_close(); // what the worker has of it goes with the session
+		bridge::session_close(); // the worker's state of the build ends with the session
 		PG_RE_THROW();
 	}
 	PG_END_TRY();

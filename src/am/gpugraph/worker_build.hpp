@@ -1,5 +1,5 @@
-// The worker's part in a build or a merge: the graph of a part from its rows, and what recall its searches have.
-// Whatever goes wrong, the backend does it by itself. PG dialect.
+// The worker's part in a build or a merge: the graph of a part from its rows, and its calibration. After any failure
+// the backend does it by itself. PG dialect.
 #pragma once
 
 #include "am/gpugraph/writer.hpp"
@@ -15,12 +15,12 @@ struct PartGraph
 	uint8 *codes;    // [n_rows, code bytes], with codes
 };
 
-/// True if there is a worker to ask, and nearest rows are found by exact searches there: on a GPU.
+/// True if a worker answers that finds nearest rows by exact searches, on a GPU.
 bool graph_worker_is_exact(GraphWriter *writer, const engine::graph::GraphRows *rows);
 
 /// The worker builds the graph of a part, or inserts rows into the graph `base` where that is not null: edges, entries,
-/// report; with `measure` also the writer's calibration, codes, and what these are made with. rows: one behind the
-/// other. kNo: it is not there, or has failed, and nothing is set; kCancelled: it gave way.
+/// report; with `measure` also the writer's calibration, codes and code functions. rows: one behind the other. kNo: no
+/// worker, or it failed, and nothing is set; kCancelled: it gave way.
 engine::graph::Found graph_worker_build(GraphWriter *writer, const engine::graph::GraphRows *rows,
 	const engine::graph::BaseGraph *base, bool measure, const PartGraph &graph, engine::graph::BuildReport *report);
 

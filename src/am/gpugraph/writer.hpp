@@ -1,16 +1,12 @@
-// The state of a segment being written: rows wait in a temporary file until all are there. PG dialect. Used by
-// format.cpp (the callbacks, the streams), parts.cpp (the graphs), progress.cpp and worker_build.cpp.
+// The state of a segment being written: rows wait in a temporary file until all have come. PG dialect. Used by
+// graph_format.cpp (the callbacks, the streams), parts.cpp (the graphs), progress.cpp and worker_build.cpp.
 #pragma once
 
 #include "am/gpugraph/base.hpp"
 #include "am/gpugraph/build_phases.hpp"
 #include "am/gpugraph/graph.hpp"
 #include "am/method/engine_call.hpp"
-
-extern "C"
-{
-#include "storage/buffile.h"
-}
+#include "storage/spool.hpp"
 
 namespace vectorgpu::am
 {
@@ -20,12 +16,12 @@ struct GraphWriter
 	SegmentPlan plan;
 	const MetaData *meta;
 	Watch watch;
-	bool has_waited;    // for a worker that starts: once a build
-	bool worker_silent; // it has let a request of this part run into the timeout: the part does without it
+	bool has_waited;    // the build has waited for a starting worker: once
+	bool worker_silent; // a request of this part timed out: the part does without the worker
 	Size vector_bytes;  // of one row
 	Size memory;        // bytes: maintenance_work_mem
 	uint64 n_rows;
-	GraphBase *base;  // of a merge: what its graph may be made from; null: nothing
+	GraphBase *base;  // of a merge: the graph that it may insert into; null: none
 	BufFile *vectors; // as stored, in TID order
 	BufFile *edges;   // kEdgeStream; null before the graph is built
 	GraphModel model;
@@ -41,11 +37,11 @@ struct GraphWriter
 /// parts.cpp. Builds the graphs of all parts: edges, parts, entries, entry_vectors, calibration. False: it gave way.
 bool graph_build_parts(GraphWriter *writer);
 
-/// codes.cpp. Codes of a part's rows in memory [rows->n_rows, code bytes]; in the first part also what they are made
-/// with. False: it gave way.
+/// codes.cpp. Makes codes of a part's rows in memory [rows->n_rows, code bytes]; for the first part also the code
+/// functions. False: it gave way.
 bool graph_make_codes(GraphWriter *writer, const engine::graph::GraphRows *rows, bool first_part, uint8 *codes);
 
-/// parts.cpp. The entry points that a part of so many rows has at most.
+/// parts.cpp. The most entry points of a part of n_rows rows.
 uint32 graph_entry_count(const GraphWriter *writer, uint32 n_rows);
 
 /// progress.cpp. The engine's Call that looks at interrupts, reports and gives way.
@@ -59,9 +55,5 @@ void graph_on_stage(void *context, engine::graph::BuildStage stage);
 
 /// progress.cpp. For pg_stat_progress_create_index.
 void graph_start_phase(const GraphWriter *writer, GraphBuildPhase phase);
-
-/// format.cpp. Temporary files: an item that is missing is an error.
-void graph_seek_spool(BufFile *file, uint64 byte);
-void graph_read_spool(BufFile *file, void *data, Size n_bytes);
 
 } // namespace vectorgpu::am

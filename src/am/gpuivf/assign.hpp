@@ -14,7 +14,7 @@ bool check_outcome(const engine::ivf::Outcome &outcome);
 /// Assigns rows to lists, a batch at a time.
 struct Assigner
 {
-	engine::DistanceSpec rows; // what vectors are
+	engine::DistanceSpec rows; // the type of vectors
 	engine::ivf::Coarse coarse;
 	uint32 batch_rows;
 	char *vectors;  // [batch_rows] of the element: the caller's to fill
@@ -29,7 +29,8 @@ struct Assigner
 /// centroids [n_lists, dim], alive as long as the assigner. Memory in the current context.
 void assigner_begin(Assigner *assigner, const engine::DistanceSpec &rows, const float *centroids, uint32 n_lists);
 
-/// Labels and scores of the n vectors in assigner->vectors, which are in assigner->floats then. False: it gave way.
+/// Computes labels and scores of the n vectors in assigner->vectors, and converts them to assigner->floats. False: it
+/// gave way.
 bool assigner_run(Assigner *assigner, uint64 n, bool (*give_way)(void *), void *give_way_state);
 
 void assigner_end(Assigner *assigner);

@@ -1,5 +1,5 @@
-// The calibration of a model: rows of the table as queries, their true neighbours by an exact search, and in the how
-// many-th list each of these lies. PG dialect.
+// The calibration of a model: rows of the table are queries; an exact search finds their true neighbours; the rank of
+// the list of each neighbour is measured. PG dialect.
 #include "am/gpuivf/writer.hpp"
 
 #include "engine/distance/distance.hpp"
@@ -18,16 +18,16 @@ namespace
 {
 
 constexpr uint64 kNeighbors = kCalibrationNeighbors;
-// Elements compared in all: decides how many queries there are.
+// Elements compared in all: the limit of the number of queries.
 constexpr double kWork = 3e10;         // about 3 s of one processor
-constexpr double kGpuWork = 2e12;      // of which a GPU does some 10^13 a second
-constexpr double kBitShare = 1.0 / 16; // of an element's work, that a bit is
+constexpr double kGpuWork = 2e12;      // a GPU compares some 10^13 a second
+constexpr double kBitShare = 1.0 / 16; // a bit's work, of an element's
 constexpr uint64 kMinQueries = 100;
 constexpr uint64 kMaxQueries = 1000;
 constexpr uint64 kPassedOver = kCalibrationPassedOver;
-constexpr uint64 kRowsPerQuery = 20; // a table has so many rows for each of its queries, at least
+constexpr uint64 kRowsPerQuery = 20; // rows of a table for each of its queries, at least
 constexpr Size kMemoryShare = 8;     // of maintenance_work_mem, for the lists of all rows
-constexpr uint64 kQuerySeed = 1;     // not that of the rows that the model was trained on (stratified_row)
+constexpr uint64 kQuerySeed = 1;     // other than that of the training's sample (stratified_row)
 
 using Queries = CalibrationQueries;
 
@@ -65,7 +65,7 @@ search_all(IvfWriter *writer, Queries *queries)
 	return true;
 }
 
-/// The lists of all rows [n_rows], if they are few enough; else null. palloc'd.
+/// The lists of all rows [n_rows], palloc'd; null if they do not fit memory.
 uint32 *
 read_labels(IvfWriter *writer)
 {
@@ -75,8 +75,8 @@ read_labels(IvfWriter *writer)
 	if (n_bytes > writer->memory / kMemoryShare)
 		return nullptr;
 	labels = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
-	ivf_seek_spool(writer->labels, 0);
-	ivf_read_spool(writer->labels, labels, n_bytes);
+	spool_seek(writer->labels, 0);
+	spool_read(writer->labels, labels, n_bytes);
 	return labels;
 }
 
@@ -87,8 +87,8 @@ label_of(IvfWriter *writer, const uint32 *labels, uint64 number)
 
 	if (labels != nullptr)
 		return labels[number];
-	ivf_seek_spool(writer->labels, number * sizeof(label));
-	ivf_read_spool(writer->labels, &label, sizeof(label));
+	spool_seek(writer->labels, number * sizeof(label));
+	spool_read(writer->labels, &label, sizeof(label));
 	return label;
 }
 
@@ -121,10 +121,9 @@ find_ranks(IvfWriter *writer, Queries *queries)
 		std::copy_n(ranks, Min(neighbors.n_passed_over + neighbors.n_as_near, kNeighbors), nearest);
 		std::copy_n(ranks + neighbors.n_passed_over, n_near, near);
 
-		// Of the rows that are as near as the last neighbour some stand for all, by even steps of the order in which
-		// they are found. Those that are found first would do for ten rows, but say nothing of searches for more, which
-		// want the others too: up to the next depth their probes follow from these, and never are fewer
-		// (probes_for_rows).
+		// Some of the rows that are as near as the last neighbour stand for all of them, by even steps of the order in
+		// which they are found. The first ones found would be enough for ten rows, but not for searches for more rows,
+		// whose probes up to the next depth follow from these and are never fewer (probes_for_rows).
 		uint32 *all = ranks + neighbors.n_passed_over;
 		const uint64 n_last = neighbors.n - neighbors.n_nearer;
 
@@ -140,8 +139,8 @@ find_ranks(IvfWriter *writer, Queries *queries)
 }
 
 /// Rows that are passed over may be harder to find than those behind them: by inner product a row longer than all
-/// others is the nearest of half of the queries from anywhere. So no recall is above that of the very nearest ten, nor,
-/// by more than chance may be, above that of the one.
+/// others is the nearest of half of all queries. So no recall is above that of the very nearest ten, nor above that of
+/// the nearest one by more than chance may be.
 void
 heed_nearest(const Queries *queries, engine::ivf::Calibration *calibration)
 {
@@ -172,7 +171,7 @@ queries_for(const IvfWriter *writer, double work)
 	return Min(Max(affordable, kMinQueries), writer->n_rows / kRowsPerQuery);
 }
 
-/// Leaves n of the queries, evenly, before anything has been found.
+/// Keeps n of the queries, evenly, before the search.
 void
 keep_queries(const IvfWriter *writer, Queries *queries, uint64 n)
 {
@@ -278,7 +277,7 @@ ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, u
 	while (
 		neighbors->n_nearer < neighbors->n && scores[passed + neighbors->n_nearer] < scores[passed + neighbors->n - 1])
 		neighbors->n_nearer++;
-	// Codes, and halves in the place of rows, choose among rows that are equally far, of which then not any will do.
+	// Codes, and halves in place of rows, choose among equally far rows: then not every choice is right.
 	while (!has_codes(&writer->layout) && passed + neighbors->n_as_near < n &&
 		scores[passed + neighbors->n_as_near] == scores[passed + neighbors->n - 1])
 		neighbors->n_as_near++;

@@ -1,5 +1,5 @@
-// What codes lose: a true neighbour is found if its list is looked at and few enough of the rows there have a better
-// estimate. Decides how many candidates are refined, and corrects the recall of the calibration. PG dialect.
+// The loss of codes: a search finds a true neighbour if it looks at its list and few enough rows there have a better
+// estimate. Chooses the number of candidates, and corrects the recall of the calibration. PG dialect.
 #include "am/gpuivf/writer.hpp"
 
 #include "engine/distance/distance.hpp"
@@ -22,29 +22,30 @@ namespace
 {
 
 constexpr uint64 kNeighbors = kCalibrationNeighbors;
-// Codes scored for one query after another: so many that fetching the query's table (m * 1 KB) for them is paid for, so
-// few that they stay in a second-level cache.
+// Codes scored for one query after another: enough to pay for fetching the query's table (m * 1 KB), and few enough to
+// stay in a second-level cache.
 constexpr uint64 kMaxBatchRows = 64 * engine::ivf::kCodeBlockRows;
 constexpr uint64 kMinBatchRows = 8 * engine::ivf::kCodeBlockRows;
 constexpr Size kBatchBytes = 256 * 1024;
-// Bytes of codes compared in all, about 1 s of one processor: decides for how many queries. 100 have 1,000 neighbours,
-// of which a loss of kLoss is 2. (SIFT, 200,000 rows, 32 parts: 6 candidates by 156 queries and by 312, 8 by 1,000.)
+// Bytes of codes compared in all, about 1 s of one processor: the limit of the number of queries. 100 queries have
+// 1,000 neighbours; a loss of kLoss is 2 of these. (SIFT, 200,000 rows, 32 parts: 6 candidates by 156 queries and by
+// 312, 8 by 1,000.)
 constexpr double kCodeWork = 1e9;
-constexpr uint64 kWantedQueries = 100; // however much they cost
+constexpr uint64 kWantedQueries = 100; // whatever they cost
 constexpr uint64 kMinQueries = 20;     // where memory is short
-constexpr Size kMemoryShare = 4;       // of maintenance_work_mem, for what is known of each query's lists
-constexpr double kLoss = 0.002;        // of the true neighbours, that codes may cost when all lists are looked at
-// Candidates for each wanted row that are tried; what the last one loses is left as it is.
+constexpr Size kMemoryShare = 4;       // of maintenance_work_mem, for each query's lists
+constexpr double kLoss = 0.002;        // of the true neighbours: the loss of codes when all lists are looked at
+// The candidates for each wanted row that are tried; the loss of the last one is accepted.
 constexpr uint16 kFactors[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
 
-/// A query and what it is about to find.
+/// A query and its counts.
 struct CodedQuery
 {
 	CodeQuery codes;
-	float *constants;          // [n_lists] of the lists; null: codes have none
+	float *constants;          // [n_lists] of the lists; null: codes without constants
 	uint8 *points;             // [n_lists]: the first calibration point that looks at the list
-	double limits[kNeighbors]; // estimates of the true neighbours; NaN where nothing is known of one, as beyond what
-							   // halves hold
+	double limits[kNeighbors]; // estimates of the true neighbours; NaN: none, as beyond the range of
+							   // halves
 	double worst;              // of these
 	TrueNeighbors neighbors;
 	uint32 neighbor_points[kNeighbors];
@@ -52,14 +53,14 @@ struct CodedQuery
 				 [engine::ivf::kMaxCalibrationPoints]; // rows with a better estimate, by the point of their list
 };
 
-/// Codes as they wait in the file, taken apart.
+/// Waiting codes of the file, split into their parts.
 struct CodeRows
 {
-	uint64 batch;  // rows that there is room for
+	uint64 batch;  // capacity in rows
 	char *rows;    // [batch, coded_bytes]
 	uint8 *codes;  // [batch, code_bytes]
-	uint8 *blocks; // the same interleaved; null unless codes are scored so
-	float *terms;  // [batch]; null: there are none
+	uint8 *blocks; // the same interleaved; null unless codes are scored interleaved
+	float *terms;  // [batch]; null: no terms
 	uint32 *labels;
 };
 
@@ -84,8 +85,8 @@ read_rows(IvfWriter *writer, CodeRows *rows, uint64 n)
 {
 	const Size code_bytes = writer->layout.code_bytes;
 
-	ivf_read_spool(writer->codes, rows->rows, n * writer->coded_bytes);
-	ivf_read_spool(writer->labels, rows->labels, n * sizeof(uint32));
+	spool_read(writer->codes, rows->rows, n * writer->coded_bytes);
+	spool_read(writer->labels, rows->labels, n * sizeof(uint32));
 	for (uint64 i = 0; i < n; i++)
 	{
 		memcpy(rows->codes + i * code_bytes, rows->rows + i * writer->coded_bytes, code_bytes);
@@ -96,7 +97,7 @@ read_rows(IvfWriter *writer, CodeRows *rows, uint64 n)
 		engine::ivf::interleave_codes(rows->codes, n, code_bytes, rows->blocks);
 }
 
-/// scores [n] of the rows that were read.
+/// Scores [n] of the rows read.
 void
 score_rows(const CodedQuery *query, const CodeRows *rows, uint64 n, double *scores)
 {
@@ -137,10 +138,10 @@ look_at_lists(const IvfWriter *writer, CodedQuery *query, const float *floats)
 	pfree(scores);
 }
 
-/// By how much rounding may have made a row's score worse, in scores: what is spooled has been rounded to halves, and
-/// so have its codes and its true neighbours. A row that is near in truth has a score of its halves, and so an
-/// estimate, that is off by the deviation that these have; never to its advantage, since where many rows round alike
-/// the near ones among them do not come first. NaN where halves say nothing.
+/// The penalty of a row's score for rounding, in scores: spooled rows are halves, and so are the sources of codes and
+/// true neighbours. The score of a truly near row by its halves, and so its estimate, is off by the deviation of the
+/// halves; never to its advantage, since among many rows that round alike the near ones do not come first. NaN where
+/// halves overflow.
 double
 rounding_error(IvfWriter *writer, const char *query, uint64 number, pg_prng_state *random)
 {
@@ -155,7 +156,7 @@ rounding_error(IvfWriter *writer, const char *query, uint64 number, pg_prng_stat
 	engine::widen_halves(query, meta->dim, floats);
 	engine::widen_halves(row, meta->dim, floats + meta->dim);
 	error = engine::ivf::score_deviation_of_halves(meta->metric, floats, floats + meta->dim, meta->dim, score);
-	// normally distributed, being the sum of many: by Box and Muller
+	// normally distributed, as a sum of many: by Box and Muller
 	const double radius = std::sqrt(-2 * std::log(1 - pg_prng_double(random)));
 
 	error *= std::fabs(radius * std::cos(2 * M_PI * pg_prng_double(random)));
@@ -177,8 +178,8 @@ look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries
 	query->worst = -HUGE_VAL;
 	for (uint64 n = 0; n < neighbors->n; n++)
 	{
-		ivf_seek_spool(writer->codes, neighbors->numbers()[n] * writer->coded_bytes);
-		ivf_seek_spool(writer->labels, neighbors->numbers()[n] * sizeof(uint32));
+		spool_seek(writer->codes, neighbors->numbers()[n] * writer->coded_bytes);
+		spool_seek(writer->labels, neighbors->numbers()[n] * sizeof(uint32));
 		read_rows(writer, rows, 1);
 		score_rows(query, rows, 1, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
@@ -214,8 +215,8 @@ is_copy(const TrueNeighbors *neighbors, uint64 number)
 		neighbors->nearest + neighbors->n_copies();
 }
 
-/// Counts the rows of a batch, from number `first` on, that a search by codes prefers to the query's neighbours: of
-/// rows with the same estimate it takes the first. Where one row is far off, all others may have the same code.
+/// Counts the rows of a batch, from number `first` on, that a search by codes prefers to the query's neighbours: among
+/// equal estimates it takes the first row. Where one row is far off, all others may have the same code.
 void
 count_better(CodedQuery *query, const CodeRows *rows, uint64 first, uint64 n, double *scores)
 {
@@ -237,8 +238,8 @@ scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *r
 {
 	double *scores = static_cast<double *>(palloc(rows->batch * sizeof(double)));
 
-	ivf_seek_spool(writer->codes, 0);
-	ivf_seek_spool(writer->labels, 0);
+	spool_seek(writer->codes, 0);
+	spool_seek(writer->labels, 0);
 	for (uint64 first = 0; first < writer->n_rows; first += rows->batch)
 	{
 		const uint64 n = Min(rows->batch, writer->n_rows - first);
@@ -253,7 +254,7 @@ scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *r
 	return true;
 }
 
-/// How many neighbours are found with the lists of a point and so many candidates; *in_lists: that lie in these lists.
+/// The number of neighbours found with the lists of a point and n candidates; *in_lists: those in these lists.
 uint64
 found_at(const CodedQuery *queries, uint64 n_queries, uint32 point, uint64 candidates, uint64 *in_lists)
 {
@@ -275,7 +276,7 @@ found_at(const CodedQuery *queries, uint64 n_queries, uint32 point, uint64 candi
 	return found;
 }
 
-/// The share of neighbours in the lists of a point that so many candidates for each wanted row find.
+/// The share of neighbours in the lists of a point that this number of candidates for each wanted row finds.
 float
 found_share(const CodedQuery *queries, uint64 n_queries, uint32 point, uint16 factor)
 {
@@ -311,9 +312,9 @@ correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 			depths->recall[d][p] = Max(depths->recall[d][p] * share, p > 0 ? depths->recall[d][p - 1] : 0);
 		best = calibration->recall[p] = Max(calibration->recall[p], best);
 	}
-	// All lists are searched by the vectors, all but one by the codes. Where codes tell rows apart badly these may find
-	// less than fewer lists, which have fewer rows that seem better: a target above all of them is reached by a share
-	// of searches of all lists.
+	// All lists are searched by the vectors, all but one by the codes. Where codes tell rows apart badly, all lists but
+	// one may find less than fewer lists, which have fewer rows that seem better. A target above all of them is reached
+	// by a share of searches of all lists.
 	if (last > 0)
 	{
 		const float share = found_share(queries, n_queries, last, model->candidates);
@@ -325,7 +326,7 @@ correct_model(IvfModel *model, const CodedQuery *queries, uint64 n_queries)
 	calibration->recall[last] = 1;
 }
 
-/// Queries that there is time for.
+/// The number of queries that there is time for.
 uint64
 affordable_queries(const IvfWriter *writer)
 {

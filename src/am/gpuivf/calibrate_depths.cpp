@@ -1,7 +1,7 @@
-// The calibration for more rows than ten: in which lists the nearest hundred, thousand and ten thousand rows of a query
-// lie. They are found among a sample of the rows: of every sixteenth row the 64 nearest are as far away as the 1,024
-// nearest of all, and lie in the same lists. So this costs a sixteenth of the exact search of calibrate.cpp, with as
-// many queries. PG dialect.
+// The calibration for more rows than ten: the lists of the nearest hundred, thousand and ten thousand rows of a query.
+// A sample stands for the rows: the 64 nearest of every sixteenth row are as far away as the 1,024 nearest of all, and
+// lie in the same lists. So this costs a sixteenth of the exact search of calibrate.cpp, with as many queries. PG
+// dialect.
 #include "am/gpuivf/writer.hpp"
 
 #include "engine/distance/distance.hpp"
@@ -19,9 +19,9 @@ namespace
 
 constexpr uint64 kStep = 16;
 constexpr uint64 kStrides[kDepthSamples] = {kStep, kStep *kStep};
-constexpr uint64 kFound = 64 + 1; // of a sample: a query may be in it
+constexpr uint64 kFound = 64 + 1; // of a sample, which may have the query itself
 
-/// The nearest rows that are measured: so many of a sample; stride 1: of all rows.
+/// The nearest rows that are measured, in a sample by its stride; stride 1: all rows.
 struct Depth
 {
 	uint32 stride;
@@ -33,18 +33,17 @@ constexpr Depth kDepths[] = {{1, 32}, {1, kNearDepth}, {16, 8}, {16, 16}, {16, 3
 static_assert(lengthof(kDepths) <= engine::ivf::kMaxDepths && kNearDepth > engine::ivf::kCalibratedRows);
 
 constexpr uint64 kRowsPerDepth =
-	2; // a table has so many rows for each of the nearest: of almost all rows nothing is to be learnt
-constexpr double kWork = 4e8;       // elements compared, about 0.1 s of one processor: decides for how many queries
-constexpr uint64 kMinQueries = 100; // however much they cost
-constexpr Size kMemoryShare = 8;    // of maintenance_work_mem, for more of them
+	2;                        // rows of a table for each of the nearest: the lists of almost all rows tell nothing
+constexpr double kWork = 4e8; // elements compared, about 0.1 s of one processor: the limit of the number of queries
+constexpr uint64 kMinQueries = 100; // whatever they cost
+constexpr Size kMemoryShare = 8;    // of maintenance_work_mem, for more queries
 constexpr Size kSelected =
 	2 * kFound; // neighbours that a selection holds: cut now and then, which is cheap beside the distances
-constexpr uint64 kRowSeed =
-	2; // neither that of the queries nor that of the rows that the model was trained on: rows that draw lots
+constexpr uint64 kRowSeed = 2; // for drawing sampled rows; other than those of the queries and of the training's sample
 constexpr Size kBatchBytes = 128 * 1024; // of rows, compared with one query after another: fits a cache
 
-/// Of every 16 rows one is in the first sample, drawn by lot, of every 16 of these one in the next: samples are as
-/// large as they are taken to be, and rows that come round in a period lie in them as often as in the table.
+/// Draws one of every 16 rows for the first sample, and one of every 16 of these for the next: samples have exact
+/// sizes, and periodic rows are in them as often as in the table.
 bool
 in_sample(uint64 number, uint64 stride)
 {
@@ -66,7 +65,7 @@ affordable_queries(const IvfWriter *writer)
 	return Max(static_cast<uint64>(Min(kWork / work, static_cast<double>(fit))), kMinQueries);
 }
 
-/// Compares the rows that wait with all queries.
+/// Compares the waiting rows with all queries.
 void
 compare_waiting(const IvfWriter *writer, DepthQueries *depths)
 {
@@ -83,7 +82,7 @@ compare_waiting(const IvfWriter *writer, DepthQueries *depths)
 	memset(depths->left_out, 0, sizeof(depths->left_out));
 }
 
-/// Ranks [n] of the lists of a query's nearest rows in a sample, behind them PG_UINT32_MAX.
+/// Ranks [n] of the lists of a query's nearest rows in a sample, then PG_UINT32_MAX.
 void
 ranks_in_sample(DepthQueries *depths, uint32 sample, uint64 i, const uint32 *list_ranks, uint32 *ranks)
 {
@@ -97,7 +96,7 @@ ranks_in_sample(DepthQueries *depths, uint32 sample, uint64 i, const uint32 *lis
 	std::fill(ranks + kept, ranks + kFound - 1, PG_UINT32_MAX);
 }
 
-/// Adds a depth: of each query's ranks [n, stride] the first.
+/// Adds a depth: the first of each query's ranks [n, stride].
 void
 add_depth(IvfWriter *writer, const Depth *depth, const uint32 *ranks, uint64 stride, uint64 n)
 {

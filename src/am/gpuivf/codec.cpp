@@ -1,4 +1,4 @@
-// See codec.hpp. The work is engine/ivf's; here is the memory.
+// See codec.hpp. engine/ivf does the work; this file allocates the memory.
 #include "am/gpuivf/codec.hpp"
 
 #include "engine/distance/distance.hpp"
@@ -38,8 +38,7 @@ codec_read(
 
 	codec_begin(codec, meta);
 	if (stream->n_bytes != n_bytes)
-		page_corrupted(
-			index, stream->start_block, "What the codes were made with does not have the size that it must have.");
+		page_corrupted(index, stream->start_block, "The parameters of its codes have a wrong size.");
 	return n_bytes == 0 || stream_read(index, meta, segment, kCodecStream, 0, n_bytes, codec->floats, strategy);
 }
 

@@ -1,5 +1,5 @@
-// The codes of rows: what they are made with (stored once a segment), making them, scoring them against a query. One
-// interface over the quantisers of engine/ivf. PG dialect.
+// The codes of rows: their parameters (stored once a segment), making them, scoring them against a query. One interface
+// over the quantisers of engine/ivf. PG dialect.
 #pragma once
 
 #include "am/gpuivf/assign.hpp"
@@ -9,11 +9,11 @@
 namespace vectorgpu::am
 {
 
-/// What a segment's codes are made with.
+/// The parameters of a segment's codes.
 struct Codec
 {
 	IvfLayout layout;
-	float *floats; // [layout.codec_floats] as in kCodecStream; null: there are none
+	float *floats; // [layout.codec_floats] as in kCodecStream; null: none
 	engine::ivf::CodeModel model;
 };
 
@@ -39,22 +39,22 @@ struct CodeEncoder
 bool encoder_begin(
 	CodeEncoder *encoder, const Codec *codec, const float *centroids, uint32 n_lists, const Watch *watch);
 
-/// What is made of a batch of rows.
+/// The codes of a batch of rows.
 struct CodeArrays
 {
 	uint8 *codes;  // [n, code_bytes], row by row
 	float *terms;  // [n]; filled in if the layout has row terms
-	uint8 *is_out; // [n]: 1 if an element is beyond what the codec was trained for (SQ8), else 0
+	uint8 *is_out; // [n]: 1 if an element is beyond the codec's ranges (SQ8), else 0
 };
 
 /// floats [n, dim] (of length 1 for cosine), labels [n]. False: it gave way.
 bool encoder_run(CodeEncoder *encoder, const float *floats, const uint32 *labels, uint64 n, const CodeArrays *coded,
 	const Watch *watch);
 
-/// Of an encoder that was begun, or is all zeros.
+/// For an encoder that was begun, or is all zeros.
 void encoder_end(CodeEncoder *encoder);
 
-/// floats [n, dim]: the rows that codes [n, code_bytes] stand for (of length 1 for cosine). labels [n] their lists.
+/// Decode codes [n, code_bytes] to floats [n, dim] (of length 1 for cosine). labels [n] their lists.
 void codec_decode(
 	const Codec *codec, const float *centroids, const uint8 *codes, const uint32 *labels, uint64 n, float *floats);
 

@@ -1,5 +1,5 @@
-// Whether the rows of a merge are still those that its model was trained for. Rows that have come since are judged by
-// themselves: beside many old ones their error would hardly show in the mean of all. PG dialect.
+// Whether the rows of a merge are still those that its model was trained for. New rows are judged alone: beside many
+// old ones their error would hardly show in the mean of all. PG dialect.
 #include "am/gpuivf/writer.hpp"
 
 #include <cmath>
@@ -16,12 +16,11 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr double kDrift =
-	1.2; // rows lie so much further from their centroids than those that the model was trained for
+constexpr double kDrift = 1.2; // errors of rows over those of the rows trained for
 constexpr double kOutOfRange =
-	0.05; // or such a share more of them has elements that codes cannot express, or no finite distance
-constexpr double kNewShare = 0.05;  // of all rows: fewer new ones get few of the lists of a new model
-constexpr double kSinceShare = 0.2; // of all rows: the error of fewer cannot be told from that of all
+	0.05; // added share of rows with elements that codes cannot express, or without a finite distance
+constexpr double kNewShare = 0.05;  // of all rows: fewer new rows get few of the lists of a new model
+constexpr double kSinceShare = 0.2; // of all rows: the mean of all does not tell the error of fewer rows
 
 double
 mean_error(const RowErrors *errors)
@@ -35,8 +34,8 @@ share(uint64 part, uint64 all)
 	return all > 0 ? static_cast<double>(part) / static_cast<double>(all) : 0;
 }
 
-/// The error of rows that came after the training, if these are the n_trained_rows among n_rows: what is not that of
-/// the old ones. The error of all where that cannot be told.
+/// The error of rows that came after the training, if n_trained_rows of the n_rows are old: the part that is not the
+/// old rows'. The error of all rows where that is unknown.
 double
 error_since(const IvfModel *model, uint64 n_rows, double error)
 {
@@ -48,8 +47,8 @@ error_since(const IvfModel *model, uint64 n_rows, double error)
 	return Max((error * n - model->mean_error * n_trained) / (n - n_trained), error);
 }
 
-/// What rows of the same kind as those trained on would have beside these: a centroid lies nearer to the rows that it
-/// is the mean of, the fewer these are. The training sees them all up to some 64 a list.
+/// The factor by which the error of new rows of the same kind is larger: a centroid lies nearer to the rows that it is
+/// the mean of, the fewer these are. The training sees all rows up to some 64 a list.
 double
 error_of_others(const IvfModel *model)
 {
@@ -62,12 +61,12 @@ error_of_others(const IvfModel *model)
 	return model->mean_error * (rows > 2 ? (rows + 1) / (rows - 1) : kMost);
 }
 
-/// rows: that came since; others: that the model has been used for before.
+/// rows: new ones; others: rows that the model was used for before.
 bool
 new_rows_have_drifted(const IvfModel *model, const RowErrors *rows, const RowErrors *others)
 {
-	// Rows that are too far for a distance are no part of the mean. Without others nothing says how many of them the
-	// training had.
+	// Rows whose distance overflows are no part of the mean. Without other rows the training's share of them is
+	// unknown.
 	const double strays = share(rows->n - rows->n_finite, rows->n);
 	const double strays_before = share(others->n - others->n_finite, others->n);
 
@@ -166,7 +165,7 @@ ivf_has_drifted(const IvfWriter *writer)
 	const RowErrors all = ivf_all_errors(writer);
 	const bool has_trained = writer->has_trained_rows && writer->old_errors.n >= model->n_trained_rows;
 
-	// An error that is no number says nothing of the rows: the model is replaced by one that has one.
+	// A mean that is NaN tells nothing of the rows: the model is replaced.
 	if (!std::isfinite(model->mean_error))
 		return true;
 	return mean_error(&all) > kDrift * model->mean_error ||

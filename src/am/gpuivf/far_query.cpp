@@ -1,9 +1,9 @@
-// Which queries a calibration says nothing of. It was measured with rows as queries: how many candidates codes take is
-// known for queries that lie among the rows. To one far from them very many rows are nearly as near as the nearest,
-// nearer to each other than their codes are exact. PG dialect.
+// Queries that calibration does not cover. It measures with rows as queries: the number of candidates is known for
+// queries among the rows. To a query far from them very many rows are nearly as near as the nearest: their distances
+// differ by less than the error of their codes. PG dialect.
 //
-// Asked by every scan of codes, also by those that the worker answers: so a process remembers centroids of the models
-// that it met last.
+// Every scan of codes asks, also scans that the worker answers: so a process keeps centroids of the models that it met
+// last.
 #include "am/gpuivf/ivf.hpp"
 
 #include "storage/stream.hpp"
@@ -22,17 +22,16 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kRemembered =
-	32; // models; partitions of a table are asked in turns: fewer than these would forget each
+constexpr uint32 kRemembered = 32;      // models: enough for partitions of a table, which are searched in turns
 constexpr uint32 kSampleFloats = 65536; // of the centroids of a model
 constexpr uint32 kLeastSample = 8;      // centroids
-constexpr uint32 kMeasured = 64;        // of these: whose distance to the nearest other one is measured
-constexpr double kShare = 0.9;          // of them, that are nearer than what "far" is measured by
-// Times as far, squared. Of 1,000 queries each of SIFT and Fashion-MNIST, with the lists of the default, 1 % are more
-// than 1.4 times as far, none more than 1.9 times.
+constexpr uint32 kMeasured = 64;        // centroids whose distance to their nearest other one is measured
+constexpr double kShare = 0.9;          // the share of them with distances below the reference of "far"
+// Times the reference, squared. Of 1,000 queries each of SIFT and Fashion-MNIST, with the lists of the default, 1 % are
+// more than 1.4 times as far, none more than 1.9 times.
 constexpr double kFar = 3;
 
-/// A part of a model's centroids, and from which distance to all of them on a query is far.
+/// A sample of a model's centroids, and the distance to all of them from which on a query is far.
 struct CentroidSample
 {
 	uint64 model; // its id; 0: none
@@ -44,7 +43,7 @@ struct CentroidSample
 };
 
 CentroidSample samples[kRemembered];
-uint32 next_sample; // to be forgotten
+uint32 next_sample; // to be replaced
 
 constexpr engine::DistanceSpec
 squared(uint32 dim)
@@ -52,7 +51,7 @@ squared(uint32 dim)
 	return {Metric::kL2, ElementType::kFloat32, dim};
 }
 
-/// Squared distance from which a query is far: by how far centroids are from each other, and rows from centroids.
+/// The squared distance from which a query is far, by the distances between centroids, and of rows to centroids.
 double
 limit_of(const CentroidSample *sample, double mean_error)
 {
@@ -112,7 +111,7 @@ sample_of(Relation index, const MetaData *meta, const SegmentEntry *segment, con
 			return &known;
 	sample = &samples[next_sample];
 	next_sample = (next_sample + 1) % kRemembered;
-	sample->model = 0; // whatever happens now, it is of no use until it is whole
+	sample->model = 0; // an error leaves it invalid until it is whole
 	if (sample->values != nullptr)
 		pfree(sample->values);
 	sample->values = nullptr;
@@ -131,7 +130,7 @@ ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segme
 	const CentroidSample *sample;
 
 	*far = false;
-	// Inner products order rows by the query's direction: it is nowhere among them.
+	// Inner products order rows by the query's direction: a query has no place among them.
 	if (meta->metric == Metric::kInnerProduct || model->n_lists < 2 || model->id == 0)
 		return true;
 	sample = sample_of(index, meta, segment, model, strategy);

@@ -1,10 +1,15 @@
-// What the files of gpuivf share: its storage parameters, the streams of a segment, the model (centroids and what goes
-// with them). PG dialect. See README.md.
+// gpuivf's storage parameters, the streams of a segment, the model (centroids and calibration), and the functions that
+// its files share. PG dialect. See README.md.
 #pragma once
 
 #include "am/method/am_interface.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/ivf/calibration.hpp"
+
+extern "C"
+{
+#include "nodes/pathnodes.h"
+}
 
 namespace vectorgpu::am
 {
@@ -22,7 +27,7 @@ constexpr StreamKind kCodecStream = static_cast<StreamKind>(11); // float32: ran
 
 constexpr int kMaxLists = 65536;
 
-/// What the lists are scanned by. Stored: never renumber.
+/// The data that a scan of lists reads. Stored: never renumber.
 enum class IvfStorage : uint8
 {
 	kPlain = 0, // the vectors of kVectors, as in the table: no codes. Of bit strings always
@@ -31,18 +36,18 @@ enum class IvfStorage : uint8
 	kPq = 3,    // product quantisation of residuals
 };
 
-/// What the distances that codes give are refined by. Stored: never renumber.
+/// The source of true distances for candidates. Stored: never renumber.
 enum class IvfRefine : uint8
 {
 	kFull = 0, // kVectors as in the table: the canonical distance
-	kFp16 = 1, // kVectors in halves, of float32 vectors: what is left of them by the table
+	kFp16 = 1, // kVectors in halves, of float32 vectors: they bound distances, the table decides
 	kNone = 2, // no kVectors: the table
 };
 
 /// MetaData::am_options. All zero: plain lists.
 struct IvfOptions
 {
-	uint32 lists; // 0: as the number of rows wants
+	uint32 lists; // 0: by the number of rows
 	IvfStorage storage;
 	IvfRefine refine;
 	uint8 pq_bits; // kPq: 4 or 8
@@ -63,27 +68,27 @@ struct IvfModel
 {
 	uint32 n_lists;
 	uint16 candidates;     // refined for each of 10 wanted rows; 0: no codes, or not calibrated
-	uint16 out_of_range;   // kSq8: of 1,000 rows that it was trained for, so many had an element beyond the ranges
+	uint16 out_of_range;   // kSq8: rows with an element beyond the ranges, of 1,000 rows trained for
 	uint64 id;             // random, of the training
 	uint32 n_trained_rows; // rows of the segment that it was trained for
-	uint32 apart;          // 1: taken over by a segment without these rows; 0 in indexes from before, too
+	uint32 apart;          // 1: taken over by a segment without these rows; 0 also in indexes of older releases
 	double mean_error;     // of these rows: mean squared distance to the centroid, of those that have one
 	double segment_error;  // the same of the rows of this segment
 	double imbalance;      // of this segment's lists: n_lists * (sum of squared sizes) / rows²
 	engine::ivf::Calibration calibration;
-	engine::ivf::DepthCalibration depths; // none in indexes from before, whose models end here
+	engine::ivf::DepthCalibration depths; // none in indexes of older releases, whose models end here
 };
 
-/// Of the first models.
+/// Bytes of a model of older releases.
 constexpr Size kShortModelBytes = offsetof(IvfModel, depths);
 
 static_assert(kShortModelBytes == 568 &&
 	sizeof(IvfModel) == 2656); // stored as it is: a model of another length is of another kind
 
-/// options.cpp. Defines gpuivf.probes and the storage parameters.
+/// ivf_options.cpp. Defines gpuivf.probes and the storage parameters.
 void ivf_define_options();
 
-/// What a user said about storage, each as far as it was said.
+/// The storage parameters that a user gave.
 struct IvfStorageRequest
 {
 	int storage; // IvfStorageName
@@ -110,90 +115,89 @@ enum IvfRefineName
 	kRefineFp32,
 };
 
-/// storage.cpp. Raises 22023 for what does not go together whatever the column is, so that CREATE INDEX and ALTER INDEX
-/// refuse it.
+/// storage.cpp. Raises 22023 for parameters that contradict each other whatever the column is: CREATE INDEX and ALTER
+/// INDEX refuse them.
 void ivf_check_storage(const IvfStorageRequest *request);
 
-/// storage.cpp. What the index stores. Raises 22023 or 0A000 for what cannot be.
+/// storage.cpp. Sets what the index stores. Raises 22023 or 0A000 for parameters that the column does not allow.
 void ivf_resolve_storage(
 	const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options);
 uint32 ivf_default_pq_m(uint32 pq_bits, uint32 dim);
 
-/// options.cpp. The lists that so many rows want, by the storage parameter or else by default.
+/// ivf_options.cpp. The number of lists for n_rows rows, by the storage parameter or by default.
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 
-/// options.cpp. Lists that a scan's first round looks at for so many rows, on average over queries, to find this share
-/// of them.
+/// ivf_options.cpp. The lists that a scan's first round looks at for `wanted` rows, on average over queries, to find
+/// the share `target` of them.
 double ivf_probes(const IvfModel *model, uint64 wanted, double target);
 
-/// options.cpp. gpuivf.recall_target.
+/// ivf_options.cpp. gpuivf.recall_target.
 double ivf_recall_target();
 
-/// options.cpp. True if ivf_probes knows how many lists so many rows take, instead of taking as many whatever they are.
+/// ivf_options.cpp. True if ivf_probes depends on the number of rows wanted.
 bool ivf_probes_follow_rows(const IvfModel *model);
 
-/// search.cpp. Lists that a round of a scan (SegmentSearch::round) for `wanted` rows behind n_before others looks at.
-/// What is left over of a whole number decides together with the query's bits, so that queries look at one list more or
-/// less, and each always at as many.
+/// ivf_search.cpp. The lists that a round of a scan (ApproximateSearch::round) for `wanted` rows behind n_before others
+/// looks at. The fraction and a hash of the query decide whether it rounds up or down, always the same way for a query.
 uint32 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round,
 	uint64 n_before, uint64 wanted, const void *query);
 
-/// What the planner takes a scan to be.
+/// The planner's estimate of a scan.
 struct IvfPlan
 {
 	double n_lists;
 	double n_searches;    // one for each step of ranks (batch_plan.hpp)
 	double n_probes;      // of all of them together
-	double imbalance;     // how many more rows a list that is looked at has than one on average
+	double imbalance;     // rows of a list that is looked at over those of an average list
 	double scanned_share; // of the index's pages: those that a pass over all lists reads
 	double candidates;    // rows refined
-	bool from_table;      // by the table
+	bool from_table;      // the table gives their distances
 	bool has_codes;
-	double list_cost; // comparing a query with a centroid, in comparisons with a row: of bit strings much more
-	bool of_bits;     // which a GPU's worker looks at on its processors
+	double list_cost; // of a comparison with a centroid, in comparisons with a row; bit strings: much more
+	bool of_bits;     // a worker with a GPU searches these on its processors
 };
 
-/// options.cpp. The scan of an index with so many rows that is to return `wanted` of them: by the lists and the
-/// calibration of its largest segment, where there is one; else, where gpuivf.probes is set and where index scans are
-/// turned off, by what the storage parameters say.
+/// ivf_options.cpp. A scan of an index with n_rows rows that is to return `wanted` of them, by the lists and the
+/// calibration of its largest segment. Without a segment, where gpuivf.probes is set and where index scans are turned
+/// off, by the storage parameters.
 IvfPlan ivf_plan(Relation index, double n_rows, double wanted);
 
-/// options.cpp. amoptions; AccessMethod::store_options.
+/// ivf_options.cpp. amoptions; AccessMethod::store_options.
 bytea *ivf_parse_options(Datum reloptions, bool validate);
 void ivf_store_options(Relation index, const IndexShape *shape, uint8 *options);
 
-/// options.cpp. The rows that are refined to find `wanted` rows by codes.
+/// ivf_options.cpp. The candidates for `wanted` rows by codes.
 uint64 ivf_candidates(const IvfModel *model, uint64 wanted);
 
-/// search_codes.cpp. The rows of a segment that are refined to find `wanted` rows by its codes: more, if some will turn
-/// out to be dead; for a far query all of them, or many more where the table is read for each.
+/// ivf_search_codes.cpp. The candidates of a segment for `wanted` rows by its codes: more if rows are dead; for a far
+/// query all rows, or 32 times as many where the table is read for each.
 uint64 ivf_segment_candidates(
 	const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint64 wanted, bool far);
 
-/// far_query.cpp. *far: the query [dim], for cosine of length 1, lies so far from the segment's lists that their
-/// calibration says nothing of how many candidates it takes. Of vectors with codes. False if a page was foreign.
+/// far_query.cpp. *far: the query [dim], for cosine of length 1, lies so far from the segment's lists that calibration
+/// does not tell its number of candidates. For vectors with codes. False if a page was foreign.
 bool ivf_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
 	const float *query, BufferAccessStrategy strategy, bool *far);
 
-/// far_query.cpp. The same of a query as it is stored, of the index's element type.
+/// far_query.cpp. The same for a query of the index's element type.
 bool ivf_stored_query_is_far(Relation index, const MetaData *meta, const SegmentEntry *segment, const IvfModel *model,
 	const void *query, BufferAccessStrategy strategy, bool *far);
 
-/// drift.cpp. How much further than the rows that the model was trained for those lie that have come since to a segment
-/// of so many, as far as that can be told; 1: as near. Infinity: those trained for were all at their centroids.
+/// drift.cpp. The error of the rows of a segment of n_rows rows that came after the training, over that of the rows
+/// trained for, as far as the means tell. Infinity: the rows trained for were all at their centroids.
 double ivf_drift(const IvfModel *model, uint64 n_rows);
 
-/// rows.cpp. Vectors of such an element [n, dim] as float32 [n, dim], bits as 0 and 1; of length 1 for cosine.
+/// rows.cpp. Convert vectors [n, dim] to float32 [n, dim], bits to 0 and 1; to length 1 for cosine.
 void ivf_rows_to_floats(const engine::DistanceSpec &spec, const char *vectors, uint64 n, float *floats);
 
 /// rows.cpp. Reads the model of a segment that has rows. False if a page was foreign.
 bool ivf_read_model(
 	Relation index, const MetaData *meta, const SegmentEntry *segment, IvfModel *model, BufferAccessStrategy strategy);
 
-/// format.cpp.
+/// ivf_format.cpp.
 extern const SegmentFormat kIvfFormat;
 
-/// check.cpp. SegmentFormat::check_entry, check.
+/// ivf_check.cpp. SegmentFormat::check_entry, check.
 const char *ivf_check_entry(const MetaData *meta, const SegmentEntry *segment);
 void ivf_check(
 	Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy);
@@ -202,16 +206,16 @@ void ivf_check(
 bool ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 first, uint64 n,
 	char *dest, BufferAccessStrategy strategy);
 
-/// rows.cpp. AccessMethod::describe_lists.
+/// rows.cpp. ApproximateMethod::describe_lists.
 bool ivf_describe_lists(Relation index, const MetaData *meta, ListStatistics *statistics);
 
-/// search.cpp. AccessMethod::search_segment.
+/// ivf_search.cpp. AccessMethod::search_segment.
 bool ivf_search_segment(const SegmentSearch *search);
 
-/// worker.cpp. AccessMethod::worker_structure.
+/// ivf_worker.cpp. AccessMethod::worker_structure.
 extern const WorkerStructure kIvfWorkerStructure;
 
-/// cost.cpp. amcostestimate.
+/// ivf_cost.cpp. amcostestimate.
 void ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);
 

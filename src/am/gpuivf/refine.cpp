@@ -1,6 +1,6 @@
 // From candidates to rows: canonical distances from the full vectors, or from the table; from halves first, if these
-// are kept. See search.hpp. PG dialect; holds one content lock at a time.
-#include "am/gpuivf/search.hpp"
+// are kept. See ivf_search.hpp. PG dialect; holds one content lock at a time.
+#include "am/gpuivf/ivf_search.hpp"
 
 #include "am/scan/row_lookup.hpp"
 #include "storage/stream.hpp"
@@ -18,13 +18,13 @@ namespace
 
 constexpr uint64 kRowsPerRead = 1024;
 
-/// Rows that are still to be judged.
+/// Rows whose canonical distances are unknown.
 struct Survivors
 {
 	uint64 n;
 	uint64 *places;
 	RowId *rows;
-	double *scores; // from kVectors: canonical, or, of halves, the least that the canonical ones may be
+	double *scores; // from kVectors: canonical, or by halves a lower bound of the canonical ones
 };
 
 void *
@@ -107,7 +107,7 @@ score_vectors(const SegmentSearch *search, const IvfLayout *layout, Survivors *r
 	return true;
 }
 
-/// Reads from the table, where the snapshot may not see them all.
+/// Reads the rows from the table, without those that the snapshot does not see.
 void
 score_from_table(const SegmentSearch *search, Survivors *rows)
 {
@@ -118,14 +118,14 @@ score_from_table(const SegmentSearch *search, Survivors *rows)
 	table_reader_end(&reader);
 }
 
-/// A row by the least score that it may have.
+/// A row by its least possible score.
 struct Bounded
 {
 	double low;
 	RowId row;
 };
 
-/// The score that the k-th best of these has; NaN counts as the worst.
+/// The score of the k-th best row; NaN counts as the worst.
 double
 kth_score(const double *scores, uint64 n, uint64 k, double *memory)
 {
@@ -135,18 +135,18 @@ kth_score(const double *scores, uint64 n, uint64 k, double *memory)
 	return memory[k - 1];
 }
 
-/// Reads from the table as many rows as their bounds ask for: the most promising first, then all that may be among the
-/// wanted ones still. So halves decide what is read, but never what is found: where they are too coarse to tell rows
-/// apart, all of them are read.
+/// Reads from the table the rows that their bounds require: the most promising first, then all that may still be among
+/// the wanted ones. So halves decide which rows are read, but never the result: where they are too coarse to tell rows
+/// apart, all rows are read.
 void
 score_by_bounds(const SegmentSearch *search, Survivors *rows)
 {
-	const uint64 wanted = Max(search->wanted + search->n_before, UINT64CONST(1));
+	const uint64 wanted = Max(search->approximate->wanted + search->approximate->n_before, UINT64CONST(1));
 	const uint64 n = rows->n;
 	Bounded *order = static_cast<Bounded *>(allocate(n * sizeof(Bounded)));
 	double *memory = static_cast<double *>(allocate(n * sizeof(double)));
 	uint64 n_read = 0; // of the order,
-	uint64 n_seen = 0; // that the snapshot sees: they lie in `rows` again
+	uint64 n_seen = 0; // that the snapshot sees, now at the begin of `rows`
 	TableReader reader;
 
 	for (uint64 i = 0; i < n; i++)
@@ -184,17 +184,18 @@ score_by_bounds(const SegmentSearch *search, Survivors *rows)
 	pfree(memory);
 }
 
-/// Those of the worker's candidates that the segment has, and that are not dead. Others are rows of the delta, or of
-/// another segment, that a merge has put into one of the copy's. False if a page was foreign.
+/// The worker's candidates that the segment has, and that are not dead. Others are rows of the delta or of another
+/// segment, which a merge has put into a segment of the copy. False if a page was foreign.
 bool
 rows_of_found(const SegmentSearch *search, const IvfLayout *layout, Survivors *rows)
 {
-	const uint64 n = search->n_candidates;
+	const uint64 n = search->approximate->n_candidates;
 	uint64 *numbers = static_cast<uint64 *>(allocate(n * sizeof(uint64)));
 	uint32 *places = static_cast<uint32 *>(allocate(n * sizeof(uint32)));
 	uint64 kept = 0;
 
-	if (!find_rows(search->index, search->meta, search->segment, search->candidates, n, numbers, search->strategy))
+	if (!find_rows(search->index, search->meta, search->segment, search->approximate->candidates, n, numbers,
+			search->strategy))
 		return false;
 	rows->places = static_cast<uint64 *>(allocate(n * sizeof(uint64)));
 	rows->rows = static_cast<RowId *>(allocate(n * sizeof(RowId)));
@@ -203,7 +204,7 @@ rows_of_found(const SegmentSearch *search, const IvfLayout *layout, Survivors *r
 		if (numbers[i] != kNoRowNumber)
 		{
 			numbers[kept] = numbers[i];
-			rows->rows[kept++] = search->candidates[i];
+			rows->rows[kept++] = search->approximate->candidates[i];
 		}
 	rows->n = kept;
 	if (layout->refine != IvfRefine::kNone)

@@ -27,14 +27,14 @@ pq_spec(const IvfOptions *options, Metric metric, uint32 dim)
 	return spec;
 }
 
-/// How to do without a parameter, in CREATE INDEX and of an index that was built before it was set.
+/// A hint that leaves a parameter out, in CREATE INDEX and for an existing index.
 const char *
 left_out(const char *parameter)
 {
 	return psprintf("leave out %s (of an existing index: ALTER INDEX ... RESET (%s))", parameter, parameter);
 }
 
-/// Raises 22023 for storage parameters that do not go together.
+/// Raises 22023 for storage parameters that contradict each other.
 [[noreturn]] void
 refuse(const char *message, const char *hint)
 {
@@ -42,7 +42,7 @@ refuse(const char *message, const char *hint)
 	pg_unreachable();
 }
 
-/// Raises 22023 for what is said of numbers.
+/// Raises 22023 for invalid numbers.
 void
 refuse_for_bits(const IvfStorageRequest *request)
 {
@@ -93,7 +93,7 @@ resolve_refine(const IvfStorageRequest *request, ElementType element, IvfStorage
 		if (request->refine == kRefineNone)
 			ereport(NOTICE,
 				(errmsg("refine \"none\" changes nothing for lists of full vectors"),
-					errdetail("They give the distances themselves; the index keeps them."),
+					errdetail("The index needs the vectors to compute distances."),
 					errhint(
 						"For an index without full vectors, set storage to \"sq8\", \"pq\" or, of vector, \"fp16\".")));
 		return IvfRefine::kFull;
@@ -105,7 +105,8 @@ resolve_refine(const IvfStorageRequest *request, ElementType element, IvfStorage
 		case kRefineFp16:
 			if (halves)
 				return IvfRefine::kFull;
-			return storage == IvfStorage::kFp16 ? IvfRefine::kNone : IvfRefine::kFp16; // the codes are these halves
+			return storage == IvfStorage::kFp16 ? IvfRefine::kNone
+												: IvfRefine::kFp16; // the codes are the halves themselves
 		case kRefineFp32:
 			return IvfRefine::kFull;
 		default:
@@ -119,7 +120,7 @@ resolve_pq(const IvfStorageRequest *request, Metric metric, uint32 dim, IvfOptio
 	if (metric == Metric::kL1)
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("storage \"pq\" does not support the taxicab distance"),
-				errdetail("A sum of squares falls apart into the parts of a vector; a product quantiser needs that."),
+				errdetail("A product quantiser needs a sum of squares, which it splits into the parts of a vector."),
 				errhint("Set storage to \"sq8\".")));
 	options->pq_bits = static_cast<uint8>(request->pq_bits == 0 ? kDefaultPqBits : request->pq_bits);
 	if (request->pq_m > 0 && static_cast<uint32>(request->pq_m) > dim)
@@ -136,7 +137,7 @@ resolve_pq(const IvfStorageRequest *request, Metric metric, uint32 dim, IvfOptio
 				errdetail("The column has %u.", dim), errhint("Set opq to off.")));
 }
 
-/// Raises 22023 for one that only storage "pq" has.
+/// Raises 22023 for a parameter of storage "pq" only.
 void
 refuse_without_pq(const char *parameter)
 {
@@ -176,7 +177,7 @@ void
 ivf_resolve_storage(
 	const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options)
 {
-	ivf_check_storage(request); // what was set by a release that did not check it then
+	ivf_check_storage(request); // for parameters set under a release that did not check them
 	if (element == ElementType::kBit)
 		refuse_for_bits(request);
 	options->storage = resolve_codes(request, element);

@@ -1,6 +1,6 @@
-// Vectors of a segment that keeps none in full: halves widened, codes decoded. For merges, which write such rows again,
-// and vectorgpu_check. What decoding needs is kept till the transaction ends, since rows are asked for batch by batch.
-// PG dialect.
+// Vectors of a segment without full vectors: widened halves, decoded codes. For merges, which write such rows again,
+// and vectorgpu_check. The data for decoding is kept until the transaction ends, since rows are read batch by batch. PG
+// dialect.
 #include "am/gpuivf/stored_rows.hpp"
 
 #include "am/gpuivf/codec.hpp"
@@ -18,9 +18,9 @@ namespace
 constexpr uint64 kBlockRows = engine::ivf::kCodeBlockRows;
 constexpr int kKeptSources = 16; // segments of a merge, at most
 
-/// What it takes to decode a segment. Of one file: a subtransaction that moved the index to another one (SET
-/// TABLESPACE) and was rolled back may have made a segment there whose number the old file gives to another one, under
-/// the same uuid.
+/// The data for decoding a segment of one file. A subtransaction that moved the index to another file (SET TABLESPACE)
+/// and was rolled back may have made a segment there whose number the old file gives to another one, under the same
+/// uuid.
 struct Source
 {
 	RelFileNode file;
@@ -123,7 +123,7 @@ source_of(Relation index, const MetaData *meta, const SegmentEntry *segment, Buf
 	return source;
 }
 
-/// The list that has a place.
+/// The list of a place.
 uint32
 list_of(const Source *source, uint64 place)
 {
@@ -207,7 +207,7 @@ ivf_matches(const MetaData *meta, const char *vector, const char *stored)
 	if (layout.refine == IvfRefine::kFull)
 		return memcmp(vector, stored, meta_vector_bytes(meta)) == 0;
 	if (layout.refine == IvfRefine::kNone)
-		return true; // codes are of an approximation, and after merges of that of one
+		return true; // codes are of an approximation, and after merges of an approximation of that
 	floats = static_cast<float *>(palloc(Size{2} * meta->dim * sizeof(float)));
 	halves = static_cast<uint16 *>(palloc(Size{2} * meta->dim * sizeof(uint16)));
 	memcpy(floats, vector, meta->dim * sizeof(float));

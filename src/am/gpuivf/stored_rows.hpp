@@ -1,4 +1,4 @@
-// Rows of a segment as it stores them, one by one. PG dialect.
+// Stored rows of a segment, one by one. PG dialect.
 #pragma once
 
 #include "am/gpuivf/storage.hpp"
@@ -16,9 +16,8 @@ bool ivf_read_stored(Relation index, const MetaData *meta, const SegmentEntry *s
 	uint64 place, char *dest, BufferAccessStrategy strategy);
 
 /// table_values.cpp. Values of the index's column for rows [n], without tombstones, from the table: dest [n,
-/// vector_bytes]; found [n]: false where the table does not have it at hand (the index is on an expression, the value
-/// is stored out of line, the row is gone). The caller holds a lock on the table that keeps VACUUM away, or does
-/// without being right.
+/// vector_bytes]; found [n]: false where the value is not at hand (index on an expression, value stored out of line,
+/// row gone). Values are right only if the caller holds a lock on the table that keeps VACUUM away.
 void ivf_read_table(Relation index, const MetaData *meta, const RowId *rows, uint64 n, char *dest, bool *found);
 
 /// SegmentFormat::matches.

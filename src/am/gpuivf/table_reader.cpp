@@ -1,7 +1,6 @@
-// Values of indexed rows, from the table: what an index that keeps no full vectors computes canonical distances of.
-// Runs in a scan, with its snapshot; the row that is found for a TID is the one that the executor will find. PG
-// dialect.
-#include "am/gpuivf/search.hpp"
+// Values of indexed rows from the table, for canonical distances of an index without full vectors. Runs in a scan, with
+// its snapshot; the row that is found for a TID is the one that the executor will find. PG dialect.
+#include "am/gpuivf/ivf_search.hpp"
 
 #include "am/method/row_value.hpp"
 #include "engine/distance/distance.hpp"
@@ -46,12 +45,12 @@ indexed_value(TableReader *reader, Datum *value)
 void
 table_reader_begin(TableReader *reader, const SegmentSearch *search)
 {
-	if (search->heap == nullptr)
+	if (search->approximate->heap == nullptr)
 		elog(ERROR, "scan of index \"%s\" has no table to read", RelationGetRelationName(search->index));
 	reader->search = search;
-	reader->n_blocks = RelationGetNumberOfBlocks(search->heap);
-	reader->fetch = table_index_fetch_begin(search->heap);
-	reader->slot = table_slot_create(search->heap, nullptr);
+	reader->n_blocks = RelationGetNumberOfBlocks(search->approximate->heap);
+	reader->fetch = table_index_fetch_begin(search->approximate->heap);
+	reader->slot = table_slot_create(search->approximate->heap, nullptr);
 	reader->info = nullptr;
 	reader->estate = nullptr;
 	if (search->index->rd_index->indkey.values[0] == InvalidAttrNumber)
@@ -90,10 +89,11 @@ table_reader_score(TableReader *reader, RowId *rows, double *scores, uint64 *n)
 
 		CHECK_FOR_INTERRUPTS();
 		(void) VG_FAULT("ivf_table_row");
-		if (row_id_block(rows[i]) >= reader->n_blocks) // of a dead row that VACUUM has cut off with its block
+		if (row_id_block(rows[i]) >= reader->n_blocks) // a dead row whose block VACUUM has truncated
 			continue;
 		ItemPointerSet(&tid, row_id_block(rows[i]), row_id_offset(rows[i]));
-		if (!table_index_fetch_tuple(reader->fetch, &tid, search->snapshot, reader->slot, &call_again, &all_dead))
+		if (!table_index_fetch_tuple(
+				reader->fetch, &tid, search->approximate->snapshot, reader->slot, &call_again, &all_dead))
 			continue;
 		if (indexed_value(reader, &datum))
 		{

@@ -1,5 +1,5 @@
-// Indexed values from the table for a merge, whatever snapshot: an index that keeps no vectors codes its rows anew, and
-// the table knows them better than their codes do. PG dialect.
+// Indexed values from the table for a merge, under any snapshot: an index without vectors codes its rows anew, and the
+// table is more exact than their codes. PG dialect.
 #include "am/gpuivf/stored_rows.hpp"
 
 #include "am/method/row_value.hpp"
@@ -21,8 +21,8 @@ namespace vectorgpu::am
 namespace
 {
 
-/// The value of a column that lies in the tuple itself: what is stored apart may be gone, if the tuple is dead. False
-/// if not.
+/// The value of a column if it lies in the tuple itself: an out-of-line value may be gone if the tuple is dead. Else
+/// false.
 bool
 copy_value(const MetaData *meta, Datum datum, char *dest)
 {
@@ -57,8 +57,8 @@ ivf_read_table(Relation index, const MetaData *meta, const RowId *rows, uint64 n
 	fetch = table_index_fetch_begin(heap);
 	slot = table_slot_create(heap, nullptr);
 	n_blocks = RelationGetNumberOfBlocks(
-		heap); // VACUUM may have cut off what dead rows were in; it cannot while we hold the lock
-	InvalidateCatalogSnapshotConditionally(); // of these look-ups: a long merge must not keep VACUUM from rows
+		heap); // VACUUM may have truncated blocks of dead rows; it cannot while we hold the lock
+	InvalidateCatalogSnapshotConditionally(); // of these look-ups: a long merge must not hold back VACUUM
 	for (uint64 i = 0; i < n; i++)
 	{
 		ItemPointerData tid;
@@ -69,7 +69,7 @@ ivf_read_table(Relation index, const MetaData *meta, const RowId *rows, uint64 n
 		if (row_id_block(rows[i]) >= n_blocks)
 			continue;
 		ItemPointerSet(&tid, row_id_block(rows[i]), row_id_offset(rows[i]));
-		// The members of a HOT chain have the same value, but for those older than the index: the last one counts.
+		// The members of a HOT chain have the same value, except those older than the index: the last one counts.
 		do
 		{
 			bool is_null;

@@ -1,4 +1,4 @@
-// Which model a new segment gets: that of the rows' old segment, or one trained on a sample of the rows. PG dialect.
+// The model of a new segment: that of the rows' old segment, or one trained on a sample of the rows. PG dialect.
 #include "am/gpuivf/build_phases.hpp"
 #include "am/gpuivf/writer.hpp"
 
@@ -20,10 +20,10 @@ namespace
 {
 
 constexpr uint64 kSeed = 1;
-constexpr uint64 kGrowth = 2;      // a segment that has grown so much since its model was trained gets a new one
+constexpr uint64 kGrowth = 2;      // a segment that has grown by this factor since its model was trained gets a new one
 constexpr Size kTrainingShare = 2; // of maintenance_work_mem: the sample and what k-means needs beside it
 
-/// Lists of a new model, and the rows that it is trained on: so many that the training fits the memory.
+/// Lists of a new model, and the rows of its training, as memory allows.
 uint32
 plan_training(const IvfWriter *writer, uint64 *n_training)
 {
@@ -47,7 +47,7 @@ plan_training(const IvfWriter *writer, uint64 *n_training)
 	}
 }
 
-/// A build that was asked for more lists than the rows make says so.
+/// Tells in a notice that the rows make fewer lists than were asked for.
 void
 tell_of_lists(const IvfWriter *writer)
 {
@@ -62,10 +62,10 @@ tell_of_lists(const IvfWriter *writer)
 			writer->n_rows == made
 				? errdetail_plural("The index has %u row with a value, and a list holds at least one.",
 					  "The index has %u rows with a value, and a list holds at least one.", made, made)
-				: errdetail("The rows that the lists were trained on have no more different values."),
-			errhint("For as many lists as the rows want, leave out lists (of an existing index: ALTER INDEX ... RESET "
+				: errdetail("The rows that the lists were trained on do not have more different values."),
+			errhint("For the default number of lists, leave out lists (of an existing index: ALTER INDEX ... RESET "
 					"(lists)). "
-					"A merge that finds twice the rows makes them anew.")));
+					"A merge that finds twice the rows makes new lists.")));
 }
 
 /// The training by this process; centroids have room. False: it gave way.
@@ -179,7 +179,7 @@ ivf_train(IvfWriter *writer)
 	}
 
 	writer->model = IvfModel();
-	// Clusters behind n_used are copies of the first: there were fewer different rows than lists.
+	// Clusters behind n_used are copies of the first one: there are fewer different rows than lists.
 	writer->model.n_lists = Max(n_used, 1u);
 	writer->model.n_trained_rows = static_cast<uint32>(writer->n_rows);
 	if (!pg_strong_random(&writer->model.id, sizeof(writer->model.id)))

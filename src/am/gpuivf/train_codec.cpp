@@ -1,4 +1,4 @@
-// Training of what codes are made with, on a sample of the rows. PG dialect.
+// Training of the codec, on a sample of the rows. PG dialect.
 #include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"
 
@@ -28,7 +28,7 @@ pq_training(uint64 n_rows)
 	return training;
 }
 
-/// Bytes that a training on so many rows takes.
+/// Bytes of a training on n rows.
 Size
 pq_bytes(const IvfWriter *writer, uint64 n_rows)
 {
@@ -36,8 +36,8 @@ pq_bytes(const IvfWriter *writer, uint64 n_rows)
 		n_rows * (writer->meta->dim + 1) * sizeof(float);
 }
 
-/// Rows that a product quantiser is trained on: as many as fit. A build says so if not even the least do; a merge,
-/// whose failure nobody would see, takes them all the same.
+/// The rows that a product quantiser is trained on, as memory allows. Without room for the least number a build fails;
+/// a merge, whose failure no user would see, exceeds the memory.
 uint64
 plan_pq_rows(const IvfWriter *writer)
 {
@@ -52,8 +52,8 @@ plan_pq_rows(const IvfWriter *writer)
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				errmsg("maintenance_work_mem is too small to train a product quantiser of %u dimensions",
 					writer->meta->dim),
-				errdetail("It takes %zu kB, of which maintenance_work_mem has to be twice as much.",
-					pq_bytes(writer, n) / 1024 + 1),
+				errdetail(
+					"It takes %zu kB, and maintenance_work_mem has to be twice that.", pq_bytes(writer, n) / 1024 + 1),
 				errhint("Increase maintenance_work_mem%s.", writer->layout.codes.pq.opq ? ", or leave out opq" : "")));
 	return n;
 }

@@ -17,15 +17,14 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kMaxReplyBytes =
-	32 * 1024; // of labels or results asked for: fits any reply area that the worker gives
+constexpr uint64 kMaxReplyBytes = 32 * 1024; // of labels or results in one reply: fits every reply area of the worker
 constexpr uint64 kMaxRequestRows = kMaxReplyBytes / sizeof(wire::RowLabel);
 constexpr Size kMaxCodedReplyBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // of labels and codes
 constexpr float kTolerance = 1e-3f; // iterations cost the worker little
 constexpr uint32 kIterations = 20;
-constexpr uint64 kElementsPerMs = 8000; // of vectors, that a build by the backend deals with
+constexpr uint64 kElementsPerMs = 8000; // elements that the backend's own build handles
 
-/// The worker is of no more use to this build.
+/// Ends the worker's part in this build.
 bool
 fail(WorkerBuild *build, bridge::Fallback reason)
 {
@@ -64,7 +63,7 @@ send_rows(WorkerBuild *build, wire::BuildStep step, const void *rows, uint64 n, 
 	return submit_rows(build, step, 0, rows, n, row_bytes) && receive(build, &header, nullptr, 0);
 }
 
-/// A step without rows.
+/// A request without rows.
 bool
 send_step(WorkerBuild *build, wire::BuildStep step)
 {
@@ -95,7 +94,7 @@ read_result(WorkerBuild *build, wire::BuildResult result, void *to, Size n_bytes
 	return true;
 }
 
-/// An error has left the build: with the session goes what the worker holds of it.
+/// After an error: the worker's state of the build ends with the session.
 void
 forget_build(void *context)
 {
@@ -106,21 +105,21 @@ forget_build(void *context)
 	build->open = false;
 }
 
-/// Worth asking, and there to be asked.
+/// True if the worker is worth asking, and can be asked.
 bool
 can_ask(IvfWriter *writer)
 {
 	if (!bridge::settings.worker ||
 		writer->n_rows * writer->vector_bytes < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024)
 		return false;
-	// Not by a merge that must let go at once when somebody waits for its lock.
+	// False for a merge that must let go at once when somebody waits for its lock.
 	if (writer->watch.give_way != nullptr)
 		writer->worker.has_waited = true;
 	return bridge::session_for_build(
 		writer->n_rows, Max(kElementsPerMs / writer->meta->dim, UINT64CONST(1)), &writer->worker.has_waited);
 }
 
-/// A training has the queries of a calibration as well.
+/// Begins a build. A training also gets the number of a calibration's queries.
 bool
 begin(IvfWriter *writer, wire::BuildSpec *spec)
 {
@@ -136,7 +135,7 @@ begin(IvfWriter *writer, wire::BuildSpec *spec)
 		return false;
 	if (spec->n_training > 0)
 	{
-		// Of bit strings its processors may have to find the neighbours.
+		// For bit strings its processors may have to find the neighbours.
 		build->by_gpu =
 			bridge::session_engine() == wire::EngineKind::kCuda && writer->rows.element != ElementType::kBit;
 		spec->n_queries = static_cast<uint32>(ivf_calibration_queries(writer));
@@ -165,7 +164,7 @@ begin(IvfWriter *writer, wire::BuildSpec *spec)
 	return receive(build, &header, nullptr, 0);
 }
 
-/// An even sample, as it waits. False: the worker is out.
+/// Sends an even sample of the waiting rows. False: the worker has failed.
 bool
 send_sample(IvfWriter *writer, wire::BuildStep step, uint64 n)
 {
@@ -212,8 +211,8 @@ worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, float
 	wanted.tolerance = kTolerance;
 	if (writer->watch.give_way != nullptr)
 	{
-		// A merge that must let go at once when somebody waits for its lock: not while it waits for a reply itself.
-		// What the worker has of the lists so far goes with the old model.
+		// A merge that must let go at once when somebody waits for its lock: not while it waits for a reply itself. The
+		// worker's state of the lists ends with the old model.
 		worker_build_end(writer);
 		return false;
 	}
@@ -264,14 +263,14 @@ worker_build_take_model(IvfWriter *writer)
 namespace
 {
 
-/// Bytes that a reply has for each row of a batch.
+/// Bytes of a reply for each row of a batch.
 Size
 reply_row_bytes(const IvfWriter *writer)
 {
 	return sizeof(wire::RowLabel) + (writer->worker.codes ? writer->coded_bytes : 0);
 }
 
-/// Says what the codes are. False: the worker does not make them, which does not keep it from assigning rows.
+/// Sends the codec. False: the worker makes no codes, but can still assign rows.
 bool
 begin_codes(IvfWriter *writer, uint64 n_training)
 {
@@ -366,7 +365,7 @@ worker_build_queries(IvfWriter *writer, const CalibrationQueries *queries, uint6
 namespace
 {
 
-/// Reads the batch from `first` on into state->next and hands it to the worker.
+/// Reads the batch from `first` on into state->next and sends it to the worker.
 bool
 submit_batch(WorkerAssign *state, uint64 first)
 {
@@ -382,7 +381,7 @@ submit_batch(WorkerAssign *state, uint64 first)
 	return submit_rows(build, wire::BuildStep::kAssign, first, state->next, state->n, writer->vector_bytes);
 }
 
-/// The codes of a reply: terms, then codes.
+/// Takes the codes of a reply: terms, then codes.
 void
 take_codes(const WorkerAssign *state, const char *coded)
 {
@@ -453,7 +452,7 @@ worker_assign_next(WorkerAssign *state, uint64 *n, bool *has_codes)
 	rows = assigner->vectors;
 	assigner->vectors = state->next;
 	state->next = rows;
-	(void) submit_batch(state, build->n_seen); // whoever asks next hears of a failure
+	(void) submit_batch(state, build->n_seen); // the next request reports a failure
 	return true;
 }
 
@@ -511,7 +510,7 @@ worker_build_end(IvfWriter *writer)
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
 
-	// What cannot be ended by a request ends with the session: a build holds memory and one of few places.
+	// If the request fails the session ends: a build holds memory and one of few places.
 	if (build->open &&
 		!(bridge::session_ready(false) &&
 			bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))

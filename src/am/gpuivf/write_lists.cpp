@@ -1,8 +1,8 @@
-// Writing a segment of gpuivf: rows are put in the order of their lists, and what is stored of them goes to its
-// streams. What lies in a file is larger than memory may be: rows are first parted by ranges of lists that fit. PG
-// dialect.
+// Writing a segment of gpuivf: rows are put in the order of their lists, and their data goes to its streams. Files may
+// be larger than memory: rows are first parted by ranges of lists that fit. PG dialect.
 #include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"
+#include "storage/stream_run.hpp"
 
 #include <cstring>
 
@@ -17,48 +17,19 @@ constexpr Size kMinPartBytes = 1024 * 1024;
 constexpr uint32 kMaxParts = 512; // each has a file with a buffer of a block
 constexpr uint64 kBlockRows = engine::ivf::kCodeBlockRows;
 
-/// The stream writer of a segment, stream after stream.
-struct StreamRun
+/// The streams of a segment, and the writer that they come from.
+struct ListRun
 {
 	IvfWriter *writer;
-	SegmentEntry *entry;
-	BlockNumber block; // where the next stream begins
-	StreamWriter stream;
-	StreamKind kind;
+	StreamRun streams;
 };
 
-void
-begin_stream(StreamRun *run, StreamKind kind)
-{
-	const SegmentPlan *plan = &run->writer->plan;
-
-	run->kind = kind;
-	stream_write_begin(&run->stream, plan->index, plan->mode, plan->meta->uuid, run->entry->id, kind, run->block);
-}
-
-void
-end_stream(StreamRun *run)
-{
-	StreamEntry *entry = &run->entry->streams[static_cast<int>(run->kind)];
-
-	stream_write_end(&run->stream, entry);
-	run->block += static_cast<BlockNumber>(stream_blocks(entry->n_bytes));
-}
-
-void
-write_whole(StreamRun *run, StreamKind kind, const void *data, Size n_bytes)
-{
-	begin_stream(run, kind);
-	stream_write(&run->stream, data, n_bytes);
-	end_stream(run);
-}
-
-/// A range of lists that is put in order in memory. One list that is larger than that needs no order: it comes in it.
+/// A range of lists that is put in order in memory. A single list that is larger needs no sort: its rows come in order.
 struct Part
 {
 	uint32 first_list;
 	uint32 end_list;
-	BufFile *file; // records: number of the row, its list, what is stored of it; null: there is but one part
+	BufFile *file; // records: number of the row, its list, its stored data; null: there is only one part
 };
 
 struct Parts
@@ -68,30 +39,30 @@ struct Parts
 	uint32 *part_of_list;
 };
 
-/// Bytes of what is stored of a row: its vector, if these are kept, its code, its term.
+/// Bytes of a row's stored data: its vector, if vectors are kept, its code, its term.
 Size
 stored_bytes(const IvfWriter *writer)
 {
 	return writer->layout.kept_bytes + writer->coded_bytes;
 }
 
-/// Reads what is stored of the next row, in TID order.
+/// Reads the stored data of the next row, in TID order.
 void
 read_row(IvfWriter *writer, char *row)
 {
 	if (writer->layout.kept_bytes > 0)
-		ivf_read_spool(writer->vectors, row, writer->vector_bytes);
+		spool_read(writer->vectors, row, writer->vector_bytes);
 	if (writer->coded_bytes > 0)
-		ivf_read_spool(writer->codes, row + writer->layout.kept_bytes, writer->coded_bytes);
+		spool_read(writer->codes, row + writer->layout.kept_bytes, writer->coded_bytes);
 }
 
 void
 rewind_rows(IvfWriter *writer)
 {
-	ivf_seek_spool(writer->vectors, 0);
-	ivf_seek_spool(writer->labels, 0);
+	spool_seek(writer->vectors, 0);
+	spool_seek(writer->labels, 0);
 	if (writer->codes != nullptr)
-		ivf_seek_spool(writer->codes, 0);
+		spool_seek(writer->codes, 0);
 }
 
 /// Cuts the lists into ranges that fit half of the memory.
@@ -141,7 +112,7 @@ distribute(IvfWriter *writer, Parts *parts)
 
 		if (ivf_gives_way(writer))
 			return false;
-		ivf_read_spool(writer->labels, labels, n * sizeof(uint32));
+		spool_read(writer->labels, labels, n * sizeof(uint32));
 		for (uint64 i = 0; i < n; i++)
 		{
 			BufFile *file = parts->parts[parts->part_of_list[labels[i]]].file;
@@ -156,7 +127,7 @@ distribute(IvfWriter *writer, Parts *parts)
 	return true;
 }
 
-/// The next row of a part, in TID order.
+/// Reads the next row of a part, in TID order.
 void
 next_of_part(IvfWriter *writer, const Part *part, uint64 i, uint32 *number, uint32 *label, char *row)
 {
@@ -165,19 +136,19 @@ next_of_part(IvfWriter *writer, const Part *part, uint64 i, uint32 *number, uint
 	if (part->file == nullptr)
 	{
 		*number = static_cast<uint32>(i);
-		ivf_read_spool(writer->labels, label, sizeof(*label));
+		spool_read(writer->labels, label, sizeof(*label));
 		read_row(writer, row);
 		return;
 	}
-	ivf_read_spool(part->file, head, sizeof(head));
+	spool_read(part->file, head, sizeof(head));
 	*number = head[0];
 	*label = head[1];
-	ivf_read_spool(part->file, row, stored_bytes(writer));
+	spool_read(part->file, row, stored_bytes(writer));
 }
 
-/// Writes rows [n] that are in order: vectors to their stream, codes and numbers to files.
+/// Writes ordered rows [n]: vectors to their stream, codes and numbers to files.
 void
-put_rows(StreamRun *run, const char *rows, const uint32 *numbers, uint64 n)
+put_rows(ListRun *run, const char *rows, const uint32 *numbers, uint64 n)
 {
 	IvfWriter *writer = run->writer;
 	const Size row_bytes = stored_bytes(writer);
@@ -186,20 +157,20 @@ put_rows(StreamRun *run, const char *rows, const uint32 *numbers, uint64 n)
 	BufFileWrite(writer->list_rows, const_cast<uint32 *>(numbers), n * sizeof(uint32));
 	if (writer->coded_bytes == 0)
 	{
-		stream_write(&run->stream, rows, n * row_bytes);
+		stream_write(&run->streams.stream, rows, n * row_bytes);
 		return;
 	}
 	for (uint64 i = 0; i < n; i++)
 	{
 		if (kept_bytes > 0)
-			stream_write(&run->stream, rows + i * row_bytes, kept_bytes);
+			stream_write(&run->streams.stream, rows + i * row_bytes, kept_bytes);
 		BufFileWrite(writer->ordered_codes, const_cast<char *>(rows) + i * row_bytes + kept_bytes, writer->coded_bytes);
 	}
 }
 
 /// Writes the rows of a part, list by list. False: it gave way.
 bool
-write_part(StreamRun *run, const Part *part)
+write_part(ListRun *run, const Part *part)
 {
 	IvfWriter *writer = run->writer;
 	const Size row_bytes = stored_bytes(writer);
@@ -240,9 +211,9 @@ write_part(StreamRun *run, const Part *part)
 	return true;
 }
 
-/// kVectors, if there are to be any; list_rows and ordered_codes filled. False: it gave way.
+/// Writes kVectors, if vectors are kept; fills list_rows and ordered_codes. False: it gave way.
 bool
-write_rows(StreamRun *run)
+write_rows(ListRun *run)
 {
 	IvfWriter *writer = run->writer;
 	Parts parts;
@@ -258,48 +229,31 @@ write_rows(StreamRun *run)
 	else
 		rewind_rows(writer);
 	if (writer->layout.kept_bytes > 0)
-		begin_stream(run, StreamKind::kVectors);
+		stream_run_open(&run->streams, StreamKind::kVectors);
 	for (uint32 i = 0; i < parts.n; i++)
 	{
 		(void) VG_FAULT("ivf_write_part");
 		if (done && parts.parts[i].file != nullptr)
-			ivf_seek_spool(parts.parts[i].file, 0);
+			spool_seek(parts.parts[i].file, 0);
 		done = done && write_part(run, &parts.parts[i]);
-		ivf_close_spool(&parts.parts[i].file);
+		spool_close(&parts.parts[i].file);
 	}
 	if (done && writer->layout.kept_bytes > 0)
-		end_stream(run);
+		stream_run_close(&run->streams);
 	return done;
-}
-
-void
-write_spooled(StreamRun *run, StreamKind kind, BufFile *file, uint64 n_bytes)
-{
-	char *chunk = static_cast<char *>(palloc(kPayloadBytes));
-
-	ivf_seek_spool(file, 0);
-	begin_stream(run, kind);
-	for (uint64 done = 0; done < n_bytes; done += kPayloadBytes)
-	{
-		const Size part = Min(kPayloadBytes, n_bytes - done);
-
-		ivf_read_spool(file, chunk, part);
-		stream_write(&run->stream, chunk, part);
-	}
-	end_stream(run);
-	pfree(chunk);
 }
 
 /// kCodeStream of codes that lie row by row.
 void
-write_plain_codes(StreamRun *run)
+write_plain_codes(ListRun *run)
 {
-	write_spooled(run, kCodeStream, run->writer->ordered_codes, run->writer->n_rows * run->writer->coded_bytes);
+	(void) stream_run_copy(
+		&run->streams, kCodeStream, run->writer->ordered_codes, run->writer->n_rows * run->writer->coded_bytes, false);
 }
 
 /// kCodeStream and kRowTermStream of a product quantiser: codes in blocks, the terms apart.
 void
-write_pq_codes(StreamRun *run)
+write_pq_codes(ListRun *run)
 {
 	IvfWriter *writer = run->writer;
 	const Size code_bytes = writer->layout.code_bytes;
@@ -309,13 +263,13 @@ write_pq_codes(StreamRun *run)
 	uint8 *codes = static_cast<uint8 *>(palloc(kBlockRows * code_bytes));
 	uint8 *block = static_cast<uint8 *>(palloc(kBlockRows * code_bytes));
 
-	ivf_seek_spool(writer->ordered_codes, 0);
-	begin_stream(run, kCodeStream);
+	spool_seek(writer->ordered_codes, 0);
+	stream_run_open(&run->streams, kCodeStream);
 	for (uint64 first = 0; first < writer->n_rows; first += kBlockRows)
 	{
 		const uint64 n = Min(kBlockRows, writer->n_rows - first);
 
-		ivf_read_spool(writer->ordered_codes, rows, n * coded_bytes);
+		spool_read(writer->ordered_codes, rows, n * coded_bytes);
 		for (uint64 i = 0; i < n; i++)
 		{
 			memcpy(codes + i * code_bytes, rows + i * coded_bytes, code_bytes);
@@ -323,12 +277,12 @@ write_pq_codes(StreamRun *run)
 				BufFileWrite(terms, rows + i * coded_bytes + code_bytes, sizeof(float));
 		}
 		engine::ivf::interleave_codes(codes, n, code_bytes, block);
-		stream_write(&run->stream, block, kBlockRows * code_bytes);
+		stream_write(&run->streams.stream, block, kBlockRows * code_bytes);
 	}
-	end_stream(run);
+	stream_run_close(&run->streams);
 	if (terms != nullptr)
-		write_spooled(run, kRowTermStream, terms, writer->n_rows * sizeof(float));
-	ivf_close_spool(&terms);
+		(void) stream_run_copy(&run->streams, kRowTermStream, terms, writer->n_rows * sizeof(float), false);
+	spool_close(&terms);
 	pfree(rows);
 	pfree(codes);
 	pfree(block);
@@ -336,7 +290,7 @@ write_pq_codes(StreamRun *run)
 
 /// Within a list rows are in TID order, so that one pass over the labels in that order gives each row its place.
 void
-write_places(StreamRun *run)
+write_places(ListRun *run)
 {
 	IvfWriter *writer = run->writer;
 	const Size n_bytes = writer->model.n_lists * sizeof(uint64);
@@ -344,18 +298,18 @@ write_places(StreamRun *run)
 	uint32 labels[kLabelsPerRead];
 
 	memcpy(next, writer->offsets, n_bytes);
-	ivf_seek_spool(writer->labels, 0);
-	begin_stream(run, kPlaceStream);
+	spool_seek(writer->labels, 0);
+	stream_run_open(&run->streams, kPlaceStream);
 	for (uint64 first = 0; first < writer->n_rows; first += kLabelsPerRead)
 	{
 		const uint64 n = Min(kLabelsPerRead, writer->n_rows - first);
 
-		ivf_read_spool(writer->labels, labels, n * sizeof(uint32));
+		spool_read(writer->labels, labels, n * sizeof(uint32));
 		for (uint64 i = 0; i < n; i++)
 			labels[i] = static_cast<uint32>(next[labels[i]]++);
-		stream_write(&run->stream, labels, n * sizeof(uint32));
+		stream_write(&run->streams.stream, labels, n * sizeof(uint32));
 	}
-	end_stream(run);
+	stream_run_close(&run->streams);
 	pfree(next);
 }
 
@@ -364,26 +318,26 @@ write_places(StreamRun *run)
 BlockNumber
 ivf_write_lists(IvfWriter *writer, SegmentEntry *entry, BlockNumber start)
 {
-	StreamRun *run = static_cast<StreamRun *>(palloc0(sizeof(StreamRun)));
+	ListRun *run = static_cast<ListRun *>(palloc0(sizeof(ListRun)));
 
 	run->writer = writer;
-	run->entry = entry;
-	run->block = start;
-	write_whole(run, kModelStream, &writer->model, sizeof(writer->model));
-	write_whole(run, kCentroidStream, writer->centroids,
+	stream_run_begin(&run->streams, &writer->plan, entry, start);
+	stream_run_write(&run->streams, kModelStream, &writer->model, sizeof(writer->model));
+	stream_run_write(&run->streams, kCentroidStream, writer->centroids,
 		static_cast<Size>(writer->model.n_lists) * writer->meta->dim * sizeof(float));
-	write_whole(run, kOffsetStream, writer->offsets, (writer->model.n_lists + Size{1}) * sizeof(uint64));
+	stream_run_write(&run->streams, kOffsetStream, writer->offsets, (writer->model.n_lists + Size{1}) * sizeof(uint64));
 	if (!write_rows(run))
 		return InvalidBlockNumber;
-	write_spooled(run, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32));
+	(void) stream_run_copy(&run->streams, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32), false);
 	write_places(run);
 	if (writer->layout.storage == IvfStorage::kPq)
 		write_pq_codes(run);
 	else if (writer->coded_bytes > 0)
 		write_plain_codes(run);
 	if (writer->layout.codec_floats > 0)
-		write_whole(run, kCodecStream, writer->codec.floats, writer->layout.codec_floats * sizeof(float));
-	return run->block;
+		stream_run_write(
+			&run->streams, kCodecStream, writer->codec.floats, writer->layout.codec_floats * sizeof(float));
+	return run->streams.block;
 }
 
 } // namespace vectorgpu::am

@@ -1,7 +1,6 @@
 // match_at_least(value, query, n) as an index condition. Its support function turns it into `value @# c`, where c, of
-// type bytea, holds query and n: the n as 4 bytes, most significant first, then the query as
-// engine/match/element_set.hpp has it. The operator is for index conditions; called as such it counts one value. PG
-// dialect.
+// type bytea, holds query and n: the n as 4 bytes, most significant first, then the query in the form of
+// engine/match/element_set.hpp. The operator is for index conditions; called directly it counts one value. PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "types/sql_function.hpp"
@@ -25,9 +24,9 @@ namespace
 {
 
 constexpr Size kLeastBytes = 4;
-constexpr double kSelectivity = 0.01; // nothing is known of the counts
+constexpr double kSelectivity = 0.01; // the counts are unknown
 
-/// A function of the operator class: what its shape support function is to the elements, this is to conditions.
+/// The operator class's support function for conditions.
 bytea *
 make_condition(types::ElementSource source, Datum query, int32 least)
 {
@@ -55,8 +54,8 @@ make_condition(types::ElementSource source, Datum query, int32 least)
 	return result;
 }
 
-/// The parts of a condition. Anybody may call the operator with any bytes: raises 22023 for those that are none. Here
-/// the query's size is its greatest count.
+/// The parts of a condition. Any user may call the operator with any bytes: raises 22023 for malformed ones. The
+/// query's size is its greatest count here.
 void
 open_condition(const bytea *condition, engine::match::Parts *parts, int32 *least, uint64 *n_items)
 {
@@ -97,7 +96,7 @@ satisfies(types::ElementSource source, Datum value, const bytea *condition)
 	return least <= 0 || engine::match::count_matches(query, parts) >= static_cast<uint64>(least);
 }
 
-/// The clause `value @# condition` for match_at_least(value, query, n), or null if the index is not for it.
+/// The clause `value @# condition` for match_at_least(value, query, n), or null if the index does not support it.
 List *
 index_condition(const SupportRequestIndexCondition *request)
 {

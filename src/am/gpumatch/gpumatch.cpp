@@ -2,6 +2,7 @@
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/build/build.hpp"
+#include "am/method/callbacks.hpp"
 
 extern "C"
 {
@@ -32,33 +33,35 @@ needs_reindex(const MetaData *meta)
 	return !kMatchWorkerStructure.holds(meta); // texts are missing
 }
 
-/// Counts that are the answer, or a bound of it.
+/// Indexes where counts of matches are the answer, or a bound of it.
 const AccessMethod kMatch = {
 	.name = "gpumatch",
 	.id = AmId::kMatch,
 	.supports = supports,
 	.search_segment = match_search_segment,
-	.approximate = false,
 	.in_worker = true,
 	.worker_structure = &kMatchWorkerStructure,
 	.format = &kMatchFormat,
 	.values = &kMatchValues,
+	.phase_name = phase_name,
 	.options_support = kOptionsSupport,
 	.condition_support = kConditionSupport,
 	.store_options = match_store_options,
 	.check_options = match_check_options,
-	.phase_name = phase_name,
 	.needs_reindex = needs_reindex,
 };
 
-/// The same indexes where counts only find candidates.
+const ApproximateMethod kApproximate = {
+	.most_from_first = 8192, // every step counts all candidates anew, wherever it begins
+};
+
+/// Indexes where counts of matches only find candidates.
 AccessMethod
 approximate_method()
 {
 	AccessMethod method = kMatch;
 
-	method.approximate = true;
-	method.most_from_first = 8192; // candidates are counted anew however the step goes
+	method.approximate = &kApproximate;
 	return method;
 }
 

@@ -9,6 +9,11 @@
 #include "engine/match/text_distance.hpp"
 #include "types/match/element.hpp"
 
+extern "C"
+{
+#include "nodes/pathnodes.h"
+}
+
 namespace vectorgpu::am
 {
 
@@ -18,9 +23,8 @@ constexpr StreamKind kValueEnds = StreamKind{4};  // n_rows uint64, by row: see 
 constexpr StreamKind kKeyBytes = StreamKind{5};   // the keys, ascending, one behind the other
 constexpr StreamKind kDictionary = StreamKind{6}; // DictionaryEntry, by code: the number of a key in ascending order
 constexpr StreamKind kPostings = StreamKind{7};   // uint32 row (number in the segment), by code, then ascending
-constexpr StreamKind kTextItems =
-	StreamKind{8}; // n_rows engine::match::text_item, by row; of texts only, as is the next one
-constexpr StreamKind kTexts = StreamKind{9}; // the rows' texts, one behind the other
+constexpr StreamKind kTextItems = StreamKind{8}; // n_rows engine::match::text_item, by row; of texts only, as is kTexts
+constexpr StreamKind kTexts = StreamKind{9};     // the rows' texts, one behind the other
 
 struct DictionaryEntry
 {
@@ -31,9 +35,9 @@ struct DictionaryEntry
 
 static_assert(sizeof(DictionaryEntry) == 24);
 
-/// An item of kValueEnds: where the value ends in kVectors, and what a measure needs of it without reading it.
+/// An item of kValueEnds: the end of the value in kVectors, and its size.
 constexpr int kValueSizeShift = 48;
-constexpr uint64 kMaxValueSize = 0xFFFF; // so much or more
+constexpr uint64 kMaxValueSize = 0xFFFF; // this size or more
 
 static_assert(kMaxValueSize == engine::match::kMostRowSize);
 
@@ -49,7 +53,7 @@ value_size(uint64 item)
 	return item >> kValueSizeShift;
 }
 
-/// What MetaData::am_options holds.
+/// The contents of MetaData::am_options.
 struct MatchOptions
 {
 	types::ElementSource source;
@@ -69,7 +73,7 @@ match_options(const uint8 *am_options)
 	return options;
 }
 
-/// A query of the index: what SegmentSearch::query points to.
+/// A query of the index: SegmentSearch::query points to it.
 struct MatchSearch
 {
 	MatchOptions options;
@@ -93,7 +97,7 @@ constexpr int16 kConditionSupport = 3;
 /// gpumatch.cpp. Makes the access method known; called from _PG_init.
 void match_init();
 
-/// value.cpp. Elements of the source have attributes: keys begin with it.
+/// value.cpp. True if elements of the source have attributes: keys begin with the attribute.
 bool match_has_attributes(types::ElementSource source);
 
 /// value.cpp. A query from its slices, palloc'd.
@@ -105,7 +109,7 @@ char *match_make_value(const MatchOptions &options, Datum datum);
 /// condition.cpp. ValueFormat::condition.
 void *match_condition(const IndexShape *shape, Datum argument, double *worst);
 
-/// cost.cpp. amcostestimate.
+/// match_cost.cpp. amcostestimate.
 void match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);
 
@@ -115,7 +119,7 @@ extern const ValueFormat kMatchValues;
 /// segment.cpp
 extern const SegmentFormat kMatchFormat;
 
-/// worker.cpp. AccessMethod::worker_structure.
+/// match_worker.cpp. AccessMethod::worker_structure.
 extern const WorkerStructure kMatchWorkerStructure;
 
 /// segment_check.cpp. SegmentFormat::check_entry and check.
@@ -123,43 +127,42 @@ const char *match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 void match_check(
 	Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy);
 
-/// options.cpp. At a build: a NOTICE for operator class options that change nothing.
+/// match_options.cpp. At a build: a NOTICE for operator class options that change nothing.
 void match_note_options(Relation index, types::ElementSource source);
 
-/// options.cpp. AccessMethod::store_options.
+/// match_options.cpp. AccessMethod::store_options.
 void match_store_options(Relation index, const IndexShape *shape, uint8 *options);
 
-/// What is wrong with the options in the metapage of an index, or that they are another operator class's; null:
-/// nothing.
+/// AccessMethod::check_options: also says if the options are another operator class's.
 const char *match_check_options(Relation index, const MetaData *meta);
 
-/// search.cpp. AccessMethod::search_segment.
+/// match_search.cpp. AccessMethod::search_segment.
 bool match_search_segment(const SegmentSearch *search);
 
 /// signature.cpp. True for sources whose counts only find candidates.
 bool match_is_signature(types::ElementSource source);
 
-/// signature.cpp. What the exact distance is computed from, palloc'd.
+/// signature.cpp. The data of the exact distance, palloc'd.
 char *match_payload(const MatchOptions &options, Datum datum, Size *n_bytes);
 
-/// signature.cpp. The distance that the operator returns, of a query and a stored value of such a source.
+/// signature.cpp. The operator's distance of a query and a stored value of such a source.
 double match_exact_distance(const MatchSearch *query, Metric metric, const engine::match::Parts &value);
 
-/// search_signature.cpp. Offers the rows of a segment that are among those with the most matches in all segments, with
-/// their exact distances; of an exact search all rows. False if a page was foreign.
+/// match_search_signature.cpp. Offers the rows of a segment that are among those with the most matches in all segments,
+/// with their exact distances. An exact search offers all rows. False if a page was foreign.
 bool match_search_signatures(const SegmentSearch *search, const MatchSearch *query);
 
-/// search_signature.cpp. WorkerStructure::n_candidates.
+/// match_search_signature.cpp. WorkerStructure::n_candidates.
 uint64 match_n_candidates(const MetaData *meta, uint32 round, uint64 wanted);
 
-/// worker.cpp. WorkerStructure::metric: what rows are scored by before a signature's candidates get their distances.
+/// match_worker.cpp. WorkerStructure::metric: the score of rows before a signature's candidates get their distances.
 Metric match_copy_metric(const MetaData *meta);
 
-/// search.cpp. Counts, and offers the rows of the segment to the selection, with the scores of match_copy_metric. False
-/// if a page was foreign.
+/// match_search.cpp. Counts, and offers the rows of the segment to the selection, with the scores of match_copy_metric.
+/// False if a page was foreign.
 bool match_count_segment(const SegmentSearch *search, const MatchSearch *query, engine::TopK *topk);
 
-/// search.cpp. Counters of rows [first_row, first_row + n_rows) of a segment, of `width` bytes
+/// match_search.cpp. Counters of rows [first_row, first_row + n_rows) of a segment, of `width` bytes
 /// (engine/match/count_tile.hpp), for a tile of the query's postings.
 struct MatchCounters
 {
@@ -169,12 +172,12 @@ struct MatchCounters
 	uint64 n_rows;
 };
 
-/// search_text.cpp. Offers the rows of a tile with their edit distances, as far as they can be among the first. False
-/// if a page was foreign.
+/// match_search_text.cpp. Offers the rows of a tile that can be among the first, with their edit distances. False if a
+/// page was foreign.
 bool match_offer_texts(
 	const SegmentSearch *search, const MatchSearch *query, const MatchCounters &tile, engine::TopK *topk);
 
-/// text_value.cpp. What stored values and queries have of a text: payloads, palloc'd.
+/// text_value.cpp. The payloads of a text in stored values and queries, palloc'd.
 char *match_text_payload(Datum datum, Size *n_bytes);
 void match_prepare_text(MatchSearch *search, Datum argument);
 

@@ -7,15 +7,16 @@
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/build/build.hpp"
+#include "am/gpumatch/match_memory.hpp"
 #include "engine/match/run_builder.hpp"
 #include "pg/fault.hpp"
+#include "storage/spool.hpp"
 
 #include <algorithm>
 
 extern "C"
 {
 #include "commands/progress.h"
-#include "storage/buffile.h"
 #include "utils/backend_progress.h"
 }
 
@@ -30,11 +31,11 @@ using engine::match::RunBuilder;
 
 constexpr uint32 kMostRuns = 1024;
 // A run is sorted without a look for interrupts, and sixteen million keys, which 1 GB holds, take half a minute.
-// kKeysPerRun take a tenth of a second, and less each, since they stay in the processor's caches. Later runs have more,
-// so that three billion keys fit into those before the last, which are bounded by memory alone.
+// kKeysPerRun keys take a tenth of a second, and less time each, since they stay in the processor's caches. Later runs
+// have more: three billion keys fit into the runs before the last ones, which are bounded by memory alone.
 constexpr uint64 kKeysPerRun = 128 * 1024;
-constexpr uint64 kPairsPerKey = 64; // of a run that is full
-constexpr uint32 kRunsPerStep = 16; // that have as many keys each; the next ones have kKeysPerRun more
+constexpr uint64 kPairsPerKey = 64; // of a full run
+constexpr uint32 kRunsPerStep = 16; // runs of one size; the next ones have kKeysPerRun keys more
 constexpr uint32 kLastRuns = 128;
 constexpr uint32 kPostingsPerCopy = 4096;
 constexpr uint64 kKeysBetweenLooks = 1024;
@@ -75,40 +76,12 @@ struct MatchSegment
 };
 
 void *
-resize(void *context, void *old, size_t bytes)
-{
-	if (bytes == 0)
-	{
-		if (old != nullptr)
-			pfree(old);
-		return nullptr;
-	}
-	if (old == nullptr)
-		return MemoryContextAllocHuge(static_cast<MemoryContext>(context), bytes);
-	return repalloc_huge(old, bytes);
-}
-
-void
-read_exactly(BufFile *file, void *dest, Size n_bytes)
-{
-	if (BufFileRead(file, dest, n_bytes) != n_bytes)
-		ereport(ERROR, (errcode_for_file_access(), errmsg("could not read a temporary file of the index build")));
-}
-
-void
-rewind_file(BufFile *file)
-{
-	if (BufFileSeek(file, 0, 0, SEEK_SET) != 0)
-		ereport(ERROR, (errcode_for_file_access(), errmsg("could not rewind a temporary file of the index build")));
-}
-
-void *
 match_begin(const SegmentPlan *plan)
 {
 	MatchSegment *state = static_cast<MatchSegment *>(palloc0(sizeof(MatchSegment)));
 
 	state->plan = *plan;
-	engine::match::run_init(&state->run, {resize, CurrentMemoryContext});
+	engine::match::run_init(&state->run, match_memory());
 	state->values = BufFileCreateTemp(false);
 	state->ends = BufFileCreateTemp(false);
 	state->has_texts = match_options(plan->meta->am_options).has_texts != 0;
@@ -168,7 +141,7 @@ run_is_full(const MatchSegment *state)
 	return engine::match::run_bytes(run) > static_cast<Size>(maintenance_work_mem) * 1024;
 }
 
-/// The text of a stored value. False if it has none.
+/// Appends the text of a stored value. False if it has none.
 bool
 put_text(MatchSegment *state, const engine::match::Parts &parts)
 {
@@ -222,14 +195,14 @@ next_key(RunReader *reader)
 		return;
 	}
 	reader->left--;
-	read_exactly(reader->file, &reader->key_size, sizeof(reader->key_size));
+	spool_read(reader->file, &reader->key_size, sizeof(reader->key_size));
 	if (reader->key_size > reader->key_capacity)
 	{
 		reader->key_capacity = reader->key_size;
 		reader->key = static_cast<uint8 *>(repalloc(reader->key, reader->key_capacity));
 	}
-	read_exactly(reader->file, reader->key, reader->key_size);
-	read_exactly(reader->file, &reader->n_rows, sizeof(reader->n_rows));
+	spool_read(reader->file, reader->key, reader->key_size);
+	spool_read(reader->file, &reader->n_rows, sizeof(reader->n_rows));
 }
 
 void
@@ -243,8 +216,8 @@ write_entry(MatchSegment *state, Key key)
 	state->n_keys++;
 }
 
-/// Of two readers of one array: whether a's key is the larger one, or they are the same and a's rows are the larger
-/// ones. In a heap by this the smallest is on top.
+/// Compares two readers of one array: true if a's key is larger, or the keys are equal and a's rows are larger. A heap
+/// by this order has the smallest on top.
 bool
 comes_later(const RunReader *a, const RunReader *b)
 {
@@ -264,7 +237,7 @@ merge_runs(MatchSegment *state)
 
 	for (uint32 i = 0; i < state->n_runs; i++)
 	{
-		rewind_file(state->runs[i]);
+		spool_seek(state->runs[i], 0);
 		readers[i].file = state->runs[i];
 		readers[i].left = state->run_keys[i];
 		readers[i].key_capacity = 64;
@@ -291,13 +264,13 @@ merge_runs(MatchSegment *state)
 			const uint32 n = Min(reader->n_rows - done, kPostingsPerCopy);
 
 			CHECK_FOR_INTERRUPTS();
-			read_exactly(reader->file, rows, n * sizeof(uint32));
+			spool_read(reader->file, rows, n * sizeof(uint32));
 			BufFileWrite(state->postings, rows, n * sizeof(uint32));
 			done += n;
 		}
 		state->n_postings += reader->n_rows;
 
-		// The entry is written when the key's last list is. Its bytes must outlast the step of the reader.
+		// The entry follows the key's last list: its bytes must outlast the step of the reader.
 		const Key key = {
 			static_cast<const uint8 *>(memcpy(palloc(Max(reader->key_size, 1)), reader->key, reader->key_size)),
 			reader->key_size};
@@ -315,7 +288,7 @@ merge_runs(MatchSegment *state)
 	return true;
 }
 
-/// The only run, in memory.
+/// Writes the only run, which is in memory.
 void
 write_run(MatchSegment *state)
 {
@@ -378,7 +351,7 @@ copy_stream(MatchSegment *state, SegmentEntry *entry, StreamKind kind, BufFile *
 
 	if (left == 0)
 		return start;
-	rewind_file(file);
+	spool_seek(file, 0);
 	stream_write_begin(&writer, state->plan.index, state->plan.mode, state->plan.meta->uuid, entry->id, kind, start);
 	for (uint64 n = 0; left > 0; n++)
 	{
@@ -387,7 +360,7 @@ copy_stream(MatchSegment *state, SegmentEntry *entry, StreamKind kind, BufFile *
 		if (n % kKeysBetweenLooks == 0 && state->plan.give_way != nullptr &&
 			state->plan.give_way(state->plan.give_way_state))
 			return InvalidBlockNumber;
-		read_exactly(file, chunk, part);
+		spool_read(file, chunk, part);
 		stream_write(&writer, chunk, part);
 		left -= part;
 	}

@@ -44,7 +44,7 @@ read(const SegmentCheck *check, StreamKind kind, uint64 offset, Size n_bytes, vo
 		page_recycled(check->index, check->segment->streams[static_cast<int>(kind)].start_block);
 }
 
-/// A hash that begins with a key's and goes on with a row.
+/// Combines the hash of a key with a row.
 uint64
 pair_hash(uint64 key_hash, uint32 row)
 {
@@ -100,7 +100,7 @@ check_text_items(SegmentCheck *check)
 		check, last == bytes_of(check->segment, kTexts), kTextItems, "The texts do not end where their stream does.");
 }
 
-/// The text of a row is that of its value.
+/// Checks that the text of a row is that of its value.
 void
 check_text(SegmentCheck *check, uint64 row, const engine::match::Parts &parts, ValueBuffer *buffer)
 {
@@ -124,7 +124,7 @@ check_text(SegmentCheck *check, uint64 row, const engine::match::Parts &parts, V
 		kTexts, "A row has another text than its value.");
 }
 
-/// The list of one key: rows ascend and exist.
+/// Checks the list of one key: rows ascend and exist.
 void
 check_list(SegmentCheck *check, uint64 key_hash, uint64 first, uint64 last)
 {
@@ -194,7 +194,7 @@ check_dictionary(SegmentCheck *check)
 			pfree(buffer.data);
 }
 
-/// Every value is one, and the lists have its elements, and no others.
+/// Checks that every value is intact, and that the lists have exactly the elements of the values.
 void
 check_values(SegmentCheck *check)
 {
@@ -248,7 +248,7 @@ match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 	if (has_texts > 1)
 		return "The metapage does not say whether there are texts.";
 	if (bytes_of(segment, kValueEnds) != segment->n_rows * sizeof(uint64))
-		return "There is not one end for each value.";
+		return "Values and their ends differ in number.";
 	if (segment->n_rows > PG_UINT32_MAX)
 		return "It has more rows than lists can name.";
 	if (bytes_of(segment, kDictionary) % sizeof(DictionaryEntry) != 0)
@@ -256,12 +256,12 @@ match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 	if (bytes_of(segment, kPostings) % sizeof(uint32) != 0)
 		return "The lists end within a row.";
 	if (bytes_of(segment, kTextItems) != (has_texts != 0 ? segment->n_rows * sizeof(uint64) : 0))
-		return "There is not one end for each text.";
+		return "Texts and their ends differ in number.";
 	if (bytes_of(segment, kTextItems) == 0 && bytes_of(segment, kTexts) != 0)
-		return "It has texts of no rows.";
+		return "It has texts, but no rows for them.";
 	for (uint32 kind = static_cast<uint32>(kTexts) + 1; kind < kMaxStreams; kind++)
 		if (segment->streams[kind].n_bytes != 0)
-			return "It has a stream too many.";
+			return "It has an unexpected stream.";
 	return nullptr;
 }
 

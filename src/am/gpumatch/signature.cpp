@@ -1,6 +1,6 @@
 // Sources whose elements only stand for the value: min-hash of sets, locality-sensitive hashes of vectors. Counts find
-// candidates; what is returned and ordered by is the exact distance, from the payload of the stored value: the set's
-// own elements as a stored value without its length, or the vector. See README.md ("Signatures"). PG dialect.
+// candidates; scans return, and order by, the exact distance from the payload of the stored value: the set's own
+// elements as a stored value without its length, or the vector. See README.md ("Signatures"). PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/method/row_value.hpp"

@@ -2,6 +2,7 @@
 // (engine/match/text_distance.hpp). PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
+#include "am/gpumatch/match_memory.hpp"
 #include "types/match/characters.hpp"
 
 namespace vectorgpu::am
@@ -9,20 +10,6 @@ namespace vectorgpu::am
 
 namespace
 {
-
-void *
-resize(void *context, void *old, size_t bytes)
-{
-	if (bytes == 0)
-	{
-		if (old != nullptr)
-			pfree(old);
-		return nullptr;
-	}
-	if (old == nullptr)
-		return MemoryContextAllocHuge(static_cast<MemoryContext>(context), bytes);
-	return repalloc_huge(old, bytes);
-}
 
 /// codes [*n], palloc'd.
 uint32 *
@@ -72,7 +59,7 @@ match_prepare_text(MatchSearch *search, Datum argument)
 	search->parts.payload_bytes = n_bytes;
 	search->grams = {n, search->options.elements.gram_length};
 	search->pattern = static_cast<engine::match::TextPattern *>(palloc(sizeof(engine::match::TextPattern)));
-	engine::match::text_pattern_init(search->pattern, {resize, CurrentMemoryContext}, codes, n);
+	engine::match::text_pattern_init(search->pattern, match_memory(), codes, n);
 	pfree(codes);
 }
 

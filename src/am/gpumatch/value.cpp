@@ -166,7 +166,7 @@ match_check_value(const char *value)
 
 } // namespace
 
-/// Keys of such sources begin with the attribute, big-endian.
+/// Keys of these sources begin with the attribute, big-endian.
 bool
 match_has_attributes(ElementSource source)
 {

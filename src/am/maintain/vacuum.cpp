@@ -5,6 +5,7 @@
 // increment the generation before VACUUM frees their line pointers.
 #include "am/maintain/vacuum.hpp"
 
+#include "am/method/callbacks.hpp"
 #include "storage/delta_value.hpp"
 #include "storage/extent.hpp"
 #include "am/maintain/merge.hpp"

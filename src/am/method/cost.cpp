@@ -2,6 +2,7 @@
 #include "am/method/cost.hpp"
 
 #include "am/method/am_interface.hpp"
+#include "am/scan/scan_settings.hpp"
 #include "storage/page.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/shared_state.hpp"
@@ -28,24 +29,24 @@ namespace
 // Measured with test/bench/cost_check.sql, which compares plans with a sequential scan of the same table, cached: cost
 // for each millisecond of processor time. All in units of a planner's parameter, so that they follow the machine's
 // settings.
-constexpr double kScanCost = 3000; // x cpu_operator_cost: a scan's beginning: metapage, memory, delta's end
-// More, of an approximate access method: its model, and pages here and there. Over 1,000 rows in clusters lists that
-// have to be looked at nearly all take 1.5 times as long as gpuflat with 16 clients.
+constexpr double kScanCost = 3000; // x cpu_operator_cost: beginning a scan: metapage, memory, delta's end
+// Added for an approximate access method: its model, and scattered pages. Over 1,000 rows in clusters a search of
+// nearly all lists takes 1.5 times as long as gpuflat with 16 clients.
 constexpr double kModelCost = 3200; // x cpu_operator_cost
 constexpr double kPageCost = 0.6;   // x seq_page_cost: reading, scoring and selecting from a page of vectors
-constexpr double kRowCost = 1;      // x cpu_operator_cost: a row's share that does not depend on its bytes
+constexpr double kRowCost = 1;      // x cpu_operator_cost: the part of a row's cost that does not depend on its bytes
 constexpr double kFetchCost = 40;   // x cpu_tuple_cost: returning a row: sorting, and a heap fetch out of order
-constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages a row id takes
+constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages of a row id
 
-constexpr double kFirstBatch = 100;  // rows, where no LIMIT is known (batch_plan.cpp)
+constexpr double kFirstBatch = 100;  // rows without a known LIMIT (batch_plan.cpp)
 constexpr double kRecall = 0.95;     // the approximate access methods' default
 constexpr double kMissesPower = 0.6; // SIFT, gpuivf and gpugraph: for a fifth of the misses 2.6 times the candidates
-constexpr double kCostPerUs = 240;   // x cpu_operator_cost, where a cached sequential scan costs 0.6 for each us
-constexpr double kGpuExactUs = 75;   // an exact search by an H200, the way included,
+constexpr double kCostPerUs = 240;   // x cpu_operator_cost, a cached sequential scan costs 0.6 a µs
+constexpr double kGpuExactUs = 75;   // an exact search by an H200, the request included,
 constexpr double kGpuPagesPerUs =
-	1600; // and what it reads: most rows are narrower there, and several searches read them once
+	1600; // and the bytes it reads: most rows are narrower there, and several searches share a read
 constexpr double kLeastGpuPages =
-	128; // of a smaller index the worker is asked only where vectorgpu.worker_min_size was set for tests
+	128; // the worker answers smaller indexes only where vectorgpu.worker_min_size was lowered for tests
 
 /// Passes over the index that return all rows: batches grow until they fill work_mem (scan.cpp).
 double
@@ -73,13 +74,13 @@ common_cost_estimate(const IndexPath *path, Cost *startup_cost, Cost *total_cost
 	const IndexOptInfo *index = path->indexinfo;
 	double seq_page = 0;
 
-	// The share of the table that the index has: less than all where it is partial.
+	// The index's share of the table: below 1 for a partial index.
 	*selectivity = index->rel->tuples > index->tuples ? Max(index->tuples, 1.0) / index->rel->tuples : 1;
 	*correlation = 0;
 	*pages = Max(static_cast<double>(index->pages), 1.0);
 	// Core asks for an index-only scan where no column is needed (count(*)). The index returns no tuples, and without
 	// pins it could not trust the visibility map: a row may have been removed, and its page found all-visible, since it
-	// was read. And a scan orders by one distance: two would only be matched by ORDER BY v <-> a, v <-> b.
+	// was read. And a scan orders by one distance: only ORDER BY v <-> a, v <-> b would use two.
 	if (path->path.pathtype == T_IndexOnlyScan || list_length(path->indexorderbys) > 1)
 	{
 		*startup_cost = *total_cost = disable_cost * 1e10;
@@ -128,7 +129,7 @@ every_row_wanted(const PlannerInfo *root)
 
 		if (limit != nullptr && !(IsA(limit, Const) && reinterpret_cast<const Const *>(limit)->constisnull))
 			return false;
-		// A parent that reads all rows before it returns one is not ended by its own LIMIT either.
+		// A parent that reads all rows before it returns one does not end early by its own LIMIT either.
 		if (root->parent_root != nullptr &&
 			(root->parent_root->parse->hasAggs || root->parent_root->parse->groupClause != NIL ||
 				root->parent_root->parse->sortClause != NIL))

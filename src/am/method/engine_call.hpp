@@ -1,5 +1,4 @@
-// Long calls of the engine in a backend: interrupts, progress, giving way, and what becomes of their outcomes. PG
-// dialect.
+// Long calls of the engine in a backend: interrupts, progress, giving way, and errors for their outcomes. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -9,7 +8,7 @@
 namespace vectorgpu::am
 {
 
-/// What a long operation of the engine does now and then.
+/// The checks that a long operation of the engine makes now and then.
 struct Watch
 {
 	bool (*give_way)(void *); // true: somebody waits, stop soon; or null
@@ -17,11 +16,11 @@ struct Watch
 	bool report; // to pg_stat_progress_create_index
 };
 
-/// To be called now and then: looks at interrupts (an error leaves by longjmp: the engine has no more than this thread
-/// and nothing to free) and reports that `done` of `total` are done. False: give way.
+/// Call it now and then. Looks at interrupts (an error leaves by longjmp: the engine has only this thread and nothing
+/// to free) and reports `done` of `total`. False: give way.
 bool watch_goes_on(const Watch *watch, uint64_t done, uint64_t total);
 
-/// The engine's Call that does so; watch: alive as long as it.
+/// The engine's Call that does so; `watch` must outlive it.
 engine::ivf::Call watched_call(const Watch *watch);
 
 /// Raises the error that an outcome stands for, "could not <what>: …"; false if the operation was stopped to give way.

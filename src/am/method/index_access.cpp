@@ -1,7 +1,7 @@
 // Opening an index for the SQL functions and the maintenance worker. See index_access.hpp.
 #include "am/method/index_access.hpp"
 
-#include "am/maintain/vacuum.hpp"
+#include "am/method/callbacks.hpp"
 
 extern "C"
 {
@@ -66,7 +66,7 @@ check_right(Oid heap_oid, IndexRight right)
 {
 	if (right == IndexRight::kMaintain)
 	{
-		// As VACUUM has it.
+		// As VACUUM does.
 		if (!pg_class_ownercheck(heap_oid, GetUserId()) && !pg_database_ownercheck(MyDatabaseId, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(heap_oid));
 		return;
@@ -134,7 +134,7 @@ index_access_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LOCKMO
 {
 	const Oid heap_oid = table_of(index_oid);
 
-	// Before the lock, so that nobody without rights can hold up others; and again under it.
+	// Before the lock, so that a user without rights cannot hold up others; and again under it.
 	check_right(heap_oid, right);
 	access->heap_lock = heap_lock;
 	access->index_lock = index_lock;

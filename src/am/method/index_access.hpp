@@ -1,5 +1,5 @@
-// How the SQL functions get at an index: the checks of kind, state and privilege, and the locks (table before index),
-// once for all of them. PG dialect.
+// Opening an index for a SQL function: checks of kind, state and privilege, and the locks (table before index). PG
+// dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -12,7 +12,7 @@ extern "C"
 namespace vectorgpu::am
 {
 
-/// What the caller must be allowed.
+/// The right that the caller needs.
 enum class IndexRight
 {
 	kRead,     // SELECT on the table and no row security for the caller; or superuser, pg_stat_scan_tables
@@ -39,7 +39,8 @@ bool is_vectorgpu_index(Relation index);
 /// owner is the current user, restricted, so that functions in index expressions run with no other rights than his.
 void index_access_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LOCKMODE index_lock, IndexRight right);
 
-/// The same for a background worker: never waits, never raises for what it finds; false if there is nothing to do.
+/// The same for a background worker: never waits, raises no error for an unsuitable index; false if the index cannot be
+/// used.
 bool index_access_try_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LOCKMODE index_lock);
 
 /// Releases the locks as well.

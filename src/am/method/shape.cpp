@@ -1,6 +1,5 @@
-// What an index is made of, as the catalogs say, and the parts of a handler that are the same for every access method.
-// PG dialect.
-#include "am/method/am_interface.hpp"
+// The shape of an index by the catalogs, and the parts of a handler that all access methods share. PG dialect.
+#include "am/method/callbacks.hpp"
 #include "storage/value_format.hpp"
 
 #include "common/limits.hpp"

@@ -1,6 +1,6 @@
 // amvalidate: an operator class has support function 1 and, for ORDER BY, strategy 1 with a float8 distance operator.
 // PG dialect. Called by core's amvalidate() and CREATE OPERATOR CLASS checks in tests.
-#include "am/method/am_interface.hpp"
+#include "am/method/callbacks.hpp"
 #include "storage/value_format.hpp"
 
 extern "C"
@@ -22,7 +22,7 @@ namespace vectorgpu::am
 namespace
 {
 
-/// What is being looked at, for the messages.
+/// The operator class being checked, for the messages.
 struct Subject
 {
 	const AccessMethod *am;
@@ -55,7 +55,7 @@ family_name(Oid family)
 	return name;
 }
 
-/// True if values of the type are laid out as the element type says.
+/// True if values of the type have the layout of the element type.
 bool
 type_holds(Oid type, ElementType element)
 {

@@ -2,13 +2,11 @@
 #include "am/recall/recall.hpp"
 
 #include "am/method/am_interface.hpp"
-#include "am/scan/scan.hpp"
+#include "am/method/scan_limit.hpp"
 #include "pg/clock.hpp"
 #include "pg/fault.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 extern "C"
 {
@@ -32,8 +30,9 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr BlockNumber kBlocksPerStep = 128; // of the table, of a scan that has a deadline
-constexpr uint32 kRowsPerLook = 16; // at the clock: a row may have to be fetched from many places and take 0.1 ms
+constexpr BlockNumber kBlocksPerStep = 128; // of the table, in a scan with a deadline
+constexpr uint32 kRowsPerLook =
+	16; // between looks at the clock: a row may have to be fetched from many places and take 0.1 ms
 
 /// float8's order of SQL: NaN is above everything.
 bool
@@ -53,7 +52,7 @@ column_type(Relation index)
 	return getBaseType(get_atttype(index->rd_index->indrelid, column));
 }
 
-/// Row of an answer of some query.
+/// A row of a query's answer.
 struct Wanted
 {
 	RowId row;
@@ -63,7 +62,7 @@ struct Wanted
 struct TableScan
 {
 	RecallQuery *queries;
-	FmgrInfo *functions; // [n_queries]: a function may keep what it has worked out of one query
+	FmgrInfo *functions; // [n_queries]: a function may cache its query
 	Oid collation;
 	uint32 n_queries;
 	uint32 k;
@@ -91,7 +90,7 @@ note_distance(RecallQuery *query, uint32 k, double distance)
 	}
 }
 
-/// IndexBuildCallback: one row of the table. A row without a value has no distance, and is nobody's neighbour.
+/// IndexBuildCallback: one row of the table. A row without a value has no distance, and is no query's neighbour.
 void
 compare_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool alive, void *argument)
 {
@@ -107,7 +106,7 @@ compare_row(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool a
 		scan->n_rows = 0;
 		scan->late = scan->late || pg::monotonic_ms() >= scan->deadline;
 	}
-	if (isnull[0] || scan->late) // what is left of the step costs next to nothing
+	if (isnull[0] || scan->late) // the rest of the step costs next to nothing
 		return;
 	wanted = std::lower_bound(static_cast<const Wanted *>(scan->wanted), end, Wanted{row, 0},
 		[](const Wanted &a, const Wanted &b) { return a.row < b.row; });
@@ -148,7 +147,7 @@ collect_wanted(TableScan *scan)
 		scan->wanted, scan->wanted + scan->n_wanted, [](const Wanted &a, const Wanted &b) { return a.row < b.row; });
 }
 
-/// The nearest rows of a scan whose order the executor looks at again.
+/// The nearest rows of a scan whose order the executor rechecks.
 struct Candidate
 {
 	double distance;
@@ -161,7 +160,7 @@ candidate_nearer(const Candidate &a, const Candidate &b)
 	return nearer(a.distance, b.distance);
 }
 
-/// The value that the index has of the row in the slot. False for NULL.
+/// The indexed value of the row in the slot. False for NULL.
 bool
 index_value(IndexInfo *info, EState *estate, TupleTableSlot *slot, Datum *value)
 {
@@ -174,7 +173,7 @@ index_value(IndexInfo *info, EState *estate, TupleTableSlot *slot, Datum *value)
 	return !isnull[0];
 }
 
-/// Takes rows until `wanted` are there; where the index gives lower bounds, until no nearer one can come.
+/// Takes rows until it has `wanted`; where the index gives lower bounds, until no nearer row can come.
 void
 take_rows(
 	IndexScanDesc scan, TupleTableSlot *slot, FmgrInfo *function, Oid collation, RecallQuery *query, uint32 wanted)
@@ -194,7 +193,7 @@ take_rows(
 		Datum value;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!has_distance) // only rows with NULL are left
+		if (!has_distance) // only rows with NULL follow
 			break;
 		if (n_kept == wanted && (!recheck || !nearer(distance, kept[0].distance)))
 			break;
@@ -239,7 +238,7 @@ recall_operator(Relation index)
 	Oid best = InvalidOid;
 
 	op.column_type = column_type(index);
-	// An operator of the column's very type, or else that of the operator class's.
+	// An operator of the column's own type, else of the operator class's type.
 	for (int i = 0; i < members->n_members; i++)
 	{
 		const Form_pg_amop member = reinterpret_cast<Form_pg_amop>(GETSTRUCT(&members->members[i]->tuple));
@@ -292,7 +291,7 @@ recall_ask_index(
 	take_rows(scan, slot, &function, op->collation, query, wanted);
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);
-	// Its own row need not be among those that the index found: then one is too many.
+	// The index may miss the query's own row: then there is one row too many.
 	query->n_answer = Min(query->n_answer, k);
 }
 
@@ -317,7 +316,7 @@ recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const Recall
 	collect_wanted(&scan);
 	scan.row_context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu recall row", ALLOCSET_DEFAULT_SIZES);
 
-	// Rows as the snapshot sees them, each under the place that the index has for its chain of versions.
+	// Rows as the snapshot sees them, each under the TID that the index has for its chain of versions.
 	info->ii_Concurrent = true;
 	info->ii_Unique = false;
 	info->ii_ExclusionOps = nullptr;
@@ -329,8 +328,8 @@ recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const Recall
 		TableScanDesc part = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
 
 		(void) VG_FAULT("recall_scan");
-		// A range may not be asked for together with a scan of one's own, whose snapshot this is about: the scan itself
-		// has the range.
+		// table_index_build_range_scan takes no range together with a scan of the caller's, which brings the snapshot:
+		// the scan itself has the range.
 		if (by_parts)
 			heap_setscanlimits(part, start, Min(step, n_blocks - start));
 		table_index_build_scan(heap, index, info, true, false, compare_row, &scan, part);
@@ -359,36 +358,6 @@ recall_count(const RecallQuery *query, RecallCount *count)
 	count->wanted += query->n_nearest;
 	count->sum += own;
 	count->sum_squares += own * own;
-}
-
-RecallInterval
-recall_interval(const RecallCount *count)
-{
-	constexpr double kZ = 1.959963984540054; // of 95 %
-	const double nan = std::numeric_limits<double>::quiet_NaN();
-	const double queries = count->n_queries;
-	double trials = count->wanted;
-	double recall;
-
-	if (!(count->wanted > 0))
-		return {nan, nan, nan};
-	recall = count->found / trials;
-	if (count->n_queries > 1 && recall > 0 && recall < 1)
-	{
-		const double mean = count->sum / queries;
-		const double variance = (count->sum_squares - queries * mean * mean) / (queries - 1);
-		const double independent =
-			recall * (1 - recall) * queries / trials; // of a query's mean of trials / queries rows
-
-		trials /= Max(1.0, variance / independent);
-	}
-
-	const double spread = kZ * std::sqrt(recall * (1 - recall) / trials + kZ * kZ / (4 * trials * trials));
-	const double centre = recall + kZ * kZ / (2 * trials);
-	const double scale = 1 + kZ * kZ / trials;
-
-	// At the ends the interval ends there exactly; in floating point it would only nearly.
-	return {recall, recall <= 0 ? 0 : (centre - spread) / scale, recall >= 1 ? 1 : (centre + spread) / scale};
 }
 
 } // namespace vectorgpu::am

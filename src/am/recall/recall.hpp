@@ -1,8 +1,9 @@
-// Recall of an index: of the rows that are nearest to a query in truth, the share that the index gives. The truth is a
-// scan of the table that computes the operator's own distance for every row. PG dialect. Used by vectorgpu_recall()
+// Recall of an index: the share of the true nearest rows of a query that the index finds. The truth is a scan of the
+// table that computes the operator's own distance for every row. PG dialect. Used by vectorgpu_recall()
 // (recall_function.cpp) and by the sampler of scans (recall_sampler.cpp).
 #pragma once
 
+#include "am/recall/recall_count.hpp"
 #include "common/types.hpp"
 #include "pg/postgres.hpp"
 
@@ -15,7 +16,7 @@ extern "C"
 namespace vectorgpu::am
 {
 
-/// What the column of an index is compared with, and how.
+/// The comparison of an index's column with a query.
 struct RecallOperator
 {
 	Oid column_type; // of the indexed value, domains looked through
@@ -29,7 +30,7 @@ struct RecallOperator
 /// The ordering operator of the index for its column's type. Raises XX000 if the operator class has none.
 RecallOperator recall_operator(Relation index);
 
-/// One query: what the index answered, and what the scan of the table finds.
+/// One query: the index's answer, and the result of the scan of the table.
 struct RecallQuery
 {
 	Datum argument;
@@ -37,49 +38,26 @@ struct RecallQuery
 	bool has_own;
 	RowId *answer; // [n_answer]: rows that the index returned
 	uint32 n_answer;
-	double *found;   // [n_found]: distances of those of them that the table's scan has met
+	double *found;   // [n_found]: distances of the answer's rows that the table's scan has met
 	uint32 n_found;  // at most n_answer
 	double *nearest; // [n_nearest] of capacity k: the least distances of the table, a heap with the greatest first
 	uint32 n_nearest;
 };
 
-/// found of wanted rows, and the same by query for the variance. Not whole where samples have weights.
-struct RecallCount
-{
-	double n_queries; // that had rows to find
-	double found;
-	double wanted;
-	double sum_squares; // of the queries' own recalls
-	double sum;
-};
-
 /// A query with room for k nearest and n_answers answers, palloc'd in the current context; no answers yet.
 RecallQuery recall_new_query(Datum argument, uint32 k, uint32 n_answers);
 
-/// Asks the index for the rows nearest to query->argument, as a scan under LIMIT k does: fills in the answer, which has
+/// Asks the index for the rows nearest to query->argument, as a scan under LIMIT k does. Fills in the answer, which has
 /// room for k + 1 rows (one may be the query's own).
 void recall_ask_index(
 	Relation index, Relation heap, Snapshot snapshot, const RecallOperator *op, RecallQuery *query, uint32 k);
 
 /// Scans the table, computing the distance of each row of the index that the snapshot sees to each query. Returns
-/// false, with nothing to be used, if that is not done by `deadline` (pg::monotonic_ms; 0: none).
+/// false, with an unusable result, if that takes longer than `deadline` (pg::monotonic_ms; 0: none).
 bool recall_scan_table(Relation index, Relation heap, Snapshot snapshot, const RecallOperator *op, RecallQuery *queries,
 	uint32 n_queries, uint32 k, uint64 deadline);
 
-/// Adds a query to the count. A row counts as found if it is as near as the k-th in truth: ties are no misses.
+/// Adds a query to the count. A row counts as found if it is as near as the true k-th row: ties are no misses.
 void recall_count(const RecallQuery *query, RecallCount *count);
-
-/// Recall, and the 95 % confidence interval of Wilson's score (Wilson 1927, "Probable inference, the law of succession,
-/// and statistical inference", J. Am. Stat. Assoc. 22). Rows of one query are hit or missed together more often than by
-/// chance: the number of trials is divided by the design effect, the variance between queries over that of independent
-/// rows (Kish 1965), where it is above 1. All NaN if nothing was wanted.
-struct RecallInterval
-{
-	double recall;
-	double low;
-	double high;
-};
-
-RecallInterval recall_interval(const RecallCount *count);
 
 } // namespace vectorgpu::am

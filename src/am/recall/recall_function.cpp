@@ -1,8 +1,7 @@
 // The SQL function vectorgpu_recall(index, sample, k). PG dialect.
 //
 // Queries are rows of the table, drawn at random (Algorithm R: Vitter 1985, "Random sampling with a reservoir", ACM
-// TOMS 11). Each row's neighbours are looked for among the others: it would be its own nearest, which every index
-// finds.
+// TOMS 11). A row's neighbours are looked for among the other rows: every index finds the row itself.
 #include "am/method/index_access.hpp"
 #include "am/recall/recall.hpp"
 
@@ -30,7 +29,7 @@ constexpr int32 kMaxSample = 10000;
 constexpr int32 kMaxK = 10000;
 constexpr int64 kMaxNeighbors = 10 * 1000 * 1000; // of all queries: about 32 bytes each
 
-/// Rows of the table so far, of which a sample is kept.
+/// The sample of the table's rows so far.
 struct Reservoir
 {
 	Datum *values; // [size], palloc'd copies
@@ -82,12 +81,12 @@ sample_table(const IndexAccess *access, Snapshot snapshot, uint32 size, Reservoi
 	info->ii_ExclusionOps = nullptr;
 	info->ii_ExclusionProcs = nullptr;
 	info->ii_ExclusionStrats = nullptr;
-	// `true` is what PostgreSQL wants to hear with a scan of one's own; the scan itself is not synchronised.
+	// PostgreSQL requires allow_sync = true with a scan of the caller's; the scan itself is not synchronised.
 	table_index_build_scan(access->heap, access->index, info, true, false, sample_row, reservoir, scan);
 }
 
-/// Makes a query of a row's value. Where queries are of another type (matchrow and matchquery), the text of the row is
-/// one that asks for each of its attributes.
+/// Makes a query of a row's value. Where queries have another type (matchrow and matchquery), the row's text is a query
+/// for each of its attributes.
 Datum
 query_of_row(const RecallOperator *op, Datum value)
 {

@@ -1,11 +1,12 @@
 // See recall_sampler.hpp.
 //
-// A sample travels in a file, since it may be larger than what a background worker can be told, and since making a
-// segment of shared memory may raise errors: pgsql_tmp_vectorgpu/pgsql_tmp_recall in the data directory, readable by
-// the server only. The claim on the statistics (recall_stats_claim) says whose it is.
+// A sample travels in a file, since it may be larger than bgw_extra, and since making a segment of shared memory may
+// raise errors: pgsql_tmp_vectorgpu/pgsql_tmp_recall in the data directory, readable by the server only. The claim on
+// the statistics (recall_stats_claim) tells whose file it is.
 #include "am/recall/recall_sampler.hpp"
 
 #include "am/method/index_access.hpp"
+#include "am/recall/recall.hpp"
 #include "am/recall/recall_stats.hpp"
 #include "pg/clock.hpp"
 #include "pg/define_setting.hpp"
@@ -54,12 +55,11 @@ struct RecallSample
 namespace
 {
 
-constexpr uint64 kMostRows = 1000; // of a LIMIT that is sampled
-constexpr uint32 kRowsPerWanted =
-	4; // rows noted for each that is wanted: invisible ones, and those that are rechecked, come on top
+constexpr uint64 kMostRows = 1000;   // of a LIMIT that is sampled
+constexpr uint32 kRowsPerWanted = 4; // rows noted for each wanted row: invisible and rechecked rows come on top
 constexpr uint32 kSpareRows = 100;
 constexpr int kDefaultTimeMs = 2000;
-constexpr int kMostTimeMs = 4000; // DROP DATABASE waits for five seconds until nobody is connected
+constexpr int kMostTimeMs = 4000; // DROP DATABASE waits five seconds for connections to end
 
 double sample_rate = 0;
 int sample_time_ms = kDefaultTimeMs;
@@ -148,7 +148,7 @@ read_all(int file, void *data, size_t n)
 	return true;
 }
 
-/// What a worker is told.
+/// The worker's argument (bgw_extra).
 struct WorkerOrder
 {
 	uint64 claim;
@@ -158,9 +158,9 @@ struct WorkerOrder
 
 static_assert(sizeof(WorkerOrder) <= BGW_EXTRALEN);
 
-WorkerOrder order; // this worker's
+WorkerOrder order; // of this worker process
 
-/// Reads the file and takes it away. False if it is not the one that was written for this worker: then it is another's.
+/// Reads the file and deletes it. False if it was written for another worker.
 bool
 read_sample(RecallSample *sample)
 {
@@ -212,14 +212,14 @@ start_worker(const RecallSample *sample, uint64 claim)
 	return RegisterDynamicBackgroundWorker(&worker, nullptr);
 }
 
-/// What a measurement may take: no longer than the database lets a statement take.
+/// Time limit of a measurement: at most the database's statement_timeout.
 int
 most_time_ms()
 {
 	return StatementTimeout > 0 ? Min(sample_time_ms, StatementTimeout) : sample_time_ms;
 }
 
-/// The worker's transaction. Nothing is waited for: an index that is locked is not sampled.
+/// The worker's transaction. It waits for no lock: an index that is locked is not sampled.
 void
 measure(const RecallSample *sample)
 {
@@ -281,7 +281,7 @@ recall_sample_begin(IndexScanDesc scan, uint64 limit, MemoryContext context)
 	if (likely(sample_rate <= 0) || limit < 1 || limit > kMostRows || scan->heapRelation == nullptr ||
 		IsParallelWorker() || !IsUnderPostmaster || pg_prng_double(&pg_global_prng_state) >= sample_rate)
 		return nullptr;
-	// Another process cannot see what is this session's or this transaction's only.
+	// Another process cannot see indexes of this session or this transaction only.
 	if (RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||
 		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 		return nullptr;
@@ -302,7 +302,7 @@ recall_sample_begin(IndexScanDesc scan, uint64 limit, MemoryContext context)
 void
 recall_sample_row(RecallSample *sample, RowId row)
 {
-	// Past its room the sample is no use; recall_sample_end sees it.
+	// A sample that overflows is dropped by recall_sample_end.
 	if (sample->n_rows < sample->row_capacity)
 		sample->rows[sample->n_rows] = row;
 	sample->n_rows++;
@@ -341,7 +341,7 @@ recall_worker_begin(const void *told)
 	memcpy(&order, told, sizeof(order));
 	before_shmem_exit(on_worker_exit, 0);
 	BackgroundWorkerInitializeConnectionByOid(order.database, InvalidOid, 0);
-	// Who looks for missing indexes counts sequential scans: those of samples are nobody's queries.
+	// Administrators count sequential scans to find missing indexes; those of samples are no queries.
 	SetConfigOption("track_counts", "off", PGC_SUSET, PGC_S_OVERRIDE);
 }
 

@@ -29,8 +29,8 @@ namespace
 {
 
 constexpr int kEntries = 64;
-constexpr double kWindow = 200;            // samples: a new one weighs 1 of so many
-constexpr uint64 kClaimLifeMs = 60 * 1000; // of a claim whose process has ended without a word
+constexpr double kWindow = 200;            // samples: a new one weighs 1 / kWindow
+constexpr uint64 kClaimLifeMs = 60 * 1000; // of a claim whose process ended without releasing it
 
 struct Entry
 {
@@ -46,8 +46,8 @@ struct Entry
 struct RecallTable
 {
 	slock_t lock;
-	uint64 n_claims; // given so far: the last one's number
-	uint64 claimed;  // pg::monotonic_ms; 0: nobody takes a sample
+	uint64 n_claims; // given so far: the number of the last one
+	uint64 claimed;  // pg::monotonic_ms; 0: no sample is under way
 	Entry entries[kEntries];
 };
 
@@ -65,7 +65,7 @@ init_table(void *piece)
 	SpinLockInit(&made->lock);
 }
 
-/// Null if there is no shared memory left: then nothing is sampled.
+/// Null if no shared memory is left: then no scan is sampled.
 RecallTable *
 table()
 {
@@ -192,7 +192,7 @@ enum Column
 	kColumns,
 };
 
-/// What the index is stored in now; InvalidOid if it is gone.
+/// The index's present file; InvalidOid if it is gone.
 Oid
 file_node_of(Oid index)
 {
@@ -207,7 +207,7 @@ file_node_of(Oid index)
 	return file_node;
 }
 
-/// Of an index that is there as it was sampled, and that the caller may know of.
+/// Puts a row for an index that has the file it was sampled with, and that the caller may read.
 void
 put_entry(ReturnSetInfo *result, const Entry *entry)
 {

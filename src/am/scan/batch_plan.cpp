@@ -1,6 +1,8 @@
 // See batch_plan.hpp.
 #include "am/scan/batch_plan.hpp"
 
+#include "am/scan/scan_settings.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -12,12 +14,13 @@ namespace
 
 constexpr uint64 kFirstBatch = 100; // rows of an exact order, when no LIMIT is known
 constexpr uint64 kBatchGrowth = 16; // each further batch is larger by this factor
-// Where steps end. Each is a search of its own, so that few are better; but each is as wide as its end wants, so that
-// they should end where people's LIMITs do.
+// Where steps end. Each is a search of its own, so that few are better; but each is as wide as its end wants, so they
+// should end at common LIMITs.
 constexpr uint64 kStepEnds[] = {32, 128, 512, 1024};
 constexpr uint64 kStepGrowth = 4;     // behind these each step ends at a rank larger by this factor
 constexpr double kFewPass = 1.0 / 16; // of a smaller share the next step is as long as two
-// Of an exact order a batch too short costs another pass over all rows, one too long next to nothing.
+// In an exact order a batch that is too short costs another pass over all rows; one that is too long costs next to
+// nothing.
 constexpr double kMargin = 1.25;
 constexpr uint64 kMoreRows = 8;
 constexpr uint64 kMostTimes = 4;   // a first batch for a LIMIT, whatever the planner expects of its conditions
@@ -73,10 +76,10 @@ share_so_far(IndexScanDesc scan, const ScanState *state)
 {
 	uint64 received;
 
-	if (state->n_before == 0 || !pg::scan_received(scan, &received))
-		return state->expected_share;
-	return (static_cast<double>(received) + kPriorRows * state->expected_share) /
-		(static_cast<double>(state->n_before) + kPriorRows);
+	if (state->place.n_before == 0 || !pg::scan_received(scan, &received))
+		return state->plan.expected_share;
+	return (static_cast<double>(received) + kPriorRows * state->plan.expected_share) /
+		(static_cast<double>(state->place.n_before) + kPriorRows);
 }
 
 /// The same by what was received alone, so that an ANALYZE between two pages changes nothing.
@@ -86,20 +89,21 @@ few_pass(IndexScanDesc scan, const ScanState *state)
 	uint64 received;
 
 	if (!pg::scan_received(scan, &received))
-		return state->expected_share < kFewPass;
-	return static_cast<double>(received) < kFewPass * static_cast<double>(state->n_before);
+		return state->plan.expected_share < kFewPass;
+	return static_cast<double>(received) < kFewPass * static_cast<double>(state->place.n_before);
 }
 
 /// Begins the next step of ranks; returns the rows that it asks for.
 uint64
 next_step(IndexScanDesc scan, ScanState *state)
 {
-	state->step_begin = state->step_end;
-	state->step_end = batch_plan_step_end(state->step_begin);
-	if (state->step_begin > 0 && few_pass(scan, state))
-		state->step_end = batch_plan_step_end(state->step_end);
-	state->from_first = !state->relaxed && state->step_end <= Min(state->am->most_from_first, state->max_batch_size);
-	return state->from_first ? state->step_end : state->step_end - state->step_begin;
+	state->plan.step_begin = state->plan.step_end;
+	state->plan.step_end = batch_plan_step_end(state->plan.step_begin);
+	if (state->plan.step_begin > 0 && few_pass(scan, state))
+		state->plan.step_end = batch_plan_step_end(state->plan.step_end);
+	state->plan.from_first = !state->rounds.relaxed &&
+		state->plan.step_end <= Min(state->am->approximate->most_from_first, state->plan.max_batch_size);
+	return state->plan.from_first ? state->plan.step_end : state->plan.step_end - state->plan.step_begin;
 }
 
 /// Rows of an exact order for `left` rows that are still to pass.
@@ -114,25 +118,26 @@ rows_for(uint64 left, double share)
 uint64
 first_batch(const ScanState *state)
 {
-	if (state->wanted == 0)
+	if (state->plan.wanted == 0)
 		return kFirstBatch;
-	if (state->expected_share >= 1)
-		return state->wanted;
-	return std::min(rows_for(state->wanted, state->expected_share), kMostTimes * state->wanted + kFirstBatch);
+	if (state->plan.expected_share >= 1)
+		return state->plan.wanted;
+	return std::min(
+		rows_for(state->plan.wanted, state->plan.expected_share), kMostTimes * state->plan.wanted + kFirstBatch);
 }
 
 uint64
 next_batch(IndexScanDesc scan, const ScanState *state)
 {
-	const uint64 most = state->batch_size * kBatchGrowth;
+	const uint64 most = state->batch.size * kBatchGrowth;
 	uint64 received;
 
-	if (state->wanted == 0 || !pg::scan_received(scan, &received) || received >= state->wanted)
+	if (state->plan.wanted == 0 || !pg::scan_received(scan, &received) || received >= state->plan.wanted)
 		return most;
-	if (!state->filtered)
+	if (!state->plan.filtered)
 		*live_share(scan) = {RelationGetRelid(scan->indexRelation), share_so_far(scan, state)};
-	return std::clamp(
-		rows_for(state->wanted - received, share_so_far(scan, state)), std::min(state->n_before, most), most);
+	return std::clamp(rows_for(state->plan.wanted - received, share_so_far(scan, state)),
+		std::min(state->place.n_before, most), most);
 }
 
 } // namespace
@@ -140,22 +145,23 @@ next_batch(IndexScanDesc scan, const ScanState *state)
 void
 batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 {
-	const bool approximate = state->am->approximate && state->phase == ScanPhase::kScored;
-	const bool strict = !state->relaxed;
+	const bool approximate = state->am->approximate != nullptr && state->phase == ScanPhase::kScored;
+	const bool strict = !state->rounds.relaxed;
 	const uint64 n_rows = scan_rows_at_most(state);
 
-	state->wanted = wish->end == pg::ScanEnd::kCount ? Max(Min(wish->rows, n_rows), UINT64CONST(1)) : 0;
-	state->filtered = wish->filtered;
-	state->expected_share = wish->selectivity * (state->am->approximate ? 1 : expected_live(scan));
-	state->batch_size = 0;
-	state->from_first = false;
-	state->step_begin = state->step_end = 0;
+	state->plan.wanted = wish->end == pg::ScanEnd::kCount ? Max(Min(wish->rows, n_rows), UINT64CONST(1)) : 0;
+	state->plan.filtered = wish->filtered;
+	state->plan.expected_share = wish->selectivity * (state->am->approximate != nullptr ? 1 : expected_live(scan));
+	state->batch.size = 0;
+	state->plan.from_first = false;
+	state->plan.step_begin = state->plan.step_end = 0;
 	// A row that a later step finds before the last one returned would be missing from the whole. So would one below a
 	// bound that another row has passed, even if late rows are returned.
-	state->all_wanted = approximate && !state->one_search &&
-		((wish->end <= pg::ScanEnd::kNothing && (strict || state->bounded)) ||
-			(strict && !wish->shared && is_most(scan, state->wanted, n_rows)) || is_most(scan, kStepEnds[0], n_rows));
-	state->by_rank = approximate && !state->all_wanted && !state->one_search;
+	state->plan.exact = approximate && !state->plan.one_search &&
+		((wish->end <= pg::ScanEnd::kNothing && (strict || state->bounds.bounded)) ||
+			(strict && !wish->shared && is_most(scan, state->plan.wanted, n_rows)) ||
+			is_most(scan, kStepEnds[0], n_rows));
+	state->plan.by_rank = approximate && !state->plan.exact && !state->plan.one_search;
 }
 
 uint64
@@ -197,12 +203,12 @@ batch_plan_next_step(double wanted, uint64 *begin, uint64 *end)
 uint64
 batch_plan_rows(IndexScanDesc scan, ScanState *state)
 {
-	if (state->by_rank && state->phase == ScanPhase::kScored && !state->exhaustive)
+	if (state->plan.by_rank && state->phase == ScanPhase::kScored && !state->rounds.exhaustive)
 		return next_step(scan, state);
 	// Once all rows were looked at, and behind those with a value, the order is exact.
-	state->by_rank = false;
-	state->from_first = false;
-	return state->batch_size == 0 ? first_batch(state) : next_batch(scan, state);
+	state->plan.by_rank = false;
+	state->plan.from_first = false;
+	return state->batch.size == 0 ? first_batch(state) : next_batch(scan, state);
 }
 
 } // namespace vectorgpu::am

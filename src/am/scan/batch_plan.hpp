@@ -13,7 +13,7 @@
 // passed.
 #pragma once
 
-#include "am/scan/scan.hpp"
+#include "am/scan/scan_state.hpp"
 #include "pg/limit_hook.hpp"
 
 namespace vectorgpu::am

@@ -2,7 +2,7 @@
 #include "am/scan/explain_scan.hpp"
 
 #include "am/method/index_access.hpp"
-#include "am/scan/scan.hpp"
+#include "am/scan/scan_state.hpp"
 
 extern "C"
 {
@@ -75,7 +75,7 @@ text_number(ExplainState *es, const char *name, uint64 value)
 	appendStringInfo(es->str, "  %s: " UINT64_FORMAT, name, value);
 }
 
-/// width_name: AccessMethod::width_name.
+/// width_name: ApproximateMethod::width_name.
 void
 explain_as_text(const ScanCounters *counters, const char *width_name, ExplainState *es)
 {
@@ -192,7 +192,7 @@ void
 explain(IndexScanDesc scan, ExplainState *es)
 {
 	const ScanState *state = static_cast<const ScanState *>(scan->opaque);
-	const char *width_name = state->am->width_name;
+	const char *width_name = state->am->approximate != nullptr ? state->am->approximate->width_name : nullptr;
 
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 		explain_as_text(state->counters, width_name, es);

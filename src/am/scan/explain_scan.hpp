@@ -1,4 +1,4 @@
-// What EXPLAIN (ANALYZE) says of a scan of one of our indexes. PG dialect.
+// The lines of EXPLAIN (ANALYZE) for a scan of a vectorgpu index. PG dialect.
 #pragma once
 
 #include "pg/explain_hook.hpp"

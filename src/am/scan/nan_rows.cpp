@@ -17,7 +17,7 @@ namespace vectorgpu::am
 namespace
 {
 
-/// Of the segments as the scan has them; never 0.
+/// The hash of the scan's segments; never 0.
 uint64
 hash_of_segments(IndexScanDesc scan, const ScanState *state)
 {

@@ -3,7 +3,7 @@
 // scan.cpp.
 #pragma once
 
-#include "am/scan/scan.hpp"
+#include "am/scan/scan_state.hpp"
 
 namespace vectorgpu::am
 {

@@ -1,14 +1,16 @@
 // ambeginscan, amrescan, amgettuple, amendscan: the phases of a scan. See scan.hpp for the state, batch.cpp for a
 // batch. Takes no heavyweight locks: core holds AccessShareLock on the index. Needs an MVCC snapshot, since it holds no
 // pins between two rows.
-#include "am/scan/scan.hpp"
-
 #include "am/scan/batch_plan.hpp"
 #include "am/scan/nan_rows.hpp"
+#include "am/scan/scan_source.hpp"
+#include "am/scan/scan_settings.hpp"
+#include "am/method/callbacks.hpp"
+#include "am/method/scan_limit.hpp"
+#include "am/recall/recall_sampler.hpp"
 #include "am/method/row_value.hpp"
 #include "storage/value_format.hpp"
 #include "engine/distance/distance.hpp"
-#include "pg/define_setting.hpp"
 #include "pg/fault.hpp"
 #include "pg/limit_hook.hpp"
 
@@ -22,7 +24,6 @@ extern "C"
 #include "access/relscan.h"
 #include "nodes/tidbitmap.h"
 #include "pgstat.h"
-#include "utils/guc.h"
 #include "storage/bufmgr.h"
 #include "utils/snapmgr.h"
 }
@@ -41,21 +42,6 @@ constexpr bool kRecheckOrder = true; // core compares with the operator's own va
 constexpr bool kRecheckOrder = false;
 #endif
 
-enum ScanOrder
-{
-	kStrict,
-	kRelaxed,
-};
-
-const struct config_enum_entry kScanOrders[] = {
-	{"strict", kStrict, false},
-	{"relaxed", kRelaxed, false},
-	{nullptr, 0, false},
-};
-
-int scan_order = kStrict;
-bool stable_pages = true;
-
 /// The most rows of a batch whose buffer keeps within work_mem.
 uint64
 rows_in_work_mem()
@@ -72,9 +58,9 @@ void
 start_phase(ScanState *state, ScanPhase phase)
 {
 	state->phase = phase;
-	state->phase_done = false;
-	state->has_last = false;
-	state->n_before = 0;
+	state->place.phase_done = false;
+	state->place.has_last = false;
+	state->place.n_before = 0;
 }
 
 void
@@ -110,13 +96,13 @@ any_key_is_null(IndexScanDesc scan)
 	return false;
 }
 
-/// What the plan wants of the scan, or its caller.
+/// The rows that the plan, or the scan's caller, wants.
 pg::ScanWish
 wish_for(IndexScanDesc scan, const ScanState *state)
 {
-	if (state->given_limit == 0)
+	if (state->plan.given_limit == 0)
 		return pg::scan_wish(scan);
-	return {pg::ScanEnd::kCount, state->given_limit, false, false, 1};
+	return {pg::ScanEnd::kCount, state->plan.given_limit, false, false, 1};
 }
 
 void
@@ -144,8 +130,8 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->heap = scan->heapRelation;
 	state->snapshot = scan->xs_snapshot;
 	scan_read_version(index, scan->xs_snapshot, state);
-	// A scan of all pages must not push everything else out; one of a few lists gains from what was read before.
-	if (!state->am->approximate && state->meta.high_water > static_cast<BlockNumber>(NBuffers / 2))
+	// A scan of all pages must not evict everything else; a scan of a few lists gains from pages in the cache.
+	if (state->am->approximate == nullptr && state->meta.high_water > static_cast<BlockNumber>(NBuffers / 2))
 	{
 		const MemoryContext old = MemoryContextSwitchTo(state->context);
 
@@ -153,15 +139,15 @@ start_scan(IndexScanDesc scan, ScanState *state)
 		MemoryContextSwitchTo(old);
 	}
 	state->shape = shape_of_meta(&state->meta);
-	state->has_worst = scan->numberOfOrderBys == 0 && scan->numberOfKeys > 0;
+	state->bounds.has_worst = scan->numberOfOrderBys == 0 && scan->numberOfKeys > 0;
 	if (any_key_is_null(scan))
 		start_phase(state, ScanPhase::kDone);
-	else if (state->has_worst)
+	else if (state->bounds.has_worst)
 	{
 		const MemoryContext old = MemoryContextSwitchTo(state->context);
 
 		state->query = static_cast<const char *>(
-			state->am->values->condition(&state->shape, scan->keyData[0].sk_argument, &state->worst));
+			state->am->values->condition(&state->shape, scan->keyData[0].sk_argument, &state->bounds.worst));
 		MemoryContextSwitchTo(old);
 		start_phase(state, ScanPhase::kScored);
 	}
@@ -175,23 +161,23 @@ start_scan(IndexScanDesc scan, ScanState *state)
 
 	state->counters->n_searches++;
 	state->counters->delta_rows = state->delta_end - Min(state->delta_end, state->meta.delta_first_row);
-	state->max_batch_size = rows_in_work_mem();
-	state->round = 0;
-	state->exhaustive = false;
-	state->relaxed = !scan_drops_late_rows();
-	state->n_left_out = 0;
-	state->left_out_counted = false;
-	// Of an empty index no condition is looked at: computing the bound may be an error.
-	state->bounded = state->phase == ScanPhase::kScored && !state->has_worst && scan_rows_at_most(state) > 0 &&
-		pg::scan_bound(scan, &state->bound);
-	state->nan_only = state->skips_segments = false;
-	if (state->bounded && state->bound.none)
+	state->plan.max_batch_size = rows_in_work_mem();
+	state->rounds.round = 0;
+	state->rounds.exhaustive = false;
+	state->rounds.relaxed = !scan_drops_late_rows();
+	state->left_out.n = 0;
+	state->left_out.all_counted = false;
+	// Conditions are not evaluated for an empty index: computing the bound may raise an error.
+	state->bounds.bounded = state->phase == ScanPhase::kScored && !state->bounds.has_worst &&
+		scan_rows_at_most(state) > 0 && pg::scan_bound(scan, &state->bounds.bound);
+	state->bounds.nan_only = state->bounds.skips_segments = false;
+	if (state->bounds.bounded && state->bounds.bound.none)
 		start_phase(state, ScanPhase::kDone);
 	wish = wish_for(scan, state);
-	state->one_search =
-		state->one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
+	state->plan.one_search =
+		state->plan.one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
 	batch_plan_start(scan, state, &wish);
-	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounded && state->given_limit == 0 &&
+	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounds.bounded && state->plan.given_limit == 0 &&
 		state->phase == ScanPhase::kScored)
 		state->sample = recall_sample_begin(scan, wish.rows, state->context);
 }
@@ -200,52 +186,52 @@ start_scan(IndexScanDesc scan, ScanState *state)
 void
 note_returned(ScanState *state)
 {
-	const uint64 n = state->n_returned + state->n_rows;
+	const uint64 n = state->returned.n + state->batch.n_rows;
 
-	if (n > state->returned_capacity)
+	if (n > state->returned.capacity)
 	{
-		const uint64 capacity = Max(n, 2 * state->returned_capacity);
+		const uint64 capacity = Max(n, 2 * state->returned.capacity);
 		RowId *grown = static_cast<RowId *>(MemoryContextAllocHuge(state->context, capacity * sizeof(RowId)));
 
-		std::copy(state->returned, state->returned + state->n_returned, grown);
-		if (state->returned != nullptr)
-			pfree(state->returned);
-		state->returned = grown;
-		state->returned_capacity = capacity;
+		std::copy(state->returned.rows, state->returned.rows + state->returned.n, grown);
+		if (state->returned.rows != nullptr)
+			pfree(state->returned.rows);
+		state->returned.rows = grown;
+		state->returned.capacity = capacity;
 	}
-	for (uint64 i = 0; i < state->n_rows; i++)
-		state->returned[state->n_returned + i] = state->rows[i].row;
-	state->n_returned = n;
-	std::sort(state->returned, state->returned + n);
+	for (uint64 i = 0; i < state->batch.n_rows; i++)
+		state->returned.rows[state->returned.n + i] = state->batch.rows[i].row;
+	state->returned.n = n;
+	std::sort(state->returned.rows, state->returned.rows + n);
 }
 
-/// Counts the rows of a batch that a row further away was returned before. They come in order within the batch.
+/// Counts the rows of a batch that come after a row further away. They come in order within the batch.
 void
 count_late_rows(ScanState *state)
 {
-	if (state->n_before > 0)
-		for (uint64 i = 0; i < state->n_rows && state->rows[i].score < state->furthest; i++)
+	if (state->place.n_before > 0)
+		for (uint64 i = 0; i < state->batch.n_rows && state->batch.rows[i].score < state->returned.furthest; i++)
 			state->counters->n_late++;
-	if (state->n_before == 0 || !(state->rows[state->n_rows - 1].score < state->furthest))
-		state->furthest = state->rows[state->n_rows - 1].score;
+	if (state->place.n_before == 0 || !(state->batch.rows[state->batch.n_rows - 1].score < state->returned.furthest))
+		state->returned.furthest = state->batch.rows[state->batch.n_rows - 1].score;
 }
 
-/// Where the next batch goes on behind this one.
+/// Notes where the next batch begins.
 void
 note_batch(ScanState *state)
 {
-	const bool scored = state->am->approximate && state->phase == ScanPhase::kScored;
+	const bool scored = state->am->approximate != nullptr && state->phase == ScanPhase::kScored;
 
-	if (scored && state->relaxed)
+	if (scored && state->rounds.relaxed)
 		count_late_rows(state);
-	if (scored && state->relaxed && !state->exhaustive)
+	if (scored && state->rounds.relaxed && !state->rounds.exhaustive)
 		note_returned(state);
 	else
 	{
-		state->last = state->rows[state->n_rows - 1];
-		state->has_last = true;
+		state->place.last = state->batch.rows[state->batch.n_rows - 1];
+		state->place.has_last = true;
 	}
-	state->n_before += state->n_rows;
+	state->place.n_before += state->batch.n_rows;
 }
 
 /// Gets the next batch of the scan, passing to the next phase when one is used up. False at the end of the scan.
@@ -254,27 +240,21 @@ advance(IndexScanDesc scan, ScanState *state)
 {
 	for (;;)
 	{
-		if (state->phase_done)
+		if (state->place.phase_done)
 			start_phase(state,
-				state->phase == ScanPhase::kScored && !state->has_worst && !state->bounded ? ScanPhase::kNulls
-																						   : ScanPhase::kDone);
+				state->phase == ScanPhase::kScored && !state->bounds.has_worst && !state->bounds.bounded
+					? ScanPhase::kNulls
+					: ScanPhase::kDone);
 		if (state->phase == ScanPhase::kDone)
 			return false;
-		state->batch_size = batch_plan_rows(scan, state);
+		state->batch.size = batch_plan_rows(scan, state);
 		scan_next_batch(scan->indexRelation, scan->xs_snapshot, state);
-		state->phase_done = !state->batch_full;
-		if (state->n_rows == 0)
+		state->place.phase_done = !state->batch.full;
+		if (state->batch.n_rows == 0)
 			continue;
 		note_batch(state);
 		return true;
 	}
-}
-
-/// The distance that a score stands for, as the operator returns it.
-double
-distance_of(const ScanState *state, double score)
-{
-	return state->am->values != nullptr ? score : engine::finish_score(state->shape.metric, score);
 }
 
 void
@@ -288,36 +268,10 @@ store_order_value(IndexScanDesc scan, const ScanState *state, double score)
 	scan->xs_orderbynulls[0] = !has_value;
 	scan->xs_orderbyvals[0] = static_cast<Datum>(0);
 	if (has_value)
-		scan->xs_orderbyvals[0] = Float8GetDatum(distance_of(state, score));
+		scan->xs_orderbyvals[0] = Float8GetDatum(scan_distance(state, score));
 }
 
 } // namespace
-
-void
-scan_define_gucs()
-{
-	pg::define_enum("vectorgpu.scan_order",
-		"What a scan of an approximate index does with a row that is found after rows further away were returned.",
-		"strict leaves it out, relaxed returns it late.", &scan_order, kStrict, kScanOrders, PGC_USERSET, 0, nullptr,
-		nullptr, nullptr);
-	pg::define_bool("vectorgpu.stable_pages",
-		"Pages by LIMIT and OFFSET of an approximate index are parts of one sequence.",
-		"If off, a scan under a LIMIT without a condition is one search for as many rows, which is faster for more "
-		"than 32.",
-		&stable_pages, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-}
-
-bool
-scan_pages_are_stable()
-{
-	return stable_pages;
-}
-
-bool
-scan_drops_late_rows()
-{
-	return scan_order == kStrict;
-}
 
 IndexScanDesc
 shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orderbys)
@@ -357,20 +311,20 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 	MemoryContextReset(state->context);
 	state->phase = ScanPhase::kStart;
 	state->query = nullptr;
-	state->am_state = nullptr;
-	state->returned = nullptr;
-	state->n_returned = 0;
-	state->returned_capacity = 0;
+	state->rounds.am_state = nullptr;
+	state->returned.rows = nullptr;
+	state->returned.n = 0;
+	state->returned.capacity = 0;
 	state->strategy = nullptr;
-	state->phase_done = false;
-	state->has_last = false;
-	state->rows = nullptr;
-	state->row_capacity = 0;
-	state->n_rows = 0;
-	state->next_row = 0;
-	state->given_limit = 0;
-	state->one_search = false;
-	state->bounded = false;
+	state->place.phase_done = false;
+	state->place.has_last = false;
+	state->batch.rows = nullptr;
+	state->batch.capacity = 0;
+	state->batch.n_rows = 0;
+	state->batch.next_row = 0;
+	state->plan.given_limit = 0;
+	state->plan.one_search = false;
+	state->bounds.bounded = false;
 }
 
 void
@@ -378,19 +332,8 @@ scan_set_limit(IndexScanDesc scan, uint64 rows, bool one_search)
 {
 	ScanState *state = static_cast<ScanState *>(scan->opaque);
 
-	state->given_limit = rows;
-	state->one_search = one_search;
-}
-
-bool
-scan_is_behind_bound(const ScanState *state, double score)
-{
-	const double distance = distance_of(state, score);
-
-	// NaN is above all numbers.
-	if (std::isnan(distance) && state->bound.nan_passes)
-		return false;
-	return !(distance < state->bound.value) && (state->bound.open || !(distance == state->bound.value));
+	state->plan.given_limit = rows;
+	state->plan.one_search = one_search;
 }
 
 /// Behind the bound the scan goes on with the rows whose distance is NaN, which come after all numbers. False: there
@@ -400,13 +343,13 @@ go_on_to_nan(IndexScanDesc scan, ScanState *state)
 {
 	if (!nan_rows_may_be(state))
 		return false;
-	state->nan_only = true;
-	state->skips_segments = nan_rows_none_in_segments(scan, state);
-	state->by_rank = false;
-	state->exhaustive = true;
-	state->last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
-	state->has_last = true;
-	state->phase_done = false;
+	state->bounds.nan_only = true;
+	state->bounds.skips_segments = nan_rows_none_in_segments(scan, state);
+	state->plan.by_rank = false;
+	state->rounds.exhaustive = true;
+	state->place.last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
+	state->place.has_last = true;
+	state->place.phase_done = false;
 	if (advance(scan, state))
 		return true;
 	nan_rows_note_none(scan, state);
@@ -418,7 +361,7 @@ bool
 end_at(ScanState *state)
 {
 	start_phase(state, ScanPhase::kDone);
-	state->next_row = state->n_rows = 0;
+	state->batch.next_row = state->batch.n_rows = 0;
 	return false;
 }
 
@@ -431,24 +374,24 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	Assert(ScanDirectionIsForward(direction));
 	if (state->phase == ScanPhase::kStart)
 		start_scan(scan, state);
-	if (state->next_row >= state->n_rows && !advance(scan, state))
+	if (state->batch.next_row >= state->batch.n_rows && !advance(scan, state))
 		return false;
 
 	// kill_prior_tuple is ignored: a hint of one snapshot must not hide a row from a standby's older one.
-	row = &state->rows[state->next_row++];
-	if (state->has_worst && row->score > state->worst)
+	row = &state->batch.rows[state->batch.next_row++];
+	if (state->bounds.has_worst && row->score > state->bounds.worst)
 		return end_at(state);
-	if (state->bounded && state->phase == ScanPhase::kScored && scan_is_behind_bound(state, row->score))
+	if (state->bounds.bounded && state->phase == ScanPhase::kScored && scan_is_behind_bound(state, row->score))
 	{
-		if (!state->bound.nan_passes || !go_on_to_nan(scan, state))
+		if (!state->bounds.bound.nan_passes || !go_on_to_nan(scan, state))
 			return end_at(state);
-		row = &state->rows[state->next_row++];
+		row = &state->batch.rows[state->batch.next_row++];
 	}
 	if (unlikely(state->sample != nullptr))
 		recall_sample_row(state->sample, row->row);
 	ItemPointerSet(&scan->xs_heaptid, row_id_block(row->row), row_id_offset(row->row));
-	// One condition is answered as it is; several, or one beside an order, are the executor's to look at again.
-	scan->xs_recheck = scan->numberOfKeys > (state->has_worst ? 1 : 0);
+	// A single condition needs no recheck; the executor rechecks several, or one beside an order.
+	scan->xs_recheck = scan->numberOfKeys > (state->bounds.has_worst ? 1 : 0);
 	store_order_value(scan, state, row->score);
 	return true;
 }

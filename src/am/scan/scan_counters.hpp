@@ -1,4 +1,4 @@
-// What a scan tells of itself to EXPLAIN (ANALYZE): who answered its batches and why not the worker. PG dialect.
+// The counters of a scan for EXPLAIN (ANALYZE): who answered its batches, and why the worker did not. PG dialect.
 #pragma once
 
 #include "bridge/shared_state.hpp"
@@ -17,10 +17,10 @@ enum class Bypass : uint8
 	kSmall,        // below vectorgpu.worker_min_size
 	kAccessMethod, // the worker holds no copies of such indexes
 	kAllRows,      // a pass over all rows, which needs no candidates
-	kDelta,     // candidates only: the delta is so large that the worker's look at it costs more than its count of the
-				// segments saves
-	kLongQuery, // a search that may take long, which the backend can be interrupted in at any time
-	kReturned,  // more rows were returned late (vectorgpu.scan_order = relaxed) than can be told apart from the batch's
+	kDelta,        // candidates only: the worker's look at the large delta costs more than its count of the
+				   // segments saves
+	kLongQuery,    // a search that may take long: the backend can be interrupted at any time
+	kReturned,     // more rows were returned late (vectorgpu.scan_order = relaxed) than fit one request with the batch
 	kCount,
 };
 
@@ -34,20 +34,20 @@ struct ScanCounters
 	uint64 largest_batch; // asked for at a time
 	uint64 n_rounds;      // of approximate access methods: passes over a part of the rows, or at last all
 	uint64 n_exhaustive;  // of those: passes over all rows
-	uint32 pass_width;    // AccessMethod::width_name of the round under way: the largest of the segments that are not
-						  // looked at whole
-	uint32 least_width;   // of the rounds that had one; 0: none
+	uint32 pass_width;  // ApproximateMethod::width_name of the present round: the largest of the segments that are not
+						// looked at whole
+	uint32 least_width; // of the rounds that had one; 0: none
 	uint32 most_width;
-	uint64 n_late; // rows returned behind one further away (vectorgpu.scan_order = relaxed)
-	uint64
-		n_left_out; // rows found nearer than one that was returned before them (strict): see ScanState::counts_left_out
+	uint64 n_late;       // rows returned behind one further away (vectorgpu.scan_order = relaxed)
+	uint64 n_left_out;   // rows found nearer than one that was returned before them (strict): see LeftOutRows
 	uint64 n_compared;   // rows that the backend looked at: by their distance, an estimate of it or a count of matches
-	uint64 n_candidates; // rows that a coarser look at a query of this scan alone named for exact distances
+	uint64 n_candidates; // rows named for exact distances by an estimate or a count, for this scan alone
 	uint64 n_rescored;   // of those, rows whose exact distance was computed
-	uint64 n_rescored_together; // the same by the worker's engine for several searches together: nobody knows for which
-	uint64 engine_ns;           // of those engine batches
-	uint64 n_shipped;           // of the delta, brought to the worker's copy
-	uint64 delta_rows;          // of the last search, dead ones included
+	uint64 n_rescored_together;  // the same by the worker's engine for several searches together, of which only the sum
+								 // is known
+	uint64 engine_ns;            // of those engine batches
+	uint64 n_shipped;            // of the delta, brought to the worker's copy
+	uint64 delta_rows;           // of the last search, dead ones included
 	uint32 largest_engine_batch; // searches that the engine answered together
 	wire::EngineKind engine;     // of the worker, if it answered
 	uint64 bypasses[static_cast<int>(Bypass::kCount)];

@@ -1,13 +1,15 @@
-// What the files of scans by the worker share: worker_scan.cpp (searches whose rows are the answer) and
-// worker_candidates.cpp (those whose rows are candidates, which the pages finish). PG dialect.
+// One search of the worker, for a batch or for candidates. The scan's version (which it has read from the pages after
+// its snapshot was set) goes with the request: an answer is from a copy of that version or a newer one. PG dialect.
+// Used by worker_scan.cpp and worker_candidates.cpp.
 #pragma once
 
-#include "am/scan/worker_scan.hpp"
+#include "am/scan/scan_state.hpp"
+#include "wire/messages.hpp"
 
 namespace vectorgpu::am
 {
 
-/// What a SEARCH and its NEXTs ask for, and what has come.
+/// The request of a SEARCH and its NEXTs, and the answer.
 struct Ask
 {
 	uint64 k;
@@ -16,28 +18,31 @@ struct Ask
 	uint64 capacity;
 	uint64 n_rows;
 	Coverage coverage;
-	const wire::SegmentProbes *probes; // [n_probes]; null: as the scan's round has them
+	const wire::SegmentProbes *probes; // [n_probes]; null: choose_probes
 	uint32 n_probes;
 };
 
-/// True if the worker's rows are the candidates that the probes name, of segments.
+/// True if the worker finds the number of candidates that the probes name for each segment.
 bool finds_candidates(const ScanState *state);
 
 /// True if the worker's rows are the candidates of a search that the pages finish.
 bool gives_candidates(const ScanState *state);
 
-/// kNone: the worker is worth asking.
-Bypass bypass_of(Relation index, const ScanState *state);
-
-/// How much the scan's round looks at, of each segment. Sets *n to 0 if it looks at every row: to say so by the number
-/// of lists would be true of these segments only, and the copy may have a merged one with more of them by now. False if
-/// a page was foreign.
+/// Fills in how much of each segment the scan's round looks at. Sets *n to 0 if it looks at every row: the copy may
+/// have a merged segment with more lists than these probes could name. False if a page was foreign.
 bool choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probes, uint32 *n);
 
 /// True if the worker has answered. False: the reason has been counted.
 bool ask_worker(Relation index, ScanState *state, Ask *ask);
 
-/// Counts why the worker has not answered, where it was asked.
+/// Counts why the worker, which was asked, has not answered.
 void count_fallback(Relation index, ScanState *state, uint64 noted);
+
+/// Fills in a SEARCH for k rows from the first on, with no rows of the delta.
+void fill_search(const ScanState *state, uint64 k, uint32 n_probes, wire::SearchRequest *search);
+
+/// True if ask->rows [n_rows, n_rows + n) can be the rows of an answer: ascending behind the last one, inside the
+/// table, at most as many as asked for.
+bool rows_valid(const ScanState *state, const Ask *ask, uint64 n);
 
 } // namespace vectorgpu::am

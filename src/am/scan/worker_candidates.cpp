@@ -1,8 +1,10 @@
-// Scans whose rows the pages find: the worker names the candidates that they look at. See worker_scan.hpp, and
-// README.md.
-#include "am/scan/worker_ask.hpp"
+// See worker_candidates.hpp, and README.md.
+#include "am/scan/worker_candidates.hpp"
 
+#include "am/scan/rounds.hpp"
 #include "am/scan/row_lookup.hpp"
+#include "am/scan/worker_ask.hpp"
+#include "am/scan/worker_scan.hpp"
 #include "bridge/index_fallbacks.hpp"
 #include "bridge/shared_state.hpp"
 
@@ -14,9 +16,9 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kRowsPerDeltaSlot = 4; // of segments: from more of the delta the worker is asked for no candidates
+constexpr uint64 kRowsPerDeltaSlot = 4; // of segments: with a larger delta the worker is not asked for candidates
 
-/// Keeps those of an answer's rows that a segment has: the search looks at the delta's rows itself. False if a page was
+/// Keeps the rows of an answer that a segment has: the search looks at the delta's rows itself. False if a page was
 /// foreign.
 bool
 drop_delta_rows(Relation index, const ScanState *state, engine::Neighbor *rows, uint64 *n)
@@ -51,11 +53,11 @@ drop_delta_rows(Relation index, const ScanState *state, engine::Neighbor *rows, 
 	return true;
 }
 
-/// The n rows of segments that are first by the copy's metric. False: as ask_worker.
+/// Asks for the n rows of segments that are first by the copy's metric. False: as ask_worker.
 bool
 ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, uint64 *n_candidates)
 {
-	// n at a time, however few are left to find: among many rows of the delta they may be far apart.
+	// n at a time, even if few are still to be found: many rows of the delta may lie between them.
 	engine::Neighbor *rows =
 		static_cast<engine::Neighbor *>(palloc_extended(2 * n * sizeof(engine::Neighbor), MCXT_ALLOC_HUGE));
 	engine::Neighbor after;
@@ -76,7 +78,8 @@ ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, u
 
 		uint64 more = ask.n_rows;
 
-		if (!drop_delta_rows(index, state, ask.rows, &more)) // a standby replayed a merge: the pages' way finds out
+		if (!drop_delta_rows(index, state, ask.rows,
+				&more)) // a standby replayed a merge: the pass over the pages reads the manifest again
 		{
 			bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
 			return false;
@@ -93,7 +96,7 @@ ask_candidates(Relation index, ScanState *state, uint64 n, RowId **candidates, u
 	return true;
 }
 
-/// The candidates that the probes name. False: as ask_worker.
+/// Asks for the candidates that the probes name. False: as ask_worker.
 bool
 ask_found(Relation index, ScanState *state, const wire::SegmentProbes *probes, uint32 n_probes, uint64 n,
 	RowId **candidates, uint64 *n_candidates)
@@ -117,10 +120,11 @@ ask_found(Relation index, ScanState *state, const wire::SegmentProbes *probes, u
 	return true;
 }
 
-// More candidates than these take a GPU pass after pass over the codes, which the pages' way looks at once.
+// More candidates than these take a GPU several passes over the codes, where the backend makes one.
 constexpr uint64 kMostCandidatesOnGpu = 32768;
 
-/// As many as the probes name, and room for one segment more, that is not named: a merge may have made it.
+/// The number of candidates that the probes name, and room for a segment that they do not name: a merge may have made
+/// it.
 uint64
 candidates_named(const wire::SegmentProbes *probes, uint32 n)
 {
@@ -135,7 +139,7 @@ candidates_named(const wire::SegmentProbes *probes, uint32 n)
 	return sum + largest;
 }
 
-/// True if the worker, which looks at the delta as well, though the pass does that itself, is no gain.
+/// True if the delta is so large that the worker, which looks at it in vain, is no gain.
 bool
 much_delta(const ScanState *state)
 {
@@ -147,7 +151,7 @@ much_delta(const ScanState *state)
 		state->delta_end - state->meta.delta_first_row > n_rows / kRowsPerDeltaSlot;
 }
 
-/// worker_candidates of a copy that finds those that the probes name.
+/// worker_candidates for a copy that finds the candidates that the probes name.
 bool
 worker_found(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates)
 {
@@ -156,7 +160,8 @@ worker_found(Relation index, ScanState *state, RowId **candidates, uint64 *n_can
 	uint32 n_probes;
 	uint64 n;
 
-	if (!choose_probes(index, state, probes, &n_probes)) // a standby replayed a merge: the pages' way finds out
+	if (!choose_probes(index, state, probes,
+			&n_probes)) // a standby replayed a merge: the pass over the pages reads the manifest again
 	{
 		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
 		count_fallback(index, state, noted);
@@ -189,8 +194,8 @@ worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *
 	if (finds_candidates(state))
 		return worker_found(index, state, candidates, n_candidates);
 	n = scan_is_exact(state) ? 0
-							 : state->am->worker_structure->n_candidates(
-								   &state->meta, state->round, scan_ranks_before(state) + scan_ranks_wanted(state));
+							 : state->am->worker_structure->n_candidates(&state->meta, state->rounds.round,
+								   scan_ranks_before(state) + scan_ranks_wanted(state));
 	if (n == 0 || n > wire::kMaxSearchK)
 	{
 		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;

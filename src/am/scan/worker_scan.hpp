@@ -1,22 +1,21 @@
-// Asks the worker for a batch of a scan, and brings its copy of the index up to date where that is little work. PG
-// dialect.
+// Batches whose rows are the worker's answer, and whether the worker is worth asking. PG dialect.
 #pragma once
 
-#include "am/scan/scan.hpp"
+#include "am/scan/scan_state.hpp"
+#include "wire/messages.hpp"
 
 namespace vectorgpu::am
 {
 
-/// Fills state->rows with the batch, as scan_next_batch does, if the worker has a copy that is new enough for the scan.
-/// False: nothing has changed, and the batch has to come from the pages. Raises errors for interrupts only (and for
-/// damaged pages that it reads to bring the copy up to date).
+/// kNone: the worker is worth asking.
+Bypass bypass_of(Relation index, const ScanState *state);
+
+/// Fills state->batch, if the worker has a copy that is new enough for the scan; brings the copy up to date if that is
+/// little work. False: nothing has changed, and the batch has to come from the pages. Raises errors for interrupts only
+/// (and for damaged pages that it reads to bring the copy up to date).
 bool worker_search(Relation index, ScanState *state);
 
-/// Where the worker's rows are only candidates (WorkerStructure::n_candidates, finds_candidates): those of the scan's
-/// next pass, ascending, palloc'd. False: as above.
-bool worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates);
-
-/// For those that ask many searches at a time (knn_worker.cpp). True if the worker is worth asking, and its rows are an
+/// For a caller with many searches at a time (knn_worker.cpp). True if the worker is worth asking, and its rows are an
 /// answer.
 bool worker_may_answer(Relation index, const ScanState *state);
 

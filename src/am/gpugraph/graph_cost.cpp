@@ -1,0 +1,152 @@
+// The cost of a scan of gpugraph: the rows that a search of the first round scores, scattered over the index. PG
+// dialect.
+#include "am/gpugraph/graph.hpp"
+
+#include "am/method/cost.hpp"
+#include "storage/page.hpp"
+#include "engine/graph/gpu_times.hpp"
+
+#include <cmath>
+
+extern "C"
+{
+#include "access/genam.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr double kNewNeighbors = 0.6; // share of a row's neighbours that a search has not met before
+constexpr double kWayWidth = 12;      // added width for the rows that a search meets on its way: 425 rows
+									  // at width 10, 950 at 28, 1,990 at 100
+// x cpu_operator_cost: the beginning of a search beside its model, from scattered rows: in 1,000 rows it takes 4 to 57
+// us more than by lists, which cost about as much without this.
+constexpr double kWayCost = 3200;
+constexpr double kRowCost =
+	4; // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
+constexpr double kCodeCost = 0.55;  // comparing a code, as a share of that: SIFT, 100,000 rows, 64 to 256 bits
+constexpr double kSmallPages = 768; // above this more, as the processor's caches hold less of the rows
+constexpr double kLargePages = 131072;
+constexpr double kMorePages = 0.4;
+constexpr double kGpuWayUs = 40;       // from a backend to the GPU's engine and back
+constexpr double kGpuMoreUs = 4;       // added to an exact search of gpuflat: gpugraph reads the width first
+constexpr double kGpuCodesUs = 60;     // a narrow search by codes of 10,000 rows by an H200, the request included;
+constexpr double kGpuCodesWidthUs = 1; // added for each row of its width, and
+constexpr double kGpuCodesWidth =
+	3000; // at this width a search takes twice as long for each: 0.11 ms at 64, 0.6 at 512, 3.4 at 2,048, 9 at 4,096;
+constexpr double kGpuDecadeUs = 15; // added for ten times as many rows
+constexpr double kPassesOfAll = 3;  // exact passes of a scan that returns every row: batches grow by 16
+
+Cost
+row_cost(double pages)
+{
+	return kRowCost * cpu_tuple_cost * std::pow(Max(Min(pages, kLargePages) / kSmallPages, 1.0), kMorePages);
+}
+
+/// A search by codes on a GPU, the request included, in us.
+double
+gpu_codes_us(double width, double rows)
+{
+	return kGpuCodesUs + width * kGpuCodesWidthUs * (1 + width / kGpuCodesWidth) +
+		kGpuDecadeUs * Max(std::log10(rows / 1e4), 0.0);
+}
+
+/// The index's pages that gpuflat would have as well: without the edges.
+double
+flat_pages(double pages, double rows, double degree)
+{
+	return Max(pages - rows * degree * sizeof(uint32) / kPayloadBytes, 1.0);
+}
+
+/// A search by the processor.
+Cost
+search_cost(double width, double scored, uint32 hash_bits, double pages)
+{
+	// A search by codes scores the rows found, as many as its width, by their vectors.
+	return (hash_bits == 0 ? scored : scored * kCodeCost + width) * row_cost(pages);
+}
+
+/// The values that all steps of a scan share.
+struct StepCosts
+{
+	IndexPath *path;
+	GraphPlan plan;
+	double rows;
+	double all_pages;
+	double degree;
+	uint32 hash_bits;
+	Cost pass_of_all; // on a GPU, if a GPU answers
+};
+
+/// One step of ranks, by a search of this width. *looks_at_all: it is a look at all rows. Adds the pages read to
+/// *pages.
+Cost
+step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
+{
+	const double exact_pages = flat_pages(costs->all_pages, costs->rows, costs->degree);
+	const double scored = (width + kWayWidth) * costs->degree * kNewNeighbors;
+	const bool hashed = costs->hash_bits > 0;
+	const double gpu_us = hashed
+		? gpu_codes_us(width, costs->rows)
+		: kGpuWayUs + engine::graph::gpu_graph_us(width, exact_pages * kPayloadBytes / costs->rows / sizeof(float));
+	double read;
+	Cost cost;
+
+	*looks_at_all = !costs->plan.reaches || graph_looks_at_all(width, costs->rows, costs->plan.rows_per_width);
+	read = *looks_at_all ? costs->all_pages : Min(scored, costs->all_pages);
+	*pages += read;
+	// With codes the processor looks at all rows, also beside a GPU, which has no vectors.
+	if (!(hashed && *looks_at_all) && gpu_search_cost(costs->path, gpu_us, hashed ? read : 0, &cost))
+	{
+		if (hashed)
+			return cost;
+		// The engine there takes the shorter way.
+		(void) gpu_search_cost(costs->path, gpu_exact_us(0) + kGpuMoreUs, exact_pages, &costs->pass_of_all);
+		return *looks_at_all ? costs->pass_of_all : Min(cost, costs->pass_of_all);
+	}
+	return *looks_at_all ? costs->pass_of_all
+						 : kWayCost * cpu_operator_cost + pass_cost(costs->path, 0, std::sqrt(costs->rows)) +
+			search_cost(width, scored, costs->hash_bits, costs->all_pages);
+}
+
+} // namespace
+
+void
+graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
+	Selectivity *selectivity, double *correlation, double *pages)
+{
+	StepCosts costs = {.path = path,
+		.rows = Max(path->indexinfo->tuples, 1.0),
+		.all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0)};
+	bool looks_at_all = false;
+	Relation index;
+	Cost unused;
+
+	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
+		return;
+	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
+	costs.degree = graph_plan_degree(index);
+	costs.hash_bits = graph_plan_hash_bits(index);
+	costs.plan = graph_plan(index, wanted_rows(root, costs.rows));
+	index_close(index, NoLock);
+	costs.pass_of_all = pass_cost(path, costs.all_pages, costs.rows);
+	*pages = 0;
+	*startup_cost = gpu_search_cost(path, 0, 0, &unused) ? 0 : model_cost();
+	for (uint32 i = 0; i < costs.plan.n_steps && !looks_at_all; i++)
+	{
+		*startup_cost += step_cost(&costs, costs.plan.widths[i], &looks_at_all, pages);
+		if (i == 0 && looks_at_all)
+			*startup_cost = costs.pass_of_all;
+	}
+	*pages = Min(*pages, costs.all_pages);
+	if (every_row_wanted(root))
+		*startup_cost = costs.pass_of_all;
+	*total_cost = *startup_cost + kPassesOfAll * costs.pass_of_all + fetch_cost(costs.rows);
+}
+
+} // namespace vectorgpu::am

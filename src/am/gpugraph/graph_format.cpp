@@ -1,0 +1,151 @@
+// SegmentFormat of gpugraph: rows wait in a temporary file; when all have come, their graph is built and everything is
+// written. Vectors are in TID order, as in plain segments. PG dialect.
+#include "am/gpugraph/writer.hpp"
+
+#include "pg/fault.hpp"
+#include "storage/stream_run.hpp"
+
+extern "C"
+{
+#include "miscadmin.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint64 kMaxSegmentRows = engine::graph::kNoNode; // numbers of rows are stored in 32 bits
+
+void *
+format_begin(const SegmentPlan *plan)
+{
+	GraphWriter *writer = static_cast<GraphWriter *>(palloc0(sizeof(GraphWriter)));
+
+	writer->plan = *plan;
+	writer->meta = plan->meta;
+	writer->watch = {plan->give_way, plan->give_way_state, plan->mode == WriteMode::kBulk};
+	writer->vector_bytes = meta_vector_bytes(plan->meta);
+	writer->memory = static_cast<Size>(maintenance_work_mem) * 1024;
+	writer->vectors = BufFileCreateTemp(false);
+	writer->base = graph_base_begin(&writer->plan);
+	return writer;
+}
+
+void
+format_put(void *state, [[maybe_unused]] RowId row, const void *vector, const RowOrigin &origin)
+{
+	GraphWriter *writer = static_cast<GraphWriter *>(state);
+
+	if (writer->n_rows == kMaxSegmentRows)
+		ereport(ERROR,
+			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				errmsg("index \"%s\" cannot have more than " UINT64_FORMAT " rows in one segment",
+					RelationGetRelationName(writer->plan.index), kMaxSegmentRows),
+				errhint("Partition the table.")));
+	BufFileWrite(writer->vectors, const_cast<void *>(vector), writer->vector_bytes);
+	if (writer->base != nullptr)
+		graph_base_row(writer->base, origin, writer->n_rows);
+	writer->n_rows++;
+}
+
+bool
+format_prepare(void *state, SegmentEntry *entry)
+{
+	GraphWriter *writer = static_cast<GraphWriter *>(state);
+	const auto set = [entry](StreamKind kind, uint64 n_bytes)
+	{ entry->streams[static_cast<int>(kind)].n_bytes = n_bytes; };
+
+	if (writer->n_rows == 0)
+		return true;
+	(void) VG_FAULT("graph_build");
+	if (!graph_build_parts(writer))
+		return false;
+	set(kGraphStream, sizeof(GraphModel));
+	set(kPartStream, writer->model.n_parts * sizeof(GraphPart));
+	set(kEntryStream, writer->model.n_entries * sizeof(uint32));
+	set(kEntryVectorStream, writer->model.n_entries * writer->vector_bytes);
+	set(kEdgeStream, writer->n_rows * writer->model.degree * sizeof(uint32));
+	if (writer->model.hash_bits > 0)
+	{
+		const Size code_bytes = engine::graph::hash_code_bytes(writer->model.hash_bits);
+
+		set(kHashStream, graph_hash_bytes(writer->model.hash_bits) + writer->model.n_entries * code_bytes);
+		set(kCodeStream, writer->n_rows * code_bytes);
+	}
+	set(StreamKind::kVectors, writer->n_rows * writer->vector_bytes);
+	return true;
+}
+
+/// kHashStream.
+void
+write_hash(StreamRun *run, const GraphWriter *writer)
+{
+	engine::GraphHashHead head;
+
+	head.seed = writer->hash.spec.seed;
+	head.bound = writer->hash.bound;
+	stream_run_open(run, kHashStream);
+	stream_write(&run->stream, &head, sizeof(head));
+	stream_write(&run->stream, writer->thresholds, writer->model.hash_bits * sizeof(float));
+	stream_write(&run->stream, writer->entry_codes,
+		writer->model.n_entries * engine::graph::hash_code_bytes(writer->model.hash_bits));
+	stream_run_close(run);
+}
+
+BlockNumber
+format_write(void *state, SegmentEntry *entry, BlockNumber start)
+{
+	GraphWriter *writer = static_cast<GraphWriter *>(state);
+	const GraphModel *model = &writer->model;
+	StreamRun *run;
+
+	if (writer->n_rows == 0)
+		return start;
+	run = static_cast<StreamRun *>(palloc0(sizeof(StreamRun)));
+	stream_run_begin(run, &writer->plan, entry, start);
+	graph_start_phase(writer, kPhaseWriteGraph);
+	stream_run_write(run, kGraphStream, model, sizeof(*model));
+	stream_run_write(run, kPartStream, writer->parts, model->n_parts * sizeof(GraphPart));
+	stream_run_write(run, kEntryStream, writer->entries, model->n_entries * sizeof(uint32));
+	stream_run_write(run, kEntryVectorStream, writer->entry_vectors, model->n_entries * writer->vector_bytes);
+	(void) VG_FAULT("graph_write");
+	if (model->hash_bits > 0)
+	{
+		write_hash(run, writer);
+		if (!stream_run_copy(run, kCodeStream, writer->codes,
+				writer->n_rows * engine::graph::hash_code_bytes(model->hash_bits), true))
+			return InvalidBlockNumber;
+	}
+	if (!stream_run_copy(run, kEdgeStream, writer->edges, writer->n_rows * model->degree * sizeof(uint32), true) ||
+		!stream_run_copy(run, StreamKind::kVectors, writer->vectors, writer->n_rows * writer->vector_bytes, true))
+		return InvalidBlockNumber;
+	return run->block;
+}
+
+void
+format_end(void *state)
+{
+	GraphWriter *writer = static_cast<GraphWriter *>(state);
+
+	spool_close(&writer->vectors);
+	spool_close(&writer->edges);
+	spool_close(&writer->codes);
+}
+
+} // namespace
+
+const SegmentFormat kGraphFormat = {
+	.begin = format_begin,
+	.put = format_put,
+	.prepare = format_prepare,
+	.write = format_write,
+	.end = format_end,
+	.read_vectors = nullptr,
+	.matches = nullptr,
+	.check_entry = graph_check_entry,
+	.check = graph_check,
+};
+
+} // namespace vectorgpu::am

@@ -1,0 +1,287 @@
+// Storage parameters and settings of gpugraph, and the width of a search by them. PG dialect.
+#include "am/gpugraph/graph.hpp"
+
+#include "am/scan/batch_plan.hpp"
+#include "am/method/cost.hpp"
+#include "engine/graph/search.hpp"
+#include "pg/define_setting.hpp"
+
+#include <cmath>
+
+extern "C"
+{
+#include "access/reloptions.h"
+#include "optimizer/cost.h"
+#include "utils/guc.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr double kDefaultWidth = 64;   // without calibration
+constexpr double kPlanWidth = 25;      // calibrations of SIFT for a recall of 0.95
+constexpr double kPlanBytes = 512;     // of a row of SIFT
+constexpr double kCalibratedRows = 10; // nearest rows whose recall calibration measures
+// For k rows a search is (k / 10) to this power wider, and at least k. With 0.5 a target of 0.95 found 0.97 of 20 and
+// of 100 rows (SIFT and embeddings of arXiv, 100,000 and 60,000 rows); with 0.35 one of 0.98 found 0.972 of 100
+// (arXiv), before later steps had higher targets (batch_plan_target).
+constexpr double kMoreRows = 0.35;
+// Codes have the same relative error at any distance, so the number of rows that seem nearer than the last of k grows
+// nearly as k does. For 0.95 of 10, 100, 300 and 1,000 rows (20,000 rows, uniform in 16 dimensions) 48, 360, 880 and
+// 2,400 were needed with 512 bits, 80, 450, 1,150 and 2,700 with 256: 0.8, 0.7 and less with fewer bits.
+constexpr double kMoreCandidates = 0.8;
+constexpr double kRoundGrowth = 2; // a round is this factor wider than the one before
+// Time of a look at all rows for each row, in ns, by the row's bytes (README.md, "Cost", has the figures of this and of
+// the constants below).
+constexpr double kPassRowNs = 5;
+constexpr double kPassByteNs = 0.1;
+// Time of a search for each row of its width, in ns: it reads the row's edges, looks each of them up among the rows
+// that it has met, and scores new rows. Rows of more bytes than 512 cost no more: those measured have neighbours in
+// common, so that fewer are new.
+constexpr double kNodeNs = 300;
+constexpr double kEdgeNs = 10;
+constexpr double kScoreNs = 112;
+constexpr double kScoreByteNs = 0.5;
+constexpr double kScoreBytes = 512;
+// New rows are one and this share of the edges. It is less than measured, since the share differs between tables: a
+// search looks at all rows only where that is surely cheaper. SIFT, degree 32: 48 rows in the time of one row of the
+// width.
+constexpr double kNewRows = 0.145;
+constexpr double kNewBitRows = 0.37;
+constexpr double kCloseEnough = 0.005; // below a target: samples of 1,000 rows do not tell less apart
+
+/// The storage parameters as core keeps them.
+struct GraphReloptions
+{
+	int32 vl_len_;
+	int degree;
+	int prune;
+	int hash_bits;
+};
+
+int width_setting = 0;
+double recall_target = kGraphDefaultRecall;
+relopt_kind options_kind;
+
+relopt_enum_elt_def kPruneKinds[] = {
+	{"rank", static_cast<int>(engine::graph::PruneKind::kRank)},
+	{"rng", static_cast<int>(engine::graph::PruneKind::kRng)},
+	{nullptr, 0},
+};
+
+relopt_enum_elt_def kHashBits[] = {
+	{"0", 0},
+	{"32", 32},
+	{"64", 64},
+	{"128", 128},
+	{"256", 256},
+	{"512", 512},
+	{nullptr, 0},
+};
+
+/// The width of searches by codes over that of searches by vectors for the same recall. SIFT, 100,000 rows, 0.95: 3
+/// times with 512 bits, 7 with 256, 21 with 128, 128 with 64.
+double
+wider_by_codes(uint32 hash_bits)
+{
+	return hash_bits == 0 ? 1 : 3 * std::pow(static_cast<double>(engine::graph::kMaxHashBits) / hash_bits, 1.5);
+}
+
+/// The width for `wanted` rows, where the calibrated one is for kCalibratedRows.
+double
+width_for(double calibrated, double wanted, uint32 hash_bits)
+{
+	const double times = Max(wanted / kCalibratedRows, 1.0);
+
+	if (width_setting > 0)
+		return Max(static_cast<double>(width_setting), wanted);
+	if (hash_bits != 0)
+		return Max(wanted, Min(calibrated, kCalibratedRows)) +
+			Max(calibrated - kCalibratedRows, 0.0) * std::pow(times, kMoreCandidates);
+	return Max(calibrated * std::pow(times, kMoreRows), wanted);
+}
+
+/// The width that finds the target for kCalibratedRows. A step's target may be above all measured recalls though the
+/// scan's is not: then the highest measured recall is the target.
+double
+calibrated_width(const GraphModel *model, double target)
+{
+	return model->calibration.n_queries > 0
+		? std::round(engine::ivf::fractional_probes_for(model->calibration,
+			  Min(target,
+				  Max(graph_most_recall(model), recall_target)))) // one row more of width may find a hundredth more
+		: kDefaultWidth;
+}
+
+/// The rows that a look at all rows passes in the time that a search takes for a row of its width. The metric and the
+/// number of rows do not matter: where the processor's caches hold less of a table, both take longer.
+double
+rows_per_width(ElementType element, double row_bytes, uint32 degree)
+{
+	const double new_rows = 1 + degree * (element == ElementType::kBit ? kNewBitRows : kNewRows);
+	const double score_ns = kScoreNs + kScoreByteNs * Min(row_bytes, kScoreBytes);
+
+	return (kNodeNs + degree * kEdgeNs + new_rows * score_ns) / (kPassRowNs + kPassByteNs * row_bytes);
+}
+
+} // namespace
+
+void
+graph_define_options()
+{
+	options_kind = add_reloption_kind();
+	add_int_reloption(
+		options_kind, "degree", "Edges of a row.", kDefaultDegree, 4, engine::graph::kMaxDegree, AccessExclusiveLock);
+	add_enum_reloption(options_kind, "prune", "How the edges of a row are chosen among its nearest rows.", kPruneKinds,
+		static_cast<int>(engine::graph::PruneKind::kRank), "Valid values are \"rank\" and \"rng\".",
+		AccessExclusiveLock);
+	add_enum_reloption(options_kind, "hash_bits",
+		"Bits of a row's code, by which searches compare rows; 0: they compare the rows themselves.", kHashBits, 0,
+		"Valid values are 0, 32, 64, 128, 256 and 512.", AccessExclusiveLock);
+	pg::define_int("gpugraph.search_width", "Width of a search: the nearest rows that it keeps.",
+		"0: chosen by gpugraph.recall_target.", &width_setting, 0, 0, kMaxSearchWidth, PGC_USERSET, 0, nullptr, nullptr,
+		nullptr);
+	pg::define_real("gpugraph.recall_target",
+		"Share of the nearest rows that a scan has to find, if gpugraph.search_width is 0.", nullptr, &recall_target,
+		kGraphDefaultRecall, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	pg::reserve_prefix("gpugraph");
+}
+
+bytea *
+graph_parse_options(Datum reloptions, bool validate)
+{
+	static const relopt_parse_elt kParse[] = {
+		{"degree", RELOPT_TYPE_INT, offsetof(GraphReloptions, degree)},
+		{"prune", RELOPT_TYPE_ENUM, offsetof(GraphReloptions, prune)},
+		{"hash_bits", RELOPT_TYPE_ENUM, offsetof(GraphReloptions, hash_bits)},
+	};
+
+	return static_cast<bytea *>(
+		build_reloptions(reloptions, validate, options_kind, sizeof(GraphReloptions), kParse, lengthof(kParse)));
+}
+
+void
+graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
+{
+	const GraphReloptions *given = reinterpret_cast<const GraphReloptions *>(index->rd_options);
+	GraphOptions *stored = reinterpret_cast<GraphOptions *>(options);
+
+	stored->degree = graph_plan_degree(index);
+	stored->prune =
+		given != nullptr ? static_cast<uint32>(given->prune) : static_cast<uint32>(engine::graph::PruneKind::kRank);
+	stored->hash_bits = graph_plan_hash_bits(index);
+	if (stored->hash_bits != 0 && !engine::graph::hash_supports(shape->metric))
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("index \"%s\" cannot have codes", RelationGetRelationName(index)),
+				shape->element == ElementType::kBit
+					? errdetail("Codes encode angles between vectors. Bit strings are compared directly.")
+					: errdetail("Codes encode angles between vectors, which do not give the taxicab distance."),
+				shape->element == ElementType::kBit
+					? errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)).")
+					: errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)), or use "
+							  "an operator class of <->, <#> or <=>.")));
+}
+
+uint32
+graph_plan_hash_bits(Relation index)
+{
+	const GraphReloptions *given = reinterpret_cast<const GraphReloptions *>(index->rd_options);
+
+	return static_cast<uint32>(given != nullptr ? given->hash_bits : 0);
+}
+
+uint32
+graph_plan_degree(Relation index)
+{
+	const GraphReloptions *given = reinterpret_cast<const GraphReloptions *>(index->rd_options);
+
+	return static_cast<uint32>(given != nullptr ? given->degree : kDefaultDegree);
+}
+
+double
+graph_rows_per_width(const MetaData *meta)
+{
+	const GraphOptions *options = graph_options(meta);
+
+	return options->hash_bits != 0
+		? 0
+		: rows_per_width(meta->element, static_cast<double>(meta_vector_bytes(meta)), options->degree);
+}
+
+bool
+graph_looks_at_all(double width, double n_rows, double rows_per_width)
+{
+	return engine::graph::looks_at_all(width, n_rows) || (width_setting == 0 && width * rows_per_width >= n_rows);
+}
+
+double
+graph_most_recall(const GraphModel *model)
+{
+	const engine::ivf::Calibration &calibration = model->calibration;
+
+	return calibration.n_queries > 0 && calibration.n_points > 0
+		? static_cast<double>(calibration.recall[calibration.n_points - 1])
+		: 1;
+}
+
+bool
+graph_reaches(const GraphModel *model, double recall)
+{
+	return recall < 1 && graph_most_recall(model) >= recall - kCloseEnough;
+}
+
+double
+graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *segment, uint64 n_before, uint64 wanted,
+	uint32 round)
+{
+	const double n_rows = static_cast<double>(segment->n_rows);
+	// Rows that vacuum has marked take places in the width that no answer has. Without a wider search, rows of the
+	// delta would fill the batch that lie farther away than rows that the graph has not reached.
+	const double wider = n_rows / Max(n_rows - static_cast<double>(Min(segment->n_dead, segment->n_rows)), 1.0);
+	const double calibrated = calibrated_width(model, batch_plan_target(recall_target, n_before, n_before + wanted));
+	const double width = std::ceil(width_for(calibrated, static_cast<double>(n_before + wanted), model->hash_bits) *
+		std::pow(kRoundGrowth, round) * wider);
+
+	// No measured width reaches the target: a wider search may take longer than a look at all rows, and find less.
+	if (width_setting == 0 && !graph_reaches(model, recall_target))
+		return Max(width, n_rows);
+	return graph_looks_at_all(width, n_rows, graph_rows_per_width(meta)) ? Max(width, n_rows) : width;
+}
+
+GraphPlan
+graph_plan(Relation index, double wanted)
+{
+	const uint32 hash_bits = graph_plan_hash_bits(index);
+	GraphPlan plan = {
+		0, {}, hash_bits != 0 ? 0 : rows_per_width(ElementType::kFloat32, kPlanBytes, graph_plan_degree(index)), true};
+	const SegmentEntry *largest;
+	MetaData *meta = width_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
+	GraphModel model;
+	// Without a segment there is no graph; the model's page is ignored if a merge has reused it.
+	const bool described =
+		meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr);
+
+	if (described)
+		plan.reaches = graph_reaches(&model, recall_target);
+	if (meta != nullptr)
+	{
+		plan.rows_per_width = graph_rows_per_width(meta);
+		pfree(meta);
+	}
+	for (uint64 begin, end = 0; plan.n_steps < kGraphPlanSteps && batch_plan_next_step(wanted, &begin, &end);
+		plan.n_steps++)
+	{
+		const double target = batch_plan_target(recall_target, begin, end);
+		const double calibrated = described ? calibrated_width(&model, target)
+											: kPlanWidth * wider_by_codes(hash_bits) * recall_factor(target);
+
+		plan.widths[plan.n_steps] = std::ceil(width_for(calibrated, static_cast<double>(end), hash_bits));
+	}
+	return plan;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,60 @@
+// See scan_settings.hpp.
+#include "am/scan/scan_settings.hpp"
+
+#include "pg/define_setting.hpp"
+
+extern "C"
+{
+#include "utils/guc.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+enum ScanOrder
+{
+	kStrict,
+	kRelaxed,
+};
+
+const struct config_enum_entry kScanOrders[] = {
+	{"strict", kStrict, false},
+	{"relaxed", kRelaxed, false},
+	{nullptr, 0, false},
+};
+
+int scan_order = kStrict;
+bool stable_pages = true;
+
+} // namespace
+
+void
+scan_define_gucs()
+{
+	pg::define_enum("vectorgpu.scan_order",
+		"What a scan of an approximate index does with a row that is found after rows further away were returned.",
+		"strict leaves it out, relaxed returns it late.", &scan_order, kStrict, kScanOrders, PGC_USERSET, 0, nullptr,
+		nullptr, nullptr);
+	pg::define_bool("vectorgpu.stable_pages",
+		"Pages by LIMIT and OFFSET of an approximate index are parts of one sequence.",
+		"If off, a scan under a LIMIT without a condition is one search for as many rows, which is faster for more "
+		"than 32.",
+		&stable_pages, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+}
+
+bool
+scan_pages_are_stable()
+{
+	return stable_pages;
+}
+
+bool
+scan_drops_late_rows()
+{
+	return scan_order == kStrict;
+}
+
+} // namespace vectorgpu::am

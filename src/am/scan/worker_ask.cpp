@@ -1,0 +1,295 @@
+// See worker_ask.hpp. Every row id of an answer is checked before it is used.
+#include "am/scan/worker_ask.hpp"
+
+#include "am/feed/copy_feed.hpp"
+#include "am/scan/known_copy.hpp"
+#include "am/scan/rounds.hpp"
+#include "bridge/breaker.hpp"
+#include "bridge/client_session.hpp"
+#include "bridge/index_fallbacks.hpp"
+#include "bridge/shared_state.hpp"
+#include "pg/fault.hpp"
+#include "wire/codec.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "access/htup_details.h"
+#include "storage/bufmgr.h"
+#include "storage/smgr.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr int kTries = 3; // a search, and again after the copy was brought up to date, and once more for a race
+
+static_assert(sizeof(wire::WireNeighbor) == sizeof(engine::Neighbor) &&
+	offsetof(wire::WireNeighbor, score) == offsetof(engine::Neighbor, score) &&
+	offsetof(wire::WireNeighbor, row) == offsetof(engine::Neighbor, row));
+
+/// True if the heap has the block. The cached length decides without a system call: a table shrinks under an exclusive
+/// lock only, and its truncation makes every process forget the length.
+bool
+has_block(Relation heap, BlockNumber block)
+{
+	const BlockNumber known = RelationGetSmgr(heap)->smgr_cached_nblocks[MAIN_FORKNUM];
+
+	return (known != InvalidBlockNumber && block < known) || block < RelationGetNumberOfBlocks(heap);
+}
+
+void
+count_reply(const ScanState *state, const wire::ReplyHeader *header)
+{
+	ScanCounters *counters = state->counters;
+
+	counters->engine = bridge::session_engine();
+	counters->engine_ns += header->engine_ns;
+	// The engine counts for all searches of its batch. A pass that finishes a search by candidates counts them itself.
+	if (header->batch_size > 1 && !gives_candidates(state))
+		counters->n_rescored_together += header->n_rescored;
+	else if (!gives_candidates(state))
+	{
+		counters->n_candidates += header->n_rescored;
+		counters->n_rescored += header->n_rescored;
+	}
+	counters->largest_engine_batch = Max(counters->largest_engine_batch, header->batch_size);
+}
+
+Coverage
+coverage_of(wire::Coverage coverage)
+{
+	switch (coverage)
+	{
+		case wire::Coverage::kPart:
+			return Coverage::kPart;
+		case wire::Coverage::kScored:
+			return Coverage::kScored;
+		case wire::Coverage::kAll:
+			break;
+	}
+	return Coverage::kAll;
+}
+
+/// The bytes of the query for the worker.
+const void *
+query_to_send(const ScanState *state, Size *n_bytes)
+{
+	if (state->shape.element == ElementType::kSet)
+		return state->am->worker_structure->query(state->query, n_bytes);
+	*n_bytes = meta_vector_bytes(&state->meta);
+	return state->query;
+}
+
+/// Sends one SEARCH with all its NEXTs. True if the worker has answered: *status. kOk: ask has the rows.
+bool
+search_once(
+	Relation index, const wire::CopyKey *key, KnownCopy *known, ScanState *state, Ask *ask, wire::ReplyStatus *status)
+{
+	const wire::CopyVersion version = {
+		state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
+	wire::SearchRequest search = {};
+	wire::NextRequest next = {};
+	const Size vector_bytes = meta_vector_bytes(&state->meta);
+	Size query_bytes;
+	const void *query = query_to_send(state, &query_bytes);
+	char *rows = nullptr;
+	const uint64 n_ahead = rows_ahead(index, known, state, &rows);
+	wire::SegmentProbes chosen[kMaxSegments];
+	const wire::SegmentProbes *probes = ask->probes != nullptr ? ask->probes : chosen;
+	uint32 n_probes = ask->n_probes;
+	const bool readable = ask->probes != nullptr || choose_probes(index, state, chosen, &n_probes);
+	const wire::Part parts[] = {{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)},
+		{rows, n_ahead * (sizeof(uint64) + vector_bytes)}, {query, query_bytes}};
+	const wire::Part next_part = {&next, sizeof(next)};
+	wire::ReplyHeader header;
+	bridge::Fallback reason;
+	bool sent;
+
+	ask->n_rows = 0;
+	static_assert(kMaxSegments <= wire::kMaxSegmentsPerCopy);
+	if (!readable) // a standby replayed a merge: the pass over the pages reads the manifest again
+	{
+		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+		return false;
+	}
+	fill_search(state, ask->k, n_probes, &search);
+	search.has_after = ask->after != nullptr ? 1 : 0;
+	search.after_score = ask->after != nullptr ? ask->after->score : 0;
+	search.after_row = ask->after != nullptr ? ask->after->row : 0;
+	search.n_rows = static_cast<uint32>(n_ahead);
+	search.rows_position = n_ahead > 0 ? known->version.delta_end : 0;
+	sent = bridge::session_request(wire::RequestType::kSearch, key, parts, lengthof(parts), &header, ask->rows,
+		ask->capacity * sizeof(engine::Neighbor), &reason);
+	next.search_sequence = bridge::session_sequence();
+	for (;;)
+	{
+		if (!sent)
+		{
+			bridge::note_fallback(reason, nullptr);
+			return false;
+		}
+		*status = header.status;
+		if (header.status != wire::ReplyStatus::kOk)
+		{
+			if (n_ahead > 0)
+				known->version.delta_end = 0; // the copy has changed: ask for its state
+			return true;
+		}
+		if (!rows_valid(state, ask, header.n_items))
+		{
+			distrust_copy(key, known);
+			return false;
+		}
+		ask->n_rows += header.n_items;
+		count_reply(state, &header);
+		ask->coverage = coverage_of(header.coverage);
+		if (header.more == 0)
+			break;
+		CHECK_FOR_INTERRUPTS();
+		sent = bridge::session_request(wire::RequestType::kNext, key, &next_part, 1, &header, ask->rows + ask->n_rows,
+			(ask->capacity - ask->n_rows) * sizeof(engine::Neighbor), &reason);
+	}
+	known->version = version;
+	known->no_feed_until_ns = 0;
+	if (n_ahead > 0)
+		count_shipped(n_ahead, state->counters);
+	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, 1);
+	return true;
+}
+
+} // namespace
+
+bool
+finds_candidates(const ScanState *state)
+{
+	const WorkerStructure *structure = state->am->worker_structure;
+
+	return structure != nullptr && structure->finds_candidates != nullptr && structure->finds_candidates(&state->meta);
+}
+
+bool
+gives_candidates(const ScanState *state)
+{
+	return state->am->approximate != nullptr && state->am->worker_structure != nullptr &&
+		(state->am->worker_structure->n_candidates != nullptr || finds_candidates(state));
+}
+
+bool
+choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probes, uint32 *n)
+{
+	const WorkerStructure *structure = state->am->worker_structure;
+	bool all = true;
+
+	*n = 0;
+	if (structure == nullptr || structure->probes == nullptr || scan_is_exact(state))
+		return true;
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+	{
+		const SegmentEntry *segment = &state->meta.segments[i];
+		RoundLook look;
+
+		if (segment->n_rows == 0)
+			continue;
+		probes[*n] = {segment->id, 0, 0, 0};
+		if (!structure->probes(index, &state->meta, segment, state->rounds.round, scan_ranks_wanted(state),
+				scan_ranks_before(state), state->query, state->strategy, &probes[*n], &look))
+			return false;
+		all = all && look.whole;
+		note_width(&state->counters->pass_width, look.width);
+		++*n;
+	}
+	if (all)
+		*n = 0;
+	return true;
+}
+
+void
+fill_search(const ScanState *state, uint64 k, uint32 n_probes, wire::SearchRequest *search)
+{
+	memset(search, 0, sizeof(*search));
+	search->version = {state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
+	search->k = k;
+	search->dim = state->shape.dim;
+	search->element = state->shape.element;
+	search->metric = copy_metric(state->am->worker_structure, &state->meta);
+	search->recall_target = state->am->recall_target != nullptr ? static_cast<float>(*state->am->recall_target) : 1;
+	search->n_probes = n_probes;
+}
+
+bool
+rows_valid(const ScanState *state, const Ask *ask, uint64 n)
+{
+	const engine::Neighbor *rows = ask->rows;
+	const uint64 first = ask->n_rows;
+	const engine::Neighbor *after = first > 0 ? &rows[first - 1] : ask->after;
+	uint32 last_block = 0;
+
+	if (VG_FAULT("worker_rows") || n > ask->k - first)
+		return false;
+	if (!wire::neighbors_valid(reinterpret_cast<const wire::WireNeighbor *>(rows + first), n,
+			reinterpret_cast<const wire::WireNeighbor *>(after)))
+		return false;
+	for (uint64 i = first; i < first + n; i++)
+	{
+		if (row_id_offset(rows[i].row) > MaxHeapTuplesPerPage)
+			return false;
+		last_block = Max(last_block, row_id_block(rows[i].row));
+	}
+	return n == 0 || state->heap == nullptr || has_block(state->heap, last_block);
+}
+
+bool
+ask_worker(Relation index, ScanState *state, Ask *ask)
+{
+	wire::CopyKey key;
+	KnownCopy *known;
+
+	if (!bridge::session_ready(true))
+		return false;
+	if (!bridge::breaker_admits(wire::RequestType::kSearch))
+	{
+		bridge::note_fallback(bridge::Fallback::kSilent, nullptr);
+		return false;
+	}
+	copy_key(index, &state->meta, &key);
+	known = known_copy(&key);
+	for (int i = 0; i < kTries; i++)
+	{
+		wire::ReplyStatus status;
+
+		if (!search_once(index, &key, known, state, ask, &status))
+			return false;
+		if (status == wire::ReplyStatus::kOk)
+			return true;
+		if (status != wire::ReplyStatus::kAbsent && status != wire::ReplyStatus::kBehind)
+		{
+			bridge::note_fallback(bridge::fallback_of(status), nullptr);
+			return false;
+		}
+		if (i + 1 < kTries && !bring_copy(index, state, status, known))
+			return false;
+	}
+	// Others evicted the copy, or merged, each time that it had just been brought up to date.
+	bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+	return false;
+}
+
+void
+count_fallback(Relation index, ScanState *state, uint64 noted)
+{
+	bridge::Fallback reason = bridge::Fallback::kNotRunning; // without shared memory nothing is counted
+
+	if (bridge::own_fallbacks() != noted)
+	{
+		reason = bridge::last_fallback();
+		bridge::count_index_fallback(RelationGetRelid(index), reason);
+	}
+	state->counters->fallbacks[static_cast<int>(reason)]++;
+}
+
+} // namespace vectorgpu::am

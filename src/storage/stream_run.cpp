@@ -1,0 +1,74 @@
+// See stream_run.hpp.
+#include "storage/stream_run.hpp"
+
+#include "storage/spool.hpp"
+
+extern "C"
+{
+#include "miscadmin.h"
+}
+
+namespace vectorgpu::am
+{
+
+void
+stream_run_begin(StreamRun *run, const SegmentPlan *plan, SegmentEntry *entry, BlockNumber start)
+{
+	run->plan = plan;
+	run->entry = entry;
+	run->block = start;
+}
+
+void
+stream_run_open(StreamRun *run, StreamKind kind)
+{
+	const SegmentPlan *plan = run->plan;
+
+	run->kind = kind;
+	stream_write_begin(&run->stream, plan->index, plan->mode, plan->meta->uuid, run->entry->id, kind, run->block);
+}
+
+void
+stream_run_close(StreamRun *run)
+{
+	StreamEntry *entry = &run->entry->streams[static_cast<int>(run->kind)];
+
+	stream_write_end(&run->stream, entry);
+	run->block += static_cast<BlockNumber>(stream_blocks(entry->n_bytes));
+}
+
+void
+stream_run_write(StreamRun *run, StreamKind kind, const void *data, Size n_bytes)
+{
+	stream_run_open(run, kind);
+	stream_write(&run->stream, data, n_bytes);
+	stream_run_close(run);
+}
+
+bool
+stream_run_copy(StreamRun *run, StreamKind kind, BufFile *file, uint64 n_bytes, bool may_give_way)
+{
+	const SegmentPlan *plan = run->plan;
+	char *chunk = static_cast<char *>(palloc(kPayloadBytes));
+
+	spool_seek(file, 0);
+	stream_run_open(run, kind);
+	for (uint64 done = 0; done < n_bytes; done += kPayloadBytes)
+	{
+		const Size part = Min(kPayloadBytes, n_bytes - done);
+
+		if (may_give_way)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (plan->give_way != nullptr && plan->give_way(plan->give_way_state))
+				return false;
+		}
+		spool_read(file, chunk, part);
+		stream_write(&run->stream, chunk, part);
+	}
+	stream_run_close(run);
+	pfree(chunk);
+	return true;
+}
+
+} // namespace vectorgpu::am
