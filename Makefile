@@ -7,7 +7,7 @@
 # their libraries loaded before: scripts/test_parts/sanitizers.sh.
 EXTENSION = vectorgpu
 MODULE_big = vectorgpu
-DATA = $(wildcard sql/vectorgpu--*.sql)
+DATA = $(wildcard sql/install/vectorgpu--*.sql)
 
 # These folders are the worker's: they have threads, and the GEMM filter needs OpenBLAS, which starts some when it is loaded.
 # Neither belongs in a backend.

@@ -67,7 +67,7 @@ def stems(paths, variants=False):
 
 
 def tests_are_scheduled(tree):
-    regress = [path for path in tree.matching("sql/", ".sql") if not path.startswith(("sql/vectorgpu--", "sql/include/"))]
+    regress = [path for path in tree.matching("sql/", ".sql") if path.count("/") == 1]
     problems = listed_once(tree, "regression test", "sql/schedule", stems(regress),
                            stems(tree.matching("expected/", ".out"), variants=True))
     problems += listed_once(tree, "isolation test", "test/isolation/schedule",
@@ -95,7 +95,7 @@ def tests_are_scheduled(tree):
 def counted_files(tree):
     # One install script per version is PostgreSQL's rule, expected output is as long as its test, and GPU reports are written by a script.
     return [path for path in tree.files if path.endswith(CODE) or path.startswith(("scripts/", "test/lint/"))
-            if not path.startswith(("expected/", "test/isolation/expected/", "sql/vectorgpu--", "test/gpu/REPORT"))]
+            if not path.startswith(("expected/", "test/isolation/expected/", "sql/install/", "test/gpu/REPORT"))]
 
 
 def n_lines(tree, path):
@@ -372,7 +372,7 @@ def long_forms_are_run(tree):
 
 def installation_takes_nothing(tree):
     """What another owner has made under one of our names is neither replaced nor kept: CREATE OR REPLACE is for views of our own in an update."""
-    return [f"{path}:{number}: OR REPLACE, IF NOT EXISTS" for path in tree.matching("sql/", ".sql") if path.startswith("sql/vectorgpu--")
+    return [f"{path}:{number}: OR REPLACE, IF NOT EXISTS" for path in tree.matching("sql/install/", ".sql")
             for number, line in tree.lines(path) if re.search(r"\bOR\s+REPLACE\b|\bIF\s+NOT\s+EXISTS\b", line, re.IGNORECASE)
             and not (path.count("--") == 2 and re.search(r"CREATE OR REPLACE VIEW vectorgpu_", line))]
 
