@@ -2,10 +2,9 @@
 # The parts of scripts/test --long, each of which may run by itself, and their summaries. Sourced by scripts/test; uses its variables
 # and count, show, skip, part_tap.
 
-# Together they are the whole: LONG_PARTS after the parts of the quick suite. Files of test/long that are no soak are sweeps.
+# Together they are the whole suite: LONG_PARTS run after the parts of the quick suite.
 QUICK_PARTS='lint unit corpora regress isolation tap installcheck client'
 LONG_PARTS='tidy sanitizers matrix-sql matrix-tap sweeps soaks sqlsmith valgrind fuzz'
-SOAKS='/(062|110|121|230|240|241|243|400)_'
 
 # The six ways in which the TAP tests meet the worker: its mode, and whether the module is preloaded. VECTORGPU_MATRIX names others.
 MATRIX=${VECTORGPU_MATRIX:-off-0 on-0 flapping-0 off-1 on-1 flapping-1}
@@ -32,16 +31,12 @@ part_matrix_tap() {
 
 # part_sweeps: fault points at every call, 10,000 flipped bytes, whole data sets.
 part_sweeps() {
-	TAP_EXCEPT=$SOAKS
-	part_tap sweeps test/long 14400
-	TAP_EXCEPT=''
+	part_tap sweeps long:sweeps 14400
 }
 
 # part_soaks: many crashes of the worker and of the server, ten minutes of 100 clients, copies of a cluster.
 part_soaks() {
-	TAP_ONLY=$SOAKS
-	part_tap soaks test/long 14400
-	TAP_ONLY=''
+	part_tap soaks long:soaks 14400
 }
 
 # part_program NAME SECONDS: an executable of test/long as RUN_USER, with the shared cluster in PGHOST and so on; 77 is a skip.

@@ -25,10 +25,10 @@ make_initdb() {
 	run_as chmod +x "$WORK/initdb/initdb"
 }
 
-# tap_file FILE[@METHOD[.WAY|+SHARE]] SECONDS: one TAP file as RUN_USER, for an access method, with the worker as WAY says (VECTORGPU_WORKER); writes its
-# verdict (ok, FAIL, skip reason) to LOGS/tap/NAME.verdict.
+# tap_file ENTRY SECONDS: one TAP file as RUN_USER; writes its verdict (ok, FAIL, skip reason) to LOGS/tap/NAME.verdict.
+# ENTRY: FILE, or test/long/NAME of a run in test/long/list; then @METHOD: access method; then .WAY: mode of the worker, or +SHARE.
 tap_file() {
-	local file=${1%@*} limit=$2 method=gpuflat storage='' share='' way=() name log status=0 began=$SECONDS
+	local file=${1%@*} limit=$2 method=gpuflat storage='' share='' way=() environment=() name log status=0 began=$SECONDS setting
 
 	name=$(tap_name "$1")
 	[ "$file" = "$1" ] || method=${1#*@}
@@ -38,12 +38,20 @@ tap_file() {
 		*-hash) storage="hash_bits = 64" ;;
 		*-*) storage="storage = ${method#*-}, refine = none" ;;
 	esac
+	if [[ $file == test/long/* ]]; then
+		read -ra environment < <(long_entries | sed -n "s,^$(sed 's/[.+]/[&]/g' <<<"$1") ,,p")
+		file=test/${environment[0]}
+		unset 'environment[0]'
+		for setting in "${!environment[@]}"; do
+			! printenv "${environment[$setting]%%=*}" >/dev/null || unset "environment[$setting]"
+		done
+	fi
 	log=$LOGS/tap/$name.log
 	run_as mkdir -p "$WORK/tap/$name"
 	enter_memory_cgroup
 	run_as env -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE TESTDIR="$WORK/tap/$name" \
 		top_builddir="$WORK" PATH="$WORK/initdb:$SERVER_BIN:$PATH" PG_REGRESS="$SERVER_PGXS/src/test/regress/pg_regress" \
-		VECTORGPU_FAULT_LIST="$WORK/tree/test/faults.txt" VECTORGPU_ACCESS_METHOD="${method%-*}" VECTORGPU_STORAGE="$storage" VECTORGPU_SHARE="$share" "${way[@]}" "${TAP_ENVIRONMENT[@]}" \
+		VECTORGPU_FAULT_LIST="$WORK/tree/test/faults.txt" VECTORGPU_ACCESS_METHOD="${method%-*}" VECTORGPU_STORAGE="$storage" VECTORGPU_SHARE="$share" "${way[@]}" "${environment[@]}" "${TAP_ENVIRONMENT[@]}" \
 		timeout --kill-after=30 "$limit" perl -I "$SERVER_PGXS/src/test/perl" -I "$WORK/tree/test/t/lib" ${TAP_MODULE:+"-M$TAP_MODULE"} "$WORK/tree/$file" \
 		>"$log" 2>&1 || status=$?
 	if [ "$status" -eq 0 ] && grep -q '^1\.\.0 # SKIP' "$log"; then
@@ -60,79 +68,55 @@ tap_file() {
 	printf '   %-32s %s (%d s, at %d s)\n' "$name" "$(cat "$LOGS/tap/$name.verdict")" "$((SECONDS - began))" "$((SECONDS - TAP_START))"
 }
 
-# tap_entries FOLDER: what part_tap runs of it, FILE, FILE@METHOD, FILE@METHOD+SHARE or FILE@METHOD.WAY. Files about storage that is shared by all access methods run for
-# each of them; those of test/long are about what the file of test/t is that they name. What the quick suite leaves to the long runs is there where it
-# is asked for by FILES.
-tap_entries() {
-	local file named every_method=0
+# long_entries [PART]: the runs of test/long/list, or those of a part, one a line: ENTRY FILE ENVIRONMENT…; ENTRY is test/long/NAME with what
+# tap_file reads after it.
+long_entries() {
+	local part name file methods split environment method entry step
 
+	grep -v '^#' "$ROOT/test/long/list" | while read -r part name file methods split environment; do
+		[ -n "$name" ] && [ "$part" = "${1:-$part}" ] || continue
+		for method in ${methods//,/ }; do
+			entry=test/long/$name@$method
+			case $split in
+				-) echo "${entry%@-} $file $environment" | sed 's/@gpuflat / /' ;;
+				[0-9]*) for ((step = 1; step <= split; step++)); do echo "$entry+${step}of$split $file $environment"; done ;;
+				*) for step in ${split//,/ }; do echo "$entry.$step $file $environment"; done ;;
+			esac
+		done
+	done
+}
+
+# tap_entries FOLDER|long:PART: the entries that part_tap runs. A folder's files that make their indexes with USING $AM run for each access
+# method of vectors; the quick suite leaves some of that to the long runs, unless FILES asks for it.
+tap_entries() {
+	local file every_method=0
+
+	if [[ $1 == long:* ]]; then
+		long_entries "${1#long:}" | cut -d ' ' -f 1 | grep -E "${FILES:-.}"
+		return
+	fi
 	[ "$LONG" -eq 0 ] && [ -z "$FILES$TAP_EXCEPT" ] || every_method=1
 
 	cd "$ROOT" || return
 	find "$1" -maxdepth 1 -name '*.pl' 2>/dev/null | grep -E "${TAP_ONLY:-.}" | grep -vE "${TAP_EXCEPT:-^$}" | sort | while read -r file; do
-		named=$(sed -n 's,.*RealBin/\.\.\(/t/[0-9a-z_]*\.pl\)".*,test\1,p' "$file" | head -n 1)
 		echo "$file"
 		# shellcheck disable=SC2016
-		! grep -q 'USING \$AM' "${named:-$file}" || [[ $file == test/t/060_* && $every_method -eq 0 ]] || printf '%s@gpuivf\n%s@gpugraph\n' "$file" "$file"
+		! grep -q 'USING \$AM' "$file" || [[ $file == test/t/060_* && $every_method -eq 0 ]] || printf '%s@gpuivf\n%s@gpugraph\n' "$file" "$file"
 		[[ $file != test/t/254_worker_lists.pl ]] || printf '%s@gpugraph\n' "$file"
-		# Of gpumatch the quick suite has a sample in 120_ to 122_ beside those of 200_ and 247_.
-		case ${file#test/} in
-			t/230_* | t/241_*) [ "$every_method" -eq 0 ] || echo "$file@gpumatch" ;;
-			t/040_* | t/200_* | t/247_* | t/400_* | long/040_* | long/11[01]_* | long/200_* | long/210_* | long/230_* | long/241_* | long/247_* | long/400_*) echo "$file@gpumatch" ;;
+		# gpumatch: the quick suite has a sample in 120_ to 122_ beside those of 200_ and 247_.
+		case $file in
+			test/t/230_* | test/t/241_*) [ "$every_method" -eq 0 ] || echo "$file@gpumatch" ;;
+			test/t/040_* | test/t/200_* | test/t/247_* | test/t/400_*) echo "$file@gpumatch" ;;
 		esac
-		# Lists, and a graph, of codes: in the quick suite some of these.
+		# Lists, and a graph, of codes: the quick suite has some of these.
 		case ${file##*/} in
-			021_* | 200_*_long.pl | 400_*_long.pl) echo "$file@gpuivf-sq8" ;;
+			021_*) echo "$file@gpuivf-sq8" ;;
 			030_* | 200_* | 400_*) [ "$every_method" -eq 0 ] || echo "$file@gpuivf-sq8" ;;
 			100_*) [ "$every_method" -eq 0 ] && echo "$file@gpugraph-hash" || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
-			11[01]_*_long.pl | 210_*_long.pl) printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
 			110_*) [ "$every_method" -eq 0 ] && echo "$file@gpuivf-pq" || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
 			210_*) [ "$every_method" -eq 0 ] && echo "$file@gpugraph-hash" || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
 		esac
-	done | tap_shares | tap_ways | grep -E "${FILES:-.}"
-}
-
-# tap_shares: the entries of stdin, those that take hours in shares that may run beside each other.
-tap_shares() {
-	local entry share shares
-
-	while read -r entry; do
-		case $entry in
-			*/200_faults_long.pl*) shares=6 ;;
-			*/251_worker_own_faults_long.pl) shares=8 ;;
-			*/210_corruption_long.pl* | */300_recall_datasets_long.pl* | */301_gpuivf_filters_long.pl*) shares=4 ;;
-			*)
-				echo "$entry"
-				continue
-				;;
-		esac
-		[[ $entry = *@* ]] || entry+=@gpuflat
-		for ((share = 1; share <= shares; share++)); do
-			echo "$entry+${share}of$shares"
-		done
-	done
-}
-
-# tap_ways: the entries of stdin, soaks that make no settings of their own for the worker with it off, on and killed each second. Scans of all rows of lists of
-# codes, which they make, are the pages' alone; graphs with codes are as those without.
-tap_ways() {
-	local entry way ways
-
-	while read -r entry; do
-		case $entry in
-			*/110_crash_long.pl@gpuivf-* | */400_mixed_load_long.pl@gpuivf-*) ways=off ;;
-			*/110_crash_long.pl@gpugraph-*) ways='off on' ;;
-			*/110_crash_long.pl* | */400_mixed_load_long.pl*) ways='off on flapping' ;;
-			*)
-				echo "$entry"
-				continue
-				;;
-		esac
-		[[ $entry = *@* ]] || entry+=@gpuflat
-		for way in $ways; do
-			echo "$entry.$way"
-		done
-	done
+	done | grep -E "${FILES:-.}"
 }
 
 # The test of a full disk needs a small file system, which only root can make, and not in every container.
@@ -144,7 +128,8 @@ make_small_file_system() {
 	fi
 }
 
-# part_tap PART FOLDER SECONDS: every TAP file of a folder, VECTORGPU_TAP_AT_ONCE at a time; default: five, they wait much of the time, or one for each four cores.
+# part_tap PART FOLDER|long:PART SECONDS: every TAP file of a folder, or the runs of a part in test/long/list, VECTORGPU_TAP_AT_ONCE at a time; default:
+# five, since they wait most of the time, or one for each four cores.
 part_tap() {
 	local part=$1 folder=$2 limit=$3 file name verdict passed=0 failed=0 skipped=0 running=0 files=() at_once=${VECTORGPU_TAP_AT_ONCE:-$((JOBS / 4))}
 

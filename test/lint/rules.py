@@ -27,6 +27,8 @@ REASONS_TABLE, SETTINGS_TABLE = "docs/troubleshooting.md", "docs/settings.md"
 README_LINES, PROSE_WIDTH = 200, 120
 CHANGES_LINTED = 2  # the newest sections of CHANGELOG.md, whose entries are one line each
 GPU_RUN = "test/gpu/run"
+LONG_LIST = "test/long/list"
+LONG_RUN = re.compile(r"(sweeps|soaks) \w+ (t|long)/\w+\.pl (-|gpu[\w,-]+) (-|\d+|(off|on|flapping)(,(off|on|flapping))*)( \w+=\w+)*")
 
 
 def check(rule, tree):
@@ -344,6 +346,7 @@ def fault_list_names_tests(tree):
     method; so are unit tests and fuzz targets."""
     folders = ("test/t/", "test/long/", "test/gpu/t/", "test/gpu/alone/")
     files = {posixpath.splitext(posixpath.basename(path))[0]: path for folder in folders for path in tree.matching(folder, ".pl")}
+    files = {words[1]: "" for _, words in long_runs(tree) if len(words) > 1} | files
     programs = {posixpath.basename(path) for path in tree.matching("test/", ".cpp")}
     problems = []
     for number, line in tree.lines("test/README.md"):
@@ -360,14 +363,25 @@ def fault_list_names_tests(tree):
     return problems
 
 
+def long_runs(tree):
+    """(line number, words) of the runs in test/long/list: part, name, file, methods, split, environment."""
+    return [(number, line.split(None, 5)) for number, line in tree.lines(LONG_LIST) if line.strip() and not line.startswith("#")]
+
+
 def long_forms_are_run(tree):
-    """What a test does with VECTORGPU_LONG is done by a file of test/long that sets it and calls that test."""
-    called = set()
-    for path in tree.matching("test/long/", ".pl"):
-        if re.search(r"\$ENV\{VECTORGPU_LONG\}\s*(//)?=\s*1", tree.text(path)):
-            called.update(re.findall(r"/\.\./(t/\w+\.pl)\"", tree.text(path)))
-    return [f"{path}: no file of test/long runs it with VECTORGPU_LONG" for path in tree.matching("test/t/", ".pl")
-            if "$ENV{VECTORGPU_LONG}" in tree.text(path) and path[len("test/"):] not in called]
+    """A test that reads VECTORGPU_LONG has a run in test/long/list that sets it; the list is well formed and complete."""
+    problems, long_forms, files = [], set(), set()
+    for number, words in long_runs(tree):
+        if not LONG_RUN.fullmatch(" ".join(words)):
+            problems.append(f"{LONG_LIST}:{number}: not PART NAME FILE METHODS SPLIT ENVIRONMENT…")
+            continue
+        files.add(f"test/{words[2]}")
+        if "VECTORGPU_LONG=1" in words[-1].split():
+            long_forms.add(f"test/{words[2]}")
+    problems += [f"{LONG_LIST}: no file {path}" for path in sorted(files - set(tree.files))]
+    problems += [f"{path}: not in {LONG_LIST}" for path in tree.matching("test/long/", ".pl") if path not in files]
+    return problems + [f"{path}: no run of {LONG_LIST} sets VECTORGPU_LONG for it" for path in tree.matching("test/t/", ".pl")
+                       if "$ENV{VECTORGPU_LONG}" in tree.text(path) and path not in long_forms]
 
 
 def installation_takes_nothing(tree):
@@ -402,7 +416,7 @@ ALL = [
     Rule("links", "links of README.md, CONTRIBUTING.md and docs/ lead to files and headings", links_lead_somewhere),
     Rule("changes", f"an entry of CHANGELOG.md is one line of at most {PROSE_WIDTH} characters", changes_are_lines),
     Rule("fault-list", "test/README.md tells truly which tests of the fault list run for every access method", fault_list_names_tests),
-    Rule("long-forms", "what tests do with VECTORGPU_LONG is run by a file of test/long", long_forms_are_run),
+    Rule("long-forms", f"a test that reads VECTORGPU_LONG has a run in {LONG_LIST}, which names each file of test/long", long_forms_are_run),
     Rule("gpu-tests", f"the tests that {GPU_RUN} names exist", gpu_run_names_tests),
     Rule("install-scripts", "installation and updates take nothing over", installation_takes_nothing),
     Rule("executable", "commands are executable", commands_are_executable),
