@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A memory cgroup for 254_worker_memory_cgroup: made where root may, removed at the end. Sourced by scripts/test.
+# A memory cgroup for 260_worker_memory_cgroup: made where root may, removed at the end. Sourced by scripts/test.
 
 # make_memory_cgroup: sets and exports VECTORGPU_MEMORY_CGROUP to a new child of this process's own cgroup (version 2 with the
 # memory controller, else version 1), whose children `inner` and `outer` RUN_USER may enter, and of which it may limit `inner`.

@@ -7,7 +7,7 @@ SANITIZERS=${VECTORGPU_SANITIZERS:-unit-asan unit-tsan sql-asan tap-asan sql-tsa
 
 # TAP files that run with the module and the worker under ASAN with UBSAN, and those with the worker under TSAN.
 TAP_ASAN='/[0-4][0-9][0-9]_'
-TAP_TSAN='/(400|25[4567])_'
+TAP_TSAN='/(400|25[4567]|26[012])_'
 
 part_sanitizers() {
 	local sanitizer

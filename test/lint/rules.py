@@ -94,6 +94,17 @@ def tests_are_scheduled(tree):
     return problems
 
 
+def tap_numbers_are_unique(tree):
+    """A number of a folder of TAP files names one file; 110_crash_long of test/long may share that of test/t/110_crash."""
+    problems = []
+    for folder in ("test/t/", "test/long/", "test/gpu/t/", "test/gpu/alone/"):
+        names = collections.defaultdict(list)
+        for path in tree.matching(folder, ".pl"):
+            names[path[:len(folder) + 3]].append(path)
+        problems += [f"{', '.join(paths)}: the same number" for paths in names.values() if len(paths) > 1]
+    return problems
+
+
 def counted_files(tree):
     # One install script per version is PostgreSQL's rule, expected output is as long as its test, and GPU reports are written by a script.
     return [path for path in tree.files if path.endswith(CODE) or path.startswith(("scripts/", "test/lint/"))
@@ -401,6 +412,7 @@ ALL = [
          includes.directions),
     Rule("include-cycles", "no circular includes", includes.cycles),
     Rule("tests-scheduled", "every test is run and every expected output has its test", tests_are_scheduled),
+    Rule("tap-numbers", "the number of a TAP file names one file", tap_numbers_are_unique),
     Rule("file-size", f"no file has more than {MAX_LINES} lines", files_are_short, files_grow),
     Rule("line-length", f"lines of C++ sources have at most {PROSE_WIDTH} columns", lines_are_short),
     Rule("finished", "no marks of unfinished work", nothing_is_unfinished),

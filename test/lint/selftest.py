@@ -87,6 +87,7 @@ BREAKS = [
     ("tests-scheduled", {"test/t/003_more.pl": "ok(1);\n"}),
     ("tests-scheduled", {"sql/include/gone.sql": "SELECT 1;\n"}),
     ("tests-scheduled", {"test/unit/common/types.cpp": "TEST(types, sort)\n"}),
+    ("tap-numbers", {"test/t/002_more.pl": "done_testing();\n"}),
     ("file-size", {"src/common/types.hpp": "\t;\n" * (rules.MAX_LINES + 1)}),
     ("line-length", {"src/common/types.hpp": "x+//" + "\t" * 30 + "w\n"}),
     ("finished", {"src/common/types.hpp": "x+// TO" "DO: more\n"}),

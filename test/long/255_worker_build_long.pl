@@ -1,4 +1,4 @@
-# Builds, a merge and a k-means that the worker takes part in (255_worker_build, 256_graph_insert, 256_worker_codes), with a fault at the n-th call of each point on their
+# Builds, a merge and a k-means that the worker takes part in (255_worker_build, 256_graph_insert, 262_worker_codes), with a fault at the n-th call of each point on their
 # way, in the server and in the worker, for n = 1, 2, … until it does not act any more: an error is that of the fault and leaves what was there, whatever the worker does is made up for by
 # the server process, with the same result, and the next one is the worker's again.
 use strict;
