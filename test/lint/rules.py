@@ -5,11 +5,10 @@ import posixpath
 import re
 
 import includes
+import sizes
 
 Rule = collections.namedtuple("Rule", "name what find warn", defaults=(None,))
 
-CODE = (".cpp", ".hpp", ".h", ".cu", ".cuh", ".pl", ".pm", ".py", ".sql", ".spec", ".sh", ".cmake", ".md")
-MAX_LINES, WARN_LINES = 800, 600
 # Spelled in parts, so that this file does not trip over its own list.
 MARKS = ["TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK", "TB" "D"]
 WORDS = ["st" "ubs?", "st" "ubbed", "place" "holders?", "work in pro" "gress"]
@@ -24,7 +23,7 @@ WORKER_FAULT_LIST = "test/worker_faults.txt"
 FAULT_WHERE = re.compile(r"(\w+)\??(?::(?:gpu(?:flat|ivf|graph|match)(?:/codes)?\+?)+)?")
 REASONS = "src/bridge/shared_state.cpp"
 REASONS_TABLE, SETTINGS_TABLE = "docs/troubleshooting.md", "docs/settings.md"
-README_LINES, PROSE_WIDTH = 200, 120
+README_LINES = 200
 CHANGES_LINTED = 2  # the newest sections of CHANGELOG.md, whose entries are one line each
 GPU_RUN = "test/gpu/run"
 LONG_LIST = "test/long/list"
@@ -103,33 +102,6 @@ def tap_numbers_are_unique(tree):
             names[path[:len(folder) + 3]].append(path)
         problems += [f"{', '.join(paths)}: the same number" for paths in names.values() if len(paths) > 1]
     return problems
-
-
-def counted_files(tree):
-    # One install script per version is PostgreSQL's rule, expected output is as long as its test, and GPU reports are written by a script.
-    return [path for path in tree.files if path.endswith(CODE) or path.startswith(("scripts/", "test/lint/"))
-            if not path.startswith(("expected/", "test/isolation/expected/", "sql/install/", "test/gpu/REPORT"))]
-
-
-def n_lines(tree, path):
-    return tree.text(path).count("\n")
-
-
-def files_are_short(tree):
-    return [f"{path}: {n_lines(tree, path)} lines, the limit is {MAX_LINES}" for path in counted_files(tree)
-            if n_lines(tree, path) > MAX_LINES]
-
-
-def lines_are_short(tree):
-    """Lines of C++ sources; a tab has four columns."""
-    return [f"{path}:{number}: {len(line.expandtabs(4))} columns, the limit is {PROSE_WIDTH}"
-            for path in tree.matching("", *includes.SOURCES) for number, line in tree.lines(path)
-            if len(line.expandtabs(4)) > PROSE_WIDTH]
-
-
-def files_grow(tree):
-    return [f"{path}: {n_lines(tree, path)} lines, split it before {MAX_LINES}" for path in counted_files(tree)
-            if WARN_LINES < n_lines(tree, path) <= MAX_LINES]
 
 
 def matches(tree, pattern, message, paths=re.compile("")):
@@ -300,23 +272,12 @@ def settings_are_documented(tree):
     return problems + same_names("setting", names, "src", names_in_table(tree, SETTINGS_TABLE, "setting"), SETTINGS_TABLE)
 
 
-def too_wide(path, lines):
-    return [f"{path}:{number}: {len(line)} characters, the limit is {PROSE_WIDTH}" for number, line in lines if len(line) > PROSE_WIDTH]
-
-
 def readme_is_short(tree):
     """README.md is a page; in docs/ prose has its width too, tables, images and blocks of code do not."""
-    problems = too_wide("README.md", tree.lines("README.md"))
-    if n_lines(tree, "README.md") > README_LINES:
-        problems.append(f"README.md: {n_lines(tree, 'README.md')} lines, the limit is {README_LINES}")
-    for path in tree.matching("docs/", ".md"):
-        prose, code = [], False
-        for number, line in tree.lines(path):
-            code ^= line.lstrip().startswith("```")
-            if not code and not line.lstrip().startswith(("|", "![")):
-                prose.append((number, line))
-        problems += too_wide(path, prose)
-    return problems
+    problems = sizes.too_wide("README.md", tree.lines("README.md"))
+    if sizes.n_lines(tree, "README.md") > README_LINES:
+        problems.append(f"README.md: {sizes.n_lines(tree, 'README.md')} lines, the limit is {README_LINES}")
+    return problems + [problem for path in tree.matching("docs/", ".md") for problem in sizes.too_wide(path, sizes.prose_lines(tree, path))]
 
 
 def links_lead_somewhere(tree):
@@ -346,7 +307,7 @@ def changes_are_lines(tree):
         section += line.startswith("## ")
         if section > CHANGES_LINTED:
             break
-        problems += too_wide("CHANGELOG.md", [(number, line)])
+        problems += sizes.too_wide("CHANGELOG.md", [(number, line)])
         if line.startswith(" "):
             problems.append(f"CHANGELOG.md:{number}: an entry is one line")
     return problems
@@ -413,8 +374,13 @@ ALL = [
     Rule("include-cycles", "no circular includes", includes.cycles),
     Rule("tests-scheduled", "every test is run and every expected output has its test", tests_are_scheduled),
     Rule("tap-numbers", "the number of a TAP file names one file", tap_numbers_are_unique),
-    Rule("file-size", f"no file has more than {MAX_LINES} lines", files_are_short, files_grow),
-    Rule("line-length", f"lines of C++ sources have at most {PROSE_WIDTH} columns", lines_are_short),
+    Rule("file-size", f"no file has more than {sizes.MAX_LINES} lines, no C++ source more than {sizes.MAX_SOURCE_LINES}",
+         sizes.files_are_short, sizes.files_grow),
+    Rule("function-size", f"no function has more than {sizes.MAX_FUNCTION_LINES} lines", sizes.functions_are_short),
+    Rule("folder-size", f"no folder of sources has more than {sizes.MAX_FOLDER_FILES} files", sizes.folders_are_small),
+    Rule("line-length", f"lines of C++ sources have at most {sizes.PROSE_WIDTH} columns", sizes.lines_are_short),
+    Rule("module-readmes", f"prose of READMEs of src/, gpu/ and test/ has at most {sizes.PROSE_WIDTH} characters a line",
+         sizes.module_readmes_are_narrow),
     Rule("finished", "no marks of unfinished work", nothing_is_unfinished),
     Rule("machine-paths", "no paths of one machine", no_machine_paths),
     Rule("portable-code", "nothing is compiled for one machine, or with other arithmetic than its source says", code_is_portable),
@@ -424,9 +390,9 @@ ALL = [
     Rule("faults-reached", f"each point of {FAULT_LIST} and {WORKER_FAULT_LIST} has a test that reaches it", faults_are_reached),
     Rule("reasons", f"{REASONS_TABLE} explains each reason of a fallback, and no other", reasons_are_documented),
     Rule("settings", f"{SETTINGS_TABLE} has each setting, and no other", settings_are_documented),
-    Rule("readme-size", f"README.md has at most {README_LINES} lines; it and the prose of docs/ at most {PROSE_WIDTH} characters a line", readme_is_short),
+    Rule("readme-size", f"README.md has at most {README_LINES} lines; it and the prose of docs/ at most {sizes.PROSE_WIDTH} characters a line", readme_is_short),
     Rule("links", "links of README.md, CONTRIBUTING.md and docs/ lead to files and headings", links_lead_somewhere),
-    Rule("changes", f"an entry of CHANGELOG.md is one line of at most {PROSE_WIDTH} characters", changes_are_lines),
+    Rule("changes", f"an entry of CHANGELOG.md is one line of at most {sizes.PROSE_WIDTH} characters", changes_are_lines),
     Rule("fault-list", "test/README.md tells truly which tests of the fault list run for every access method", fault_list_names_tests),
     Rule("long-forms", f"a test that reads VECTORGPU_LONG has a run in {LONG_LIST}, which names each file of test/long", long_forms_are_run),
     Rule("gpu-tests", f"the tests that {GPU_RUN} names exist", gpu_run_names_tests),
