@@ -2,7 +2,7 @@
 # TAP files of scripts/test: which of them run, for which access methods, and how. Sourced by scripts/test; uses its variables and
 # count, show, skip, run_as.
 
-# tap_name FILE[@METHOD]: its name in logs.
+# tap_name FILE[@METHOD]: prints its name in logs.
 tap_name() {
 	local name=${1%@*}
 
@@ -11,7 +11,8 @@ tap_name() {
 	echo "$name"
 }
 
-# make_initdb: an initdb that copies one data folder for each of the hundred nodes of the TAP files, which ask for the same; others it makes as ever.
+# make_initdb: an initdb that copies one data folder for the hundred nodes of the TAP files with equal options; for other options it calls
+# the server's initdb.
 make_initdb() {
 	run_as mkdir -p "$WORK/initdb"
 	run_as env -u LC_ALL LC_MESSAGES=C "$SERVER_BIN/initdb" -D "$WORK/initdb/data" -A trust -N >"$LOGS/initdb.log" 2>&1 || return 1
@@ -60,7 +61,7 @@ tap_file() {
 		echo ok >"$LOGS/tap/$name.verdict"
 	else
 		echo FAIL >"$LOGS/tap/$name.verdict"
-		# What the nodes of this file logged goes with the other logs.
+		# Keep the logs of this file's nodes with the other logs.
 		tar -C "$WORK/tap/$name" -cf - tmp_check/log 2>/dev/null | tar -C "$LOGS/tap" -xf - --transform "s,^tmp_check/log,$name.servers," \
 			--no-same-owner 2>/dev/null
 	fi
@@ -68,8 +69,7 @@ tap_file() {
 	printf '   %-32s %s (%d s, at %d s)\n' "$name" "$(cat "$LOGS/tap/$name.verdict")" "$((SECONDS - began))" "$((SECONDS - TAP_START))"
 }
 
-# long_entries [PART]: the runs of test/long/list, or those of a part, one a line: ENTRY FILE ENVIRONMENT…; ENTRY is test/long/NAME with what
-# tap_file reads after it.
+# long_entries [PART]: prints the runs of test/long/list, or those of a part, one a line: ENTRY FILE ENVIRONMENT…; tap_file explains ENTRY.
 long_entries() {
 	local part name file methods split environment method entry step
 
@@ -119,7 +119,7 @@ tap_entries() {
 	done | grep -E "${FILES:-.}"
 }
 
-# The test of a full disk needs a small file system, which only root can make, and not in every container.
+# make_small_file_system: for the test of a full disk; only root can mount one, and not in every container.
 make_small_file_system() {
 	[ -z "${VECTORGPU_SMALL_FS:-}" ] && is_root || return 0
 	mkdir -p "$WORK/small"
@@ -174,7 +174,7 @@ part_tap() {
 	summarize_tap "$part" "${files[@]}"
 }
 
-# summarize_tap PART FILE…: what their logs count goes to the part's summary: `ok` lines as tests, and the figures of VectorgpuCount.
+# summarize_tap PART FILE…: adds the counts of their logs to the part's summary: `ok` lines as tests, and the figures of VectorgpuCount.
 summarize_tap() {
 	local part=$1 file name log
 
