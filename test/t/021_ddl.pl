@@ -61,13 +61,13 @@ step('SET LOGGED', 'ALTER TABLE t SET LOGGED');
 my $space = PostgreSQL::Test::Utils::tempdir();
 $node->safe_psql('postgres', "CREATE TABLESPACE other LOCATION '$space'");
 step('SET TABLESPACE rolled back', 'BEGIN; ALTER INDEX t_v SET TABLESPACE other; ROLLBACK');
-# Both files make a segment of the same number in one transaction.
+# Both index files make a segment of the same number in one transaction.
 step('SET TABLESPACE and a merge there in a savepoint rolled back',
 	"BEGIN; $more(2721, 2730) i; SELECT vectorgpu_merge('t_v'), vectorgpu_check('t_v', true); SAVEPOINT a; ALTER INDEX t_v SET TABLESPACE other; $more(2731, 2760) i; "
 	. "SELECT vectorgpu_merge('t_v'), vectorgpu_check('t_v', true); SELECT id FROM t ORDER BY v <-> $zero LIMIT 1; ROLLBACK TO a; $more(2761, 2765) i; DELETE FROM t WHERE id = 2725; "
 	. "SELECT vectorgpu_merge('t_v'), vectorgpu_check('t_v', true); SELECT id FROM t ORDER BY v <-> $zero LIMIT 1; COMMIT; SELECT vectorgpu_merge('t_v')");
-# What a transaction remembers to decode codes is of one file: here both files have a segment of the same number, by bytes of other ranges. Wrongly
-# decoded, a merge would write rows a hundred times too far out, where no search looks for them. (On an expression: else the merge reads the table.)
+# A transaction's cached model to decode codes belongs to one index file: here both files have a segment of the same number, with other ranges of bytes.
+# With the wrong model a merge would write rows a hundred times too far out, where no search finds them. (On an expression: else the merge reads the table.)
 if ($AM eq 'gpuivf')
 {
 	my $coded = sub { "INSERT INTO coded SELECT i, " . random_vector_sql('i', dims => 8, seed => 4) . " * array_fill($_[2]::real, ARRAY[8])::vector FROM generate_series($_[0], $_[1]) i" };
@@ -92,7 +92,7 @@ is($state, '0A000', 'so is UNIQUE');
 is($state, '0A000', 'and a second column');
 $warm->quit;
 
-# A build held up in a phase after the scan of the table tells how many rows it has done there, of how many.
+# A build stopped in a phase after the scan of the table shows the number of rows done there, and the total.
 my %held = (
 	gpuivf   => [ [ 'ivf_assign:2', 'assigning rows to lists', '' ], [ 'ivf_assign:2', 'assigning rows to lists', q{WITH (storage = 'pq', pq_m = 4, opq)} ] ],
 	gpugraph => [ [ 'graph_progress:20', 'finding neighbors', '' ] ]);
@@ -116,7 +116,7 @@ for my $case (faults_enabled($node) ? @{ $held{$AM} // [] } : ())
 	$node->safe_psql('postgres', 'DROP TABLE counted');
 }
 
-# CREATE DATABASE TEMPLATE: equal relfilenodes, equal page bytes; each copy goes its own way.
+# CREATE DATABASE TEMPLATE: equal relfilenodes, equal page bytes; then each copy changes separately.
 $node->safe_psql('postgres', 'CREATE DATABASE clone TEMPLATE postgres');
 $node->safe_psql('clone', "DELETE FROM t WHERE id % 2 = 0; $more(5001, 5100) i; VACUUM t; $more(5101, 5150) i");
 for my $db ('postgres', 'clone')

@@ -1,4 +1,4 @@
-# The rolling recall: scans under a LIMIT are drawn and measured in the background; clients learn of it by the view only. And the way
+# The rolling recall: scans under a LIMIT are sampled and measured in the background; clients see it in the view only. And the update
 # from version 0.1.0 to this one.
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ use VectorgpuWorker;
 
 my $node = make_node('recall', conf => "vectorgpu.recall_sample_rate = 1\nautovacuum = off\n");
 
-# An index made by 0.1.0's objects lives on under this version's, and the objects are those of a new installation.
+# An index made with 0.1.0's objects works after the update, and the objects are those of a new installation.
 $node->safe_psql('postgres', 'DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu VERSION \'0.1.0\'');
 make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 2000);

@@ -237,8 +237,8 @@ SKIP:
 }
 
 # C19 without the help of conflicts: the primary inserts and merges only, which cancels no query of a standby, and replay would wait
-# for one. A scan that is held up on its way meets pages that were put to another use, begins again, and answers; only one
-# that meets them each time is given up, by our 40001.
+# for one. A scan that is stopped on its way meets reused pages, starts over, and answers; only a scan
+# that meets them each time ends, with our 40001.
 SKIP:
 {
 	skip 'needs a build with FAULTS=1', 1 if !faults_enabled($standby);
@@ -248,7 +248,7 @@ SKIP:
 	fill_vectors($primary, 'u', dims => 12, rows => 1500);
 	$primary->safe_psql('postgres', "CREATE INDEX u_v ON u USING $AM (v vector_l2_ops)");
 
-	# So few rows that a segment of before has place for one of after; each merge but the first few takes what one before has left.
+	# Few enough rows that a new segment fits the space of an old one; each merge but the first few reuses space of an earlier one.
 	my $added = 0;
 	my $write_anew = sub {
 		for my $merge (1 .. 3)
@@ -281,7 +281,7 @@ SKIP:
 	cmp_ok($rewritten, '>', @before / 4, "meanwhile blocks are put to another use ($rewritten of " . @before . ' are written anew)');
 	like($result, qr/^\Q$right\E$/m, 'then it returns its snapshot');
 	($held, $result) = $scan_all->('page_read:2:lock, meta_read:2:error');
-	# Not while the query was planned, nor as its first read: that would be before a second page.
+	# Not during planning, nor at its first read, which is before a second page.
 	is($held, 1, 'held up there once more');
 	like($result, qr/fault point "meta_read" reached/, 'since it reads the metapage again');
 	($held, $result) = $scan_all->(join(',', map { "page_read:$_:lock" } 2 .. 9));

@@ -1,6 +1,6 @@
-# Limits of the session: storms of timeouts and cancels with known answers, and how soon they are heeded (F36), a client that goes away in the middle of a
-# scan (F37), no memory left in the backend (F19), cancelled maintenance.
-# VECTORGPU_LONG: 10,000 statements of each storm, and cancels of large builds, scans, merges and the like at many moments.
+# Limits of the session: storms of timeouts and cancels with known answers, and how soon they act (F36), a client that disconnects during a scan
+# (F37), no memory left in the backend (F19), cancelled maintenance.
+# VECTORGPU_LONG: 10,000 statements of each storm, and cancels of large builds, scans, merges and others at many moments.
 use strict;
 use warnings;
 
@@ -30,13 +30,13 @@ fill_values($node, 't', dims => 64, rows => $rows * 0.2, first => $rows * 0.8 + 
 # The order of rows for a query number, in SQL.
 sub by_query { my ($number) = @_; return "v $OP test_vector($number, 64)::$CAST"; }
 
-# F36. Searches that look at few lists, or follow edges, give what they give without a timeout.
+# F36. Searches of few lists, or along edges, return the same as without a timeout.
 my $narrow = 'SET gpuivf.probes = 2; SET gpugraph.search_width = 16;';
 my $index_only = 'SET enable_seqscan = off; SET enable_sort = off; SET vectorgpu.worker_min_size = 0; SET vectorgpu.worker_timeout = \'60s\';';
 my $has_worker = -x worker_file($node) && ($ENV{VECTORGPU_WORKER} // '') ne 'off';
 my $stays = $has_worker && ($ENV{VECTORGPU_WORKER} // '') ne 'flapping';
 
-# What is known of queries 1 to 20: their 10 nearest rows.
+# The known answers of queries 1 to 20: their 10 nearest rows.
 sub known_answers
 {
 	my ($settings, $ties) = @_;
@@ -45,7 +45,7 @@ sub known_answers
 		"$settings SELECT q, (SELECT string_agg(id::text, ',') FROM (SELECT id FROM t ORDER BY " . by_query('q') . "$ties LIMIT 10) s) FROM generate_series(1, 20) q") };
 }
 
-# A query that says which it is, and its first 10 rows; several in one statement.
+# A query's number and its first 10 rows; several in one statement.
 sub question
 {
 	my ($q, $limit) = @_;
@@ -54,7 +54,7 @@ sub question
 		map { "SELECT 'answer $_ ' || array_to_string((array_agg(id))[1:10], ',') FROM (SELECT id FROM t ORDER BY " . by_query($_) . ' LIMIT ' . ($limit // 10) . ') s' } ref $q ? @$q : $q) . ";\n";
 }
 
-# Of a psql script's output: how many answers there are, and what is wrong with them.
+# From a psql script's output: the number of answers, and the wrong ones.
 sub judge
 {
 	my ($out, $known) = @_;
@@ -70,21 +70,21 @@ sub judge
 	return ($n, @wrong);
 }
 
-# The timeout holds for the statement that ends it too, which on a busy machine may be cancelled itself.
+# The timeout also applies to the statement that resets it, which on a busy machine may be cancelled itself.
 my $calm_line = "SET statement_timeout = 0;\n";
 my $calm = $calm_line x 8;
 
-# The milliseconds for which this session and its psql have wanted a processor and had none, in SQL: see waited.
+# The milliseconds for which this session and its psql have waited for a CPU, in SQL: see waited.
 my $waited_ms = q{(SELECT sum(split_part(pg_read_file(file), ' ', 2)::float8) / 1e6 FROM unnest(ARRAY['/proc/self/schedstat', :'schedstat']) file)};
 
-# Three tests: so many statements, each with a timeout of a few ms, and behind each of them a query that is none of its business. Both answer rightly if they
-# do, the second always. Of the statements that are cut off 99 in a hundred end within 100 ms of when they have to, all but one where they are fewer, without what
-# the session and psql have waited for a processor. As they may have done so before the statement had to end, that may be less than nothing.
+# Three tests: a number of statements, each with a timeout of a few ms, and after each a query without one. An answer of the first is right, and the
+# second always answers. 99 in a hundred of the cancelled statements end within 100 ms of their timeout (all but one if they are fewer), less the
+# time that session and psql waited for a CPU. They may have waited before the timeout, so the difference may be negative.
 #   setting    the timeout
-#   statement  gives for a try the SQL to be cut off
-#   answers    that it has if it is not
-#   error      what it ends with
-#   always     1: it never ends otherwise
+#   statement  function of a try: the SQL to be cancelled
+#   answers    its answers if it is not cancelled
+#   error      its error if it is
+#   always     1: it is always cancelled
 sub timeout_storm
 {
 	my ($name, $settings, $known, $n, %opt) = @_;
@@ -109,7 +109,7 @@ sub timeout_storm
 		$answers += $n_answers;
 		$cancelled += () = $err =~ /ERROR: +canceling statement due to $opt{error}/g;
 		my @lines = split /\n/, $script;
-		# A timeout that comes as its statement ends is a cancel without a reason to the next one, where that sets the timer anew: so PostgreSQL does it.
+		# A timeout at the end of its statement cancels the next one without a reason if that sets the timer again: PostgreSQL's behaviour.
 		my @others = grep { /ERROR:/ && !/canceling statement due to $opt{error}/ } split /\n/, $err;
 		my $n_others = @others;
 		@others = grep { !(/:(\d+): ERROR: +canceling statement due to user request/ && "$lines[ $1 - 1 ]\n" eq $calm_line) } @others;
