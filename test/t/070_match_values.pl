@@ -1,4 +1,4 @@
-# matchrow and matchquery outlive their server: dump and restore, COPY in both forms, other encodings; match counts and edit distances
+# matchrow and matchquery survive their server: dump and restore, COPY in both forms, other encodings; match counts and edit distances
 # in databases of every encoding of a server; the operators beside those of pg_trgm and intarray.
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# A standby with a worker of its own follows the primary in an open session, and goes on through a promotion.
+# A standby with its own worker follows the primary in an open session, and through a promotion.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

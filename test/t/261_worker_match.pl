@@ -58,12 +58,12 @@ my $resources = note_resources($node);
 
 my @indexes = qw(ta td tm tj tv tc);
 
-# A question that the worker answers, for each of the indexes.
+# A query that the worker answers, for each of the indexes.
 my %asks = (ta => "a <#> '{1,2,3,4,5,6,7}'", td => "d <#> 'foo1 bar2 baz7'", tm => 'matchrow(k, c, id) <#> matchquery(NULL, NULL, 7)',
 	tj => "a <%> '{1,2,3,4,5,6,7}'", tv => "v <-> '[0.5,0.5,0.1,2,1,0]'", tc => "(c || id / 3) <~> 'w1123'");
 
-# Both ways answer alike; and the worker does answer, as the indexes are now. Of those by signatures it is asked for no candidates
-# while the delta is large beside the segments.
+# Both ways give the same answers; and the worker answers, with the indexes in their present state. For signatures it is not asked
+# for candidates while the delta is large compared with the segments.
 sub compare
 {
 	my ($name, %what) = @_;
