@@ -9,7 +9,7 @@ import sys
 
 folder, version = sys.argv[1], int(sys.argv[2])
 try:
-    # By a short path: an address has room for 107 bytes.
+    # By a short path: an address holds 107 bytes.
     os.chdir(folder)
     names = glob.glob("pgsql_tmp_w.*")
     if len(names) != 1:
