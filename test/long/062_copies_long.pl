@@ -153,7 +153,7 @@ $standby->safe_psql('postgres', 'VACUUM');
 # The old primary has diverged meanwhile.
 insert($primary, $_, 5001, 5300) for sort keys %indexes;
 $primary->safe_psql('postgres', "SELECT vectorgpu_merge('i_$_')") for sort keys %indexes;
-verify($primary, 'the old primary, with rows of its own');
+verify($primary, 'the old primary, with diverging rows');
 $standby->safe_psql('postgres', 'CHECKPOINT');
 $primary->stop;
 command_ok([ 'pg_rewind', '--no-sync', '--source-server', $standby->connstr('postgres'), '--target-pgdata', $primary->data_dir ], 'pg_rewind');

@@ -108,7 +108,7 @@ for my $case (faults_enabled($node) ? @{ $held{$AM} // [] } : ())
 	$builder->{run}->pump_nb;
 	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"), 'a build waits');
 	is($node->safe_psql('postgres', 'SELECT phase, tuples_total, tuples_done BETWEEN 1 AND 2499 FROM pg_stat_progress_create_index'),
-		"building index: $phase|2500|t", "the progress view tells its phase and counts $with");
+		"building index: $phase|2500|t", "the progress view shows its phase and counts $with");
 	$holder->query_safe('SELECT pg_advisory_unlock(1)');
 	is($builder->query_safe('SELECT 1'), '1', 'it goes on');
 	check_index($node, 'counted_v', name => 'and the index is whole');
@@ -219,7 +219,7 @@ my $cursor = $node->background_psql('postgres');
 $cursor->query_safe("BEGIN; SET enable_seqscan = off; DECLARE one CURSOR FOR SELECT id FROM busy ORDER BY v <-> $zero; FETCH 2 FROM one");
 ($state) = psql_state($node, "SET lock_timeout = '200ms'; DROP EXTENSION vectorgpu CASCADE");
 is($state, '55P03', 'DROP EXTENSION waits while a cursor is open');
-is(scalar(split /\n/, $cursor->query_safe('FETCH 20 FROM one')), 20, 'the cursor goes on');
+is(scalar(split /\n/, $cursor->query_safe('FETCH 20 FROM one')), 20, 'the cursor continues');
 $cursor->query_safe('COMMIT');
 $node->safe_psql('postgres', 'DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu');
 is($cursor->query_safe("CREATE TEMP TABLE again (id int, v vector(2)); INSERT INTO again VALUES (1, '[1,2]'); CREATE INDEX ON again USING $AM (v vector_l2_ops); SELECT id FROM again ORDER BY v <-> '[0,0]' LIMIT 1"),

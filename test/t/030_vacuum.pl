@@ -105,7 +105,7 @@ my $load = start_load($node, {
 		read  => "\\set q random(1, 1000000)\nBEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT assert_answers('f', '<->', quote_literal(test_vector(:q, 8)) || '::vector', 20);\nCOMMIT;\n" },
 	clients => 3, seconds => 8);
 my ($transactions, $problem) = finish_load($load);
-is($problem, '', "no wrong answer in $transactions transactions beside autovacuum");
+is($problem, '', "no wrong answer in $transactions transactions during autovacuum");
 ok($node->poll_query_until('postgres', "SELECT autovacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 'f'"), 'autovacuum came by');
 $node->safe_psql('postgres', 'VACUUM f');
 check_index($node, 'f_v', name => 'check after autovacuum');

@@ -44,14 +44,14 @@ is($node->safe_psql('postgres', "SET lock_timeout = '3s';" . insert_rows(10_001,
 like($merger->query("SELECT 'end'"), qr/^merged 3100\n.*end$/s, 'the merge ends');
 $merger->quit;
 is(look('rows, delta_rows, segments'), '7100|4000|1', 'it has taken the rows from before, and the others are in the delta');
-check_index($node, 'i', name => 'after a merge beside inserts');
+check_index($node, 'i', name => 'after a merge during inserts');
 
 # A merge that is cancelled between two slices leaves blocks that the next one uses.
 $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'merge_extend:3:error'; SELECT vectorgpu_merge('i')");
 check_index($node, 'i', name => 'after a merge that stopped while it made the file longer');
 $bytes = look('index_bytes');
 $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'merge_extend:2:error'; SELECT vectorgpu_merge('i')");
-cmp_ok(look('index_bytes') - $bytes, '<=', 2 * 128 * 8192, 'the file does not grow anew with each attempt');
+cmp_ok(look('index_bytes') - $bytes, '<=', 2 * 128 * 8192, 'the file does not grow again with each attempt');
 $node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
 is(look('rows, delta_rows, segments, leaked_blocks'), '7100|0|1|0', 'the next merge succeeds');
 check_index($node, 'i', name => 'after all merges');
@@ -163,7 +163,7 @@ $offset = -s $node->logfile;
 $node->safe_psql('postgres', join ';', $merging, map { $into_many->($_, 5001) } 1 .. 40);
 ok(wait_until(sub { (requests($node, $offset))[0] >= 8 }), '40 indexes to be merged, tables free: merges are asked for');
 sleep 1;
-is((requests($node, $offset))[0], 8, 'eight, while none has ended');
+is((requests($node, $offset))[0], 8, 'eight merges while none has ended');
 $gate->quit;
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"), 'they end');
 $node->stop;
@@ -187,7 +187,7 @@ my $more_rows = sub {
 $offset = -s $node->logfile;
 $waiter->query_safe($merging);
 $more_rows->() for 1 .. 20;    # ten seconds: three requests, if those in vain counted, and the next one only eleven seconds later
-is((requests($node, $offset))[0], 0, 'no merge is started beside it');
+is((requests($node, $offset))[0], 0, 'no other merge starts meanwhile');
 $gate->quit;
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"), 'it ends');
 my $rounds = 0;

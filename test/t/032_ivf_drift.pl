@@ -39,12 +39,12 @@ sub drift
 
 # A merge that trains leaves a drift of 1.
 cmp_ok(abs(merged('', rows(10001, 11000, 5, 3)) - 1), '<', 0.1, 'rows of the same kind: little drift');
-is(merged('', rows(10001, 11000, 9, 3)), 1, 'a tenth of other rows, three times as far (1.2 in the mean of all): trained anew');
+is(merged('', rows(10001, 11000, 9, 3)), 1, 'a tenth of other rows, three times as far (1.2 in the mean of all): trained again');
 isnt(merged('', rows(10001, 10300, 9, 3)), 1, 'three in a hundred: not for so few');
 # Beyond the ranges of SQ8 in the last element, hardly farther from the centroids: their share of the new rows counts, not of all rows.
 my $out = rows(10001, 11000, 5, 3) . q{; UPDATE t SET v = (v::real[])[1:8] || 1::real WHERE id > 10000 AND id % 8 = 0};
 
-is(merged(q{, storage = 'sq8'}, $out), 1, 'rows beyond the ranges of bytes: trained anew');
+is(merged(q{, storage = 'sq8'}, $out), 1, 'rows beyond the ranges of bytes: trained again');
 # Distances that overflow: rows without one do not hide the others.
 $node->safe_psql('postgres', 'DROP TABLE t; CREATE TABLE t (id int, v vector(9));' . rows(1, 10000, 5, 1));
 $node->safe_psql('postgres', "INSERT INTO t VALUES (0, '[3e30,0,0,0,0,0,0,0,0]'), (0, '[-3e30,0,0,0,0,0,0,0,0]'), (0, '[0,3e30,0,0,0,0,0,0,0]')");

@@ -145,7 +145,7 @@ $session->quit;
 # A statement that inserts many rows keeps no memory for each row either; core has a queue of 2 MB and more for its triggers and locks.
 ($session, my $most) = most_memory("SET work_mem = '1MB'", "INSERT INTO wide SELECT w.id + $wide * i, w.category, w.v FROM wide w, generate_series(1, 4) i");
 is($session->query_safe('SELECT count(*) FROM wide'), 5 * $wide, 'many rows inserted');
-cmp_ok($most, '<', 16 * 1024 + $kept, "an INSERT of 16 or 48 MB keeps nothing of its rows ($most kB more at most)");
+cmp_ok($most, '<', 16 * 1024 + $kept, "an INSERT of 16 or 48 MB keeps no memory of its rows ($most kB more at most)");
 $session->quit;
 
 # Builds do not hold the table in memory: 20 or 60 MB of values with 2 MB of maintenance_work_mem (6 to train a product quantiser), and batches of
@@ -204,7 +204,7 @@ SKIP:
 	$round->() for 1 .. $rounds;
 	my $at_last = $held->();
 	is(worker_pid($served), $worker, 'it is one worker');
-	cmp_ok($at_last - $at_first, '<', 4096 + $kept, "a worker keeps nothing of $rounds rounds of loads, searches, changes, checks and builds ($at_first kB after $first rounds, then $at_last)");
+	cmp_ok($at_last - $at_first, '<', 4096 + $kept, "a worker keeps no memory of $rounds rounds of loads, searches, changes, checks and builds ($at_first kB after $first rounds, then $at_last)");
 	$served->stop;
 }
 done_testing();

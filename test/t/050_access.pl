@@ -123,7 +123,7 @@ $owner_of_temp->quit;
 # Any role may read the view, which lists the indexes of readable tables.
 my $listed = q{SELECT string_agg(index_name, ' ' ORDER BY index_name) FROM vectorgpu_indexes};
 is($node->safe_psql('postgres', "SET ROLE reader; $listed"), 't_v', 'a reader sees the index of the table that he may read');
-is($node->safe_psql('postgres', "SET ROLE stranger; $listed"), '', 'a stranger sees none');
+is($node->safe_psql('postgres', "SET ROLE stranger; $listed"), '', 'a role without rights sees none');
 is($node->safe_psql('postgres', $listed), 'broken_v t_v', 'a superuser sees all');
 is($node->safe_psql('postgres', <<'SQL'), '', "no function that reads an index is open to PUBLIC (merge shows nothing and asks for ownership, kmeans has its caller's rights, fallbacks are counts and NULL to strangers)");
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
@@ -131,7 +131,7 @@ JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'vectorgpu'
 WHERE p.proname LIKE 'vectorgpu%' AND p.proname NOT IN ('vectorgpu_merge', 'vectorgpu_kmeans', 'vectorgpu_index_fallbacks') AND EXISTS (SELECT FROM unnest(p.proargtypes) a WHERE a = 'regclass'::regtype)
 AND has_function_privilege('public', p.oid, 'EXECUTE')
 SQL
-is($node->safe_psql('postgres', "SET ROLE stranger; SELECT count(*), bool_and(f IS NULL) FROM vectorgpu_index_fallbacks('t_v') f"), '1|t', 'nobody without rights to the table sees how often its scans fell back');
+is($node->safe_psql('postgres', "SET ROLE stranger; SELECT count(*), bool_and(f IS NULL) FROM vectorgpu_index_fallbacks('t_v') f"), '1|t', 'a role without rights to the table does not see its fallbacks');
 is($node->safe_psql('postgres', <<'SQL'), '', 'no function is LEAKPROOF');
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
 JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'vectorgpu' WHERE p.proleakproof
@@ -202,7 +202,7 @@ for my $plan ('enable_seqscan', 'enable_indexscan')
 }
 is(state_as('ids_only', 'SELECT id FROM parts'), '00000', 'the column that may be read');
 is(state_as('ids_only', "SELECT vectorgpu_kmeans('parts', 'v', 2)"), '42501', 'kmeans reads as its caller');
-is(state_as('vectors_too', "SELECT vectorgpu_kmeans('parts', 'v', 2)"), '00000', 'and may what he may');
+is(state_as('vectors_too', "SELECT vectorgpu_kmeans('parts', 'v', 2)"), '00000', 'and has the rights of its owner');
 for my $role ('ids_only', 'vectors_too')
 {
 	for my $call (map { sprintf($calls{$_}, q{'parts_v'}) } grep { !/kmeans|fallbacks/ } sort keys %calls)
@@ -337,7 +337,7 @@ SKIP:
 	pages_answer() ? $stopped->() : $asked->('of a stopped one the pages answer', 'fallbacks', $stopped);
 	$pid = wait_worker($secret);
 	kill 'STOP', $pid;
-	ok(wait_log($secret, qr/vectorgpu worker \(PID \d+\) does not answer/, $offset), 'the supervisor says that it does not answer');
+	ok(wait_log($secret, qr/vectorgpu worker \(PID \d+\) does not answer/, $offset), 'the supervisor logs that it does not answer');
 	kill 'CONT', $pid;
 	$secret->safe_psql('postgres', q{ALTER SYSTEM RESET vectorgpu.worker_timeout; SELECT pg_reload_conf()});
 

@@ -98,7 +98,7 @@ SKIP:
 my $log_start = -s $node->logfile;
 my $backed_up = IPC::Run::run([ 'pg_basebackup', '-D', $node->backup_dir . '/base', @connect, '--checkpoint', 'fast', '--no-sync' ], '>', \my $said, '2>', \my $warned);
 ok($backed_up, 'pg_basebackup') or diag($warned);
-is($said . $warned, '', 'says nothing of special files, nor of anything else');
+is($said . $warned, '', 'prints nothing about special files or anything else');
 unlike(slurp_file($node->logfile, $log_start), qr/special file/, 'nor does the server');
 is(join(' ', glob($node->backup_dir . '/base/pgsql_tmp*')), '', 'and leaves the socket out');
 $node->safe_psql('postgres', 'VACUUM a');

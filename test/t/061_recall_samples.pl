@@ -102,8 +102,8 @@ is($node->safe_psql('postgres', $scans), $scanned, 'they do not count as sequent
 
 # A rebuilt index starts anew; a dropped one has no row.
 $node->safe_psql('postgres', 'REINDEX INDEX t_ivf');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM vectorgpu_index_recall'), '0', 'what was found of the index before is not said of the rebuilt one');
-ok(wait_until(sub { $node->safe_psql('postgres', "SET gpuivf.probes = 40; $scan"); return $node->safe_psql('postgres', q{SELECT recall FROM vectorgpu_index_recall}) eq '1' }), 'a rebuilt index begins anew');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM vectorgpu_index_recall'), '0', 'the recall of the old index is not shown for the rebuilt one');
+ok(wait_until(sub { $node->safe_psql('postgres', "SET gpuivf.probes = 40; $scan"); return $node->safe_psql('postgres', q{SELECT recall FROM vectorgpu_index_recall}) eq '1' }), 'a rebuilt index starts anew');
 
 # Privileges are those of vectorgpu_indexes.
 $node->safe_psql('postgres', 'CREATE ROLE nobody_special');
@@ -116,13 +116,13 @@ $node->safe_psql('postgres', 'ALTER DATABASE postgres SET statement_timeout = 1'
 	# No session of this test is under that limit, not even the statement that resets it.
 	local $ENV{PGOPTIONS} = '-c statement_timeout=0';
 
-	ok(wait_until(sub { $node->safe_psql('postgres', $scan); return $node->safe_psql('postgres', q{SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'what takes longer than a statement may is dropped');
+	ok(wait_until(sub { $node->safe_psql('postgres', $scan); return $node->safe_psql('postgres', q{SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'a sample beyond statement_timeout is dropped');
 	$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET statement_timeout');
 }
 $node->safe_psql('postgres', 'REINDEX INDEX t_ivf');
 $node->append_conf('postgresql.conf', "vectorgpu.recall_sample_time = 1ms\n");
 $node->reload;
-ok(wait_until(sub { $node->safe_psql('postgres', $scan); return $node->safe_psql('postgres', q{SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'what takes too long is dropped');
+ok(wait_until(sub { $node->safe_psql('postgres', $scan); return $node->safe_psql('postgres', q{SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'a sample that takes too long is dropped');
 
 # No sample of data that another process cannot see, and none that blocks DROP DATABASE.
 is($node->safe_psql('postgres', "BEGIN; CREATE TABLE n (v vector(2)); INSERT INTO n VALUES ('[1,2]'); CREATE INDEX n_v ON n USING gpuflat (v vector_l2_ops); SET LOCAL enable_seqscan = off; SELECT v FROM n ORDER BY v <-> '[1,1]' LIMIT 1; COMMIT"), '[1,2]', 'an index of this transaction');

@@ -218,7 +218,7 @@ for my $what ($ENV{VECTORGPU_LONG} ? (map { ('CREATE INDEX', 'CREATE INDEX', $_ 
 	sound("$what killed, then built", b => 64);
 	$node->safe_psql('postgres', 'DROP INDEX b_v');
 }
-is(unowned_bytes($node) - sum0(values %{ { orphans($node) } }), $before, 'the data folder has what its relations have, and those files');
+is(unowned_bytes($node) - sum0(values %{ { orphans($node) } }), $before, 'the data folder has only its relations and those files');
 cmp_ok($n_halfway, '>', $n_killed / 4, "builds were killed before they were done: $n_halfway of $n_killed") if $ENV{VECTORGPU_LONG};
 
 # A backend killed at random in a mixed load of inserts, deletes, vacuums and merges.

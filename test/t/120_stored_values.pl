@@ -112,7 +112,7 @@ for my $turn (1, 2)
 	eval { $old->quit };
 }
 note(join ', ', map { "$_ $old_answers{$_} times" } sort keys %old_answers);
-cmp_ok($old_answers{answered} // 0, '>=', 2, 'beside inserts and merges it answers');
+cmp_ok($old_answers{answered} // 0, '>=', 2, 'it answers during inserts and merges');
 
 # C19: without vacuum no conflict cancels a scan. A scan that is stopped on its way while the primary inserts and merges meets reused pages,
 # starts over, and answers; a scan that meets them each time ends with an error.
@@ -231,7 +231,7 @@ SKIP:
 }
 
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no crash of our own making');
-unlike(slurp_file($standby->logfile), qr/PANIC|TRAP|inconsistent page/, 'and the standby replays what the primary has');
+unlike(slurp_file($standby->logfile), qr/PANIC|TRAP|inconsistent page/, 'and the standby replays the state of the primary');
 $standby->stop;
 $node->stop;
 done_testing();

@@ -120,10 +120,10 @@ for my $round (1 .. $seconds - 1)
 	sleep 1;
 }
 my ($transactions, $problem) = finish_load($load);
-is($problem, '', "beside changes and a dying worker: no error and no wrong answer in $transactions transactions");
+is($problem, '', "during changes and with a dying worker: no error and no wrong answer in $transactions transactions");
 cmp_ok($transactions, '>', 20, 'work was done');
 right('afterwards');
-check_index($node, 'm_late', name => 'and of the index that was built beside them');
+check_index($node, 'm_late', name => 'and of the index built meanwhile');
 $node->safe_psql('postgres', 'DROP INDEX m_late');
 
 # Rows of the test, which the load does not touch (k = -1): each has an element that no other row has. Returns the id once it is committed.
@@ -187,7 +187,7 @@ for my $round (1 .. $lost_commits)
 	is((present(\@elements))[1] =~ tr/,//, 2, "asynchronous commit, round $round: the index finds the rows");
 	crash_restart($node);
 	my ($left, @found) = present(\@elements);
-	is("@found", "$left $left", "asynchronous commit, round $round: what the stop left of them ($left), and no more");
+	is("@found", "$left $left", "asynchronous commit, round $round: only rows that the stop left ($left)");
 	$lost_rows += 3 - (() = $left =~ /\d+/g);
 	wait_worker($node) if -x worker_file($node);
 	own_row('off') for 1 .. 3;

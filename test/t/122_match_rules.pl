@@ -327,7 +327,7 @@ my $cursor = $node->background_psql('postgres');
 $cursor->query_safe("$by_index; BEGIN; DECLARE one CURSOR FOR SELECT id FROM t ORDER BY v <#> $query; FETCH 2 FROM one");
 ($state) = psql_state($node, q{SET lock_timeout = '200ms'; DROP EXTENSION vectorgpu CASCADE});
 is($state, '55P03', 'DROP EXTENSION waits while a cursor is open');
-is(scalar(split /\n/, $cursor->query_safe('FETCH 20 FROM one')), 20, 'the cursor goes on');
+is(scalar(split /\n/, $cursor->query_safe('FETCH 20 FROM one')), 20, 'the cursor continues');
 $cursor->query_safe('COMMIT');
 $node->safe_psql('postgres', 'DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu; CREATE INDEX t_v ON t USING gpumatch (v)');
 equal('t', 'after DROP and CREATE EXTENSION');

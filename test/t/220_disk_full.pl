@@ -188,9 +188,9 @@ for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	system('pg_ctl', '-s', '-w', '-D', $wal->data_dir, '-l', $wal->logfile, 'start') if !-e $wal->data_dir . '/postmaster.pid';
 	select undef, undef, undef, 0.1;
 }
-ok($up, 'it is back once there is room');
+ok($up, 'it is back after space is freed');
 $wal->_update_pid(1);
-is($wal->safe_psql('postgres', 'SELECT ' . join(' + ', map { "(SELECT count(*) FROM w$_ WHERE category = 1)" } 0 .. $#methods)), 400 * $committed, 'what was committed is there, and no more');
+is($wal->safe_psql('postgres', 'SELECT ' . join(' + ', map { "(SELECT count(*) FROM w$_ WHERE category = 1)" } 0 .. $#methods)), 400 * $committed, 'the committed rows are there, and no others');
 for my $i (0 .. $#methods)
 {
 	is($wal->safe_psql('postgres', "SET gpuivf.probes = 4; SET gpugraph.search_width = 4000; SELECT compare_answers('w$i', " . ($methods[$i] =~ /gpumatch/ ? q{'<#>', '''{3,4,70,500}''::int[]'} : q{'<->', quote_literal(array_fill(3.3, ARRAY[64])::vector::text) || '::vector'}) . ', 20)'), '', "$methods[$i]: both scans agree");

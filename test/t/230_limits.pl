@@ -422,7 +422,7 @@ SKIP:
 		}
 		cmp_ok($refused{$kind}, '>', 0, "$kind: there was too little memory $refused{$kind} times");
 	}
-	is(join("\n", @problems), '', 'out of memory is SQLSTATE 53200, the session goes on');
+	is(join("\n", @problems), '', 'out of memory is SQLSTATE 53200, the session continues');
 	cmp_ok($of_ours, '>', 0, "$of_ours of these times in memory of this module");
 }
 answers_equal($node, 't', %of_table, name => 'afterwards both scans agree');

@@ -105,7 +105,7 @@ for my $score ('oom_score_adj', 'oom_score')
 	my ($backend_score, $worker_score) = map { slurp_file("/proc/$_/$score") + 0 } $of_backend, $of_worker;
 
 	# A score is at most 1000, which all processes have in some containers.
-	cmp_ok($worker_score, $backend_score < 1000 ? '>' : '>=', $backend_score, "the worker goes before a backend when memory runs out ($score)");
+	cmp_ok($worker_score, $backend_score < 1000 ? '>' : '>=', $backend_score, "the kernel takes the worker before a backend when memory runs out ($score)");
 }
 $backend->quit;
 is(scalar(grep { !/^(0|1|2|3)$/ && (readlink($_) // '') =~ /\/base\// } glob('/proc/' . worker_pid($node) . '/fd/*')),
@@ -145,7 +145,7 @@ SQL
 my $old = worker_pid($node);
 my $supervisor = supervisor_pid($node);
 is($node->safe_psql('postgres', "SELECT pg_terminate_backend($supervisor)"), 't', 'the supervisor can be terminated');
-ok(wait_gone($old), 'the worker goes with its supervisor');
+ok(wait_gone($old), 'the worker ends with its supervisor');
 compare_scans($node, 't', '<->', query_vector($node, 3, dims => 8), limit => 10, name => 'right answers without a supervisor');
 ok(wait_worker($node, not_supervisor => $supervisor), 'another supervisor and worker come');
 
@@ -187,8 +187,8 @@ $node->safe_psql('postgres', $wanting . join '', map { sprintf($scan, $_) x 2 . 
 is($node->safe_psql('postgres', q{SELECT count(*), min(fallbacks), max(fallbacks) FROM vectorgpu_indexes WHERE index_name LIKE 'many%' AND fallbacks > 0}),
 	'127|2|2', 'the last 127, and the one that was counted all the time');
 is(index_fallbacks('other_v'), 142, 'which has all of its counts');
-is(index_fallbacks('i') . ' ' . index_fallbacks('many_1_v'), '0 0', 'the first ones begin anew');
-is(worker_stat($node, 'fallbacks'), $of_server + 5 + 140 * 3, 'the server has lost none');
+is(index_fallbacks('i') . ' ' . index_fallbacks('many_1_v'), '0 0', 'the first ones start anew');
+is(worker_stat($node, 'fallbacks'), $of_server + 5 + 140 * 3, 'the count of the server lost none');
 $node->safe_psql('postgres', 'DROP TABLE ' . join ', ', @many);
 $node->append_conf('postgresql.conf', "vectorgpu.worker = on\n");
 $node->reload;
@@ -235,7 +235,7 @@ is(index_fallbacks('other_v'), 0, 'and for no other');
 cmp_ok($node->safe_psql('postgres', q{SELECT size FROM pg_shmem_allocations WHERE name = 'vectorgpu fallbacks'}), '>', 1024 * 11 * 8, 'with room for more indexes');
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", on_error_stop => 0,
 	extra_params => [ '-v', 'VERBOSITY=verbose' ]);
-like($err, qr/08006: the vectorgpu worker cannot be started.*DETAIL.*HINT/s, 'a function that asks for the worker itself says so');
+like($err, qr/08006: the vectorgpu worker cannot be started.*DETAIL.*HINT/s, 'a function that needs the worker reports it');
 
 $log_offset = -s $node->logfile;
 copy('/bin/false', "$program.new") or die "could not copy: $!";
@@ -273,14 +273,14 @@ for my $pause (@pauses)
 }
 is(join(', ', @short[ 0 .. ($#short < 5 ? $#short : 5) ]), '', 'after ' . join(', ', map { sprintf '%.1f', $_ } @pauses[ 0 .. 3 ]) . ' s and so on');
 is(scalar(() = $loop_log =~ /vectorgpu worker/g), @ends + 1, 'a line for each of ' . @ends . ' ends, and one more');
-is(scalar(() = $loop_log =~ /LOG:  vectorgpu worker ended early 5 times in a row/g), 1, 'which says that the pauses grow');
+is(scalar(() = $loop_log =~ /LOG:  vectorgpu worker ended early 5 times in a row/g), 1, 'which reports growing pauses');
 like($loop_log, qr/longer and longer pauses, up to 60 seconds/, 'and how long they may be');
 
 # A repaired setting is tried at once, not after a pause that is 16 seconds long by now.
 $loop->append_conf('postgresql.conf', "vectorgpu.worker_program = ''\n");
 my $repaired = time;
 $loop->reload;
-ok(wait_worker($loop), 'with a program that is one there is a worker');
+ok(wait_worker($loop), 'with a valid program there is a worker');
 cmp_ok(time - $repaired, '<', 10, sprintf('at once (%d s)', time - $repaired));
 is(count_restarts($loop), 0, 'the server never restarted by itself');
 check_stopped($loop);

@@ -97,7 +97,7 @@ soon($node, $deadline - 1, 'a new session is not held up by it', scan_sql($OP)) 
 sleep 0.1 while time() < $until;
 kill 'CONT', $pid;
 my ($done, $wrong) = finish_clients($run);
-is($wrong, '', "no client error, no wrong row while the worker is stopped for $stopped s, and when it goes on with late replies");
+is($wrong, '', "no client error, no wrong row while the worker is stopped for $stopped s, and when it continues with late replies");
 my ($n_scans, $waits) = count_waits($node, $deadline);
 cmp_ok($waits, '>', 0, 'clients were waiting for it');
 # If each scan waited, these would be two and a half times as many; a few may take as long on a busy machine.
@@ -120,7 +120,7 @@ for (; $stops < 3 || time() < $until; $stops++)
 	kill 'CONT', $pid;
 }
 ($done, $wrong) = finish_clients($run);
-is($wrong, '', "no client error, no wrong row while the worker is stopped and goes on, $stops times");
+is($wrong, '', "no client error, no wrong row while the worker is stopped and continued, $stops times");
 is(wait_worker($node), $pid, 'the same worker answers again');
 
 # statement_timeout is honoured while a backend waits for a stopped worker, and its next answer is its own.

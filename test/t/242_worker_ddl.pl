@@ -183,7 +183,7 @@ if ($AM eq 'gpuflat')
 		}
 	}
 	$_->quit for @sessions;
-	is(worker_stat($node, 'answered'), $answered, 'none of them by the worker');
+	is(worker_stat($node, 'answered'), $answered, 'the worker answered none of them');
 	is(worker_stat($node, 'copies'), $copies_before, 'which has no copy of them');
 }
 
@@ -220,7 +220,7 @@ with_stopped_worker('DROP TABLESPACE other', before => "DROP TABLESPACE IF EXIST
 with_stopped_worker('CREATE DATABASE third', before => 'DROP DATABASE IF EXISTS third', seconds => 10);
 kill 'CONT', $pid;
 $node->safe_psql('postgres', 'DROP DATABASE clone; DROP DATABASE third; DROP TABLE d');
-ok(wait_worker($node), 'the worker goes on');
+ok(wait_worker($node), 'the worker continues');
 # A drop that is rolled back changes nothing; a committed drop removes the copy at once: the sweep interval is long, after it has
 # removed the copies dropped above.
 $node->append_conf('postgresql.conf', "vectorgpu.worker_sweep_interval = 1s\n");
@@ -237,15 +237,15 @@ $node->safe_psql('postgres', 'BEGIN; SAVEPOINT s; DROP INDEX ei; ROLLBACK TO s; 
 compare_scans($node, 'e', '<->', query_vector($node, 2, dims => 8), limit => 10, name => 'after a drop that was rolled back');
 is(worker_stat($node, 'copies'), $copies, 'its copy is still there');
 $node->safe_psql('postgres', 'REINDEX INDEX ei');
-ok($node->poll_query_until('postgres', "SELECT copies < $copies FROM vectorgpu_worker"), 'the copy of an index that was made anew goes without a sweep');
+ok($node->poll_query_until('postgres', "SELECT copies < $copies FROM vectorgpu_worker"), 'the copy of a rebuilt index is dropped without a sweep');
 $node->safe_psql('postgres', "SELECT vectorgpu_prewarm('ei')");
 is(worker_stat($node, 'copies'), $copies, 'the new one has a copy');
 $node->safe_psql('postgres', 'DROP TABLE e');
-ok($node->poll_query_until('postgres', "SELECT copies < $copies FROM vectorgpu_worker"), 'the copy of a dropped index goes without a sweep');
+ok($node->poll_query_until('postgres', "SELECT copies < $copies FROM vectorgpu_worker"), 'the copy of a dropped index is dropped without a sweep');
 $node->append_conf('postgresql.conf', "vectorgpu.worker_sweep_interval = 1s\n");
 $node->reload;
 $node->safe_psql('postgres', 'DROP TABLE u');
-ok($node->poll_query_until('postgres', 'SELECT copies <= 1 FROM vectorgpu_worker'), 'copies of what was dropped are swept');
+ok($node->poll_query_until('postgres', 'SELECT copies <= 1 FROM vectorgpu_worker'), 'copies of dropped indexes are swept');
 
 # C12, F47: indexes dropped with their schema, database or extension leave nothing in the worker, even if it is killed in between. The extension is dropped in a
 # separate database: this one continues to look at the worker.
@@ -255,7 +255,7 @@ if ($AM eq 'gpuflat')
 	# A copy of a file that the index had before goes with the next sweep.
 	ok($node->poll_query_until('postgres', 'SELECT copies = 1 FROM vectorgpu_worker'), 'there is one copy');
 	my $base = worker_stat($node, 'resident_bytes');
-	cmp_ok($base, '>', 0, 'bytes of the one copy that there is to be');
+	cmp_ok($base, '>', 0, 'bytes of exactly the one expected copy');
 
 	# One test: the worker has the copy of index i, and no byte more.
 	sub back_to_base

@@ -280,7 +280,7 @@ $node->reload;
 # Apart from searches: a function that needs the worker asks two workers; a merge that could ask for two kinds of work waits for one timeout.
 with_mode('hangs_up', reason => 'gone');
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
-like($err, qr/08006: could not reach the vectorgpu worker.*ended, or closed the connection/s, 'two workers in a row hang up: prewarm says so');
+like($err, qr/08006: could not reach the vectorgpu worker.*ended, or closed the connection/s, 'two workers in a row disconnect: prewarm reports it');
 with_mode('deaf', reason => 'silent');
 # Not in each try: a greeting that is late counts too.
 my @merged;
@@ -292,10 +292,10 @@ ok(wait_until(sub {
 		  . 'INSERT INTO g SELECT id + 20000, v + v FROM g WHERE id <= 660');
 	$n_rows += 660;
 	return counters()->{silent} == $before + 1;
-}), 'a merge beside a worker that never answers waits for it once');
+}), 'a merge waits once for a worker that never answers');
 is(join(' ', grep { $_ ne '1|0' } @merged), '', 'and does without it');
 check_index($node, 'gi', recall => 0);
-ok(wait_log($node, qr/answered without the worker/, 0), 'the log tells of scans without the worker');
+ok(wait_log($node, qr/answered without the worker/, 0), 'the log reports scans without the worker');
 my $minutes = 1 + (time() - $started) / 60;
 cmp_ok(scalar(() = slurp_file($node->logfile) =~ /answered without the worker/g), '<=', $minutes + 1, 'once a minute');
 

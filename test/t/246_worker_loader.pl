@@ -204,10 +204,10 @@ my @before = ($reason->('too_large'), $reason->('loading'));
 is(scan_in('big'), 10, "an index that does not fit is answered, scan $_") for 1 .. 5;
 is(join(' ', $reason->('too_large') - $before[0], $reason->('loading') - $before[1]), '5 0', 'that it does not fit is the reason, from the first scan on');
 is($node->safe_psql('big', join(';', 'SET enable_seqscan = off', ("SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(1, ARRAY[1000])::vector LIMIT 10) s") x 3)),
-	join("\n", (10) x 3), 'a session goes on without it');
+	join("\n", (10) x 3), 'a session continues without it');
 is(join(' ', $reason->('too_large') - $before[0], $reason->('loading') - $before[1]), '8 0', 'for the same reason');
 # The loader may be at work.
-ok(wait_until(sub { ($node->psql('big', "SELECT vectorgpu_prewarm('i')"))[2] =~ /no room for this index/ }), 'vectorgpu_prewarm says why');
+ok(wait_until(sub { ($node->psql('big', "SELECT vectorgpu_prewarm('i')"))[2] =~ /no room for this index/ }), 'vectorgpu_prewarm reports the reason');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 check_resources($node, $resources);
 check_stopped($node);

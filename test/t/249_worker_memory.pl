@@ -110,7 +110,7 @@ for my $spare_kb (0, 256, 1024, 4096)
 	unlike($limited->{stderr}, qr/ERROR:(?!  53200: out of memory)|terminated|server closed/, "a backend with $spare_kb kB to spare fails by 53200 ($errors of 4 scans)");
 	system('prlimit', "--pid=$backend", '--as=unlimited:');
 	$limited->{stderr} = '';
-	is($limited->query_safe('SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1)) s'), 4000, 'its session goes on');
+	is($limited->query_safe('SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1)) s'), 4000, 'its session continues');
 	$limited->quit;
 }
 cmp_ok($too_little, '>', 0, "$too_little of 16 scans had too little memory");

@@ -96,7 +96,7 @@ fill_vectors($restored, 't', dims => 8, rows => 30, first => 90_001, seed => 77)
 ok(wait_log($restored, qr/vectorgpu worker \(PID \d+\) ended with status 1/, $log_start), 'the new worker does not take its place');
 compare_sweep($restored, 't', '<->', dims => 8, queries => 2, strict_ties => 1, name => 'right answers meanwhile');
 $old->kill_kill(grace => 0);
-ok(wait_worker($restored), 'once it has ended there is a new one');
+ok(wait_worker($restored), 'after its end there is a new one');
 # This server has inherited the pipes to that worker from this process.
 $resources{ $restored->name } = note_resources($restored);
 ($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*'))[0] =~ /w\.(\w+)$/;
@@ -125,9 +125,9 @@ for my $node ($origin, $restored)
 	cmp_ok($node->safe_psql('postgres', 'SELECT resident_bytes FROM vectorgpu_worker'), '<=', $node->safe_psql('postgres', 'SELECT memory_bytes FROM vectorgpu_worker'), $node->name . ': its copies keep within its budget');
 }
 by_worker($origin, 'the table, by the worker that has room for it', sub { compare_sweep($origin, 'large', '<->', dims => 1000, queries => 2, limits => [10], strict_ties => 1, name => 'the table'); });
-ok($origin->poll_query_until('postgres', "SELECT resident_bytes > 0 FROM vectorgpu_indexes WHERE index_name = 'large_i'"), 'it has a copy where there is room');
-is($restored->safe_psql('postgres', "SELECT count(*) FROM vectorgpu_indexes WHERE index_name = 'large_i' AND resident_bytes > 0"), 0, 'and none where there is not');
-is($reason->($origin), $too_large{ $origin->name }, 'the one has refused nothing for its size');
+ok($origin->poll_query_until('postgres', "SELECT resident_bytes > 0 FROM vectorgpu_indexes WHERE index_name = 'large_i'"), 'it has a copy if there is room');
+is($restored->safe_psql('postgres', "SELECT count(*) FROM vectorgpu_indexes WHERE index_name = 'large_i' AND resident_bytes > 0"), 0, 'and none if there is not');
+is($reason->($origin), $too_large{ $origin->name }, 'the first has refused nothing for its size');
 cmp_ok($reason->($restored), '>', $too_large{ $restored->name }, 'the other has');
 
 for my $node ($origin, $restored)

@@ -21,7 +21,7 @@ ok(wait_worker($node), 'a worker with the device auto');
 my $resources = note_resources($node);
 ok($node->poll_query_until('postgres', 'SELECT engine IS NOT NULL FROM vectorgpu_worker'), 'it names its engine');
 my $auto = worker_stat($node, 'engine');
-like($auto, qr/^(cpu|cuda)$/, "auto stands for an engine that there is: $auto");
+like($auto, qr/^(cpu|cuda)$/, "auto selects an available engine: $auto");
 ok($auto eq 'cuda' || slurp_file($node->logfile) =~ /no GPU is used: .+; the CPU engine answers/,
 	'where auto means the CPU, the log says why');
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the device auto');
@@ -79,7 +79,7 @@ for my $wrong ('gpu', 'cuda', 'cuda:', 'cuda:x', 'cuda:1234', 'cuda:-1', 'CPU', 
 	  if $wrong ne '';
 	like($err, qr/22023/, 'so is the empty value') if $wrong eq '';
 }
-is(worker_pid($node), $pid, 'the worker goes on');
+is(worker_pid($node), $pid, 'the worker continues');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 check_resources($node, $resources);
 check_stopped($node);

@@ -74,7 +74,7 @@ $node->safe_psql('postgres', "INSERT INTO t SELECT i, CASE WHEN i % 50 > 0 THEN 
 ok(merged(), 'a second one inserts');
 check_index($node, 'i', name => 'after two of them');
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1001, $rows + 1400) i");
-ok(!merged(), 'with a third one more has changed than insertion serves for, and the graph is built anew');
+ok(!merged(), 'with a third one the changes are too many for insertion, and the graph is rebuilt');
 check_as_anew('after a merge that builds anew');
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1401, $rows + 1800) i");
 ok(merged(), 'then insertion serves again');
@@ -87,8 +87,8 @@ ok(!merged(), 'without memory for an insertion there are several graphs');
 $node->safe_psql('postgres', "ALTER SYSTEM RESET maintenance_work_mem");
 $node->reload;
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1811, $rows + 1820) i");
-ok(!merged(), 'several graphs become one that is built anew');
-check_index($node, 'i', name => 'after merges that built anew');
+ok(!merged(), 'several graphs become one new graph');
+check_index($node, 'i', name => 'after merges that rebuilt the graph');
 
 if (faults_enabled($node))
 {
@@ -121,7 +121,7 @@ SKIP:
 	ok(wait_worker($node), 'the worker is ready');
 	$resources = note_resources($node);
 	$insert->(300);
-	ok(merged(), 'a merge beside the worker inserts');
+	ok(merged(), 'a merge with a worker inserts');
 	like($said, qr/the worker has built the graph of \d+ rows by insertion/, '... and the worker does it');
 	check_as_anew('after an insertion by the worker');
 
@@ -130,15 +130,15 @@ SKIP:
 	my $exact = "SET vectorgpu.fault = 'graph_worker_exact:1:corrupt";
 
 	$insert->(100);
-	ok(merged("$exact';"), 'beside a GPU a merge that changes little inserts');
+	ok(merged("$exact';"), 'with a GPU a merge with few changes inserts');
 	like($said, qr/by insertion/, '... by the worker');
 	$insert->(600);
-	ok(!merged("$exact';"), 'one that changes more builds anew');
+	ok(!merged("$exact';"), 'one with more changes rebuilds');
 	my $how = $node->safe_psql('postgres', 'SELECT engine FROM vectorgpu_worker') eq 'cuda' ? ', neighbors by exact searches' : '';
 	like($said, qr/the worker has built the graph of \d+ rows\Q$how\E$/m, '... by the worker');
 	check_as_anew('after a merge as beside a GPU');
 	$insert->(700);
-	ok(merged("$exact,bridge_send:3:corrupt';"), 'one whose build anew fails on the way inserts');
+	ok(merged("$exact,bridge_send:3:corrupt';"), 'one whose rebuild fails inserts');
 	check_as_anew('after that');
 	check_faults_reached($node);
 }

@@ -128,7 +128,7 @@ SKIP:
 			$scan = decode_json($node->safe_psql('postgres', "$settings; SET vectorgpu.worker = $worker; EXPLAIN (ANALYZE, FORMAT JSON) $near"))->[0]{'Vectorgpu Scans'}[0];
 			return $worker eq 'off' || $scan->{'Answered By'} eq 'worker';
 		});
-		is($scan->{'Answered By'}, $worker eq 'on' ? 'worker' : 'backend', "worker $worker: who answers");
+		is($scan->{'Answered By'}, $worker eq 'on' ? 'worker' : 'backend', "worker $worker: what answers");
 		cmp_ok($scan->{Rescored}, '>', 0, "worker $worker: texts are compared");
 		cmp_ok($scan->{Rescored}, '<', 1000, "worker $worker: not all of them") unless $on_gpu && $worker eq 'on';
 		is($scan->{Candidates}, $scan->{Rescored}, "worker $worker: those that their grams name");
@@ -160,7 +160,7 @@ SKIP:
 	}
 	is($sockets->(), $n, 'the session has no connection to the worker');
 	kill 'CONT', $pid;
-	is($asked->(), $before, 'nobody has asked the worker');
+	is($asked->(), $before, 'the worker was not asked');
 	is($session->query_safe(scan('gpuflat')), $answer{gpuflat}, 'it goes on');
 	cmp_ok($sockets->(), '>', $n, 'with a connection, by which it is asked');
 	cmp_ok(worker_stat($node, 'answered'), '>', (split /\|/, $before)[0], 'and counted');

@@ -122,7 +122,7 @@ for my $n (1 .. 4)
 	});
 }
 $node->safe_psql('postgres', "SELECT vectorgpu_evict('big${_}_v')") for 1 .. 4;
-like(slurp_file($node->logfile), qr/vectorgpu worker .*ended by signal 9/, 'the log tells how the worker died');
+like(slurp_file($node->logfile), qr/vectorgpu worker .*ended by signal 9/, 'the log shows how the worker died');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|server process .* was terminated/, 'no process of the server was killed');
 check_resources($node, $before);
 check_stopped($node);

@@ -100,7 +100,7 @@ like($node->safe_psql('postgres',
 # A query of half a megabyte: the pages have its answer, and the reason is not the worker's memory.
 $node->safe_psql('postgres', 'CREATE VIEW large AS SELECT id FROM t ORDER BY a <#> (SELECT array_agg(i) FROM generate_series(1, 100000) i) LIMIT 5');
 like($node->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (ANALYZE, COSTS off) SELECT * FROM large'),
-	qr/request_too_large/, 'a query larger than a request: EXPLAIN says so');
+	qr/request_too_large/, 'a query larger than a request: EXPLAIN shows it');
 is($node->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_sort = off; SELECT * FROM large'),
 	$node->safe_psql('postgres', 'SET enable_indexscan = off; SET enable_seqscan = on; SELECT id FROM t ORDER BY a <#> (SELECT array_agg(i) FROM generate_series(1, 100000) i), id LIMIT 5'),
 	'a query larger than a request is answered');

@@ -138,7 +138,7 @@ for my $case (["'t', 'v', 20, balance => 2", 20], ["'t', 'v', 40, balance => 1.2
 	is($sizes, $rows, 'sizes are all rows that have a value');
 	cmp_ok($n, '>=', $least, "$n clusters");
 	next if $settings ne 'SELECT 1'; # a sample only is promised anything
-	is($node->safe_psql('postgres', "SELECT min(size) >= $rows / $k / $b FROM vectorgpu_kmeans($call)"), 't', 'none is too small');
+	is($node->safe_psql('postgres', "SELECT min(size) >= $rows / $k / $b FROM vectorgpu_kmeans($call)"), 't', 'no recall is too small');
 }
 unlike((clusters("SET vectorgpu.worker_min_size = '1GB'", "'t', 'v', 20"))[3], $by_worker, 'so are those of few bytes');
 # A query of the rows that asks the worker, too, while it has the centroids.
@@ -165,7 +165,7 @@ SKIP:
 	my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = 'kmeans_worker_request:4:error'; SELECT count(*) FROM vectorgpu_kmeans('t', 'v', 12)");
 
 	like($err, qr/fault point/, 'an error in the middle');
-	like((clusters('SELECT 1', "'t', 'v', 12"))[3], $by_worker, 'the worker goes on');
+	like((clusters('SELECT 1', "'t', 'v', 12"))[3], $by_worker, 'the worker continues');
 }
 # A cancelled call ends, also in the worker. A pause within one of its requests makes it long enough on any machine.
 SKIP:
