@@ -13,7 +13,7 @@ import datasets
 import server
 
 K = 10
-N_CHECKED = 1000  # rows of which the neighbours are compared with brute force
+N_CHECKED = 1000  # rows whose neighbours are compared with brute force
 N_ACROSS = 13    # pictures in a line of the drawing
 ENDS = (0, 6)     # rows of the path; of fashion-mnist two shoes, a boot and a sneaker
 

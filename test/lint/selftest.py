@@ -6,7 +6,7 @@ import rules
 import sizes
 import tree
 
-# Blocks of more lines than a function may have, none of which is one, and a function that is just short enough.
+# Blocks longer than the limit that are no functions, and a function that is just short enough.
 MANY = "\tint a;\n" * sizes.MAX_FUNCTION_LINES
 HARMLESS = (f"namespace\n{{\n\n{MANY}\n}}\nstruct alignas(16) One\n{{\n{MANY}}};\ntemplate <int n>\nclass Two : public One,\n\tpublic Three\n{{\n{MANY}}};\n"
             + "void\nshort_one(int a)\n{\n" + "\ta++;\n" * (sizes.MAX_FUNCTION_LINES - 2) + "}\n")

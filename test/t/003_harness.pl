@@ -117,7 +117,7 @@ COPY
 		$can_flip ? qr/\bchecks=3 lost=3\b/ : qr/\bchecks=2 lost=2\b/ ],
 	[ 'an index that is damaged at its end', 0, q{damage('i');},
 		qr/^# main, at the end: vectorgpu_check of i in postgres: XX002 .*^# counted: .*\bchecks=1 lost=1\b/ms ],
-	[ 'a server that lets nobody in', 0, <<'PERL',
+	[ 'a server that refuses connections', 0, <<'PERL',
 my $file = $node->data_dir . '/pg_hba.conf';
 unlink $file;
 append_to_file($file, "local all all reject\n");

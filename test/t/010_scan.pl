@@ -74,7 +74,7 @@ sub null_query
 	my $lateral = "FROM (VALUES (1, '[1,1,1]'::vector), (2, NULL), (3, '[3,1,0]'), (4, NULL)) q (n, q), LATERAL (SELECT id FROM n ORDER BY v <=> q.q%s LIMIT 7) s";
 	like($node->safe_psql('postgres', "$by_index EXPLAIN (COSTS OFF) SELECT q.n, s.id " . sprintf($lateral, '')), qr/Index Scan using n_cos/, "$name: an index scan for each row of another table");
 	is($node->safe_psql('postgres', "$by_index SELECT q.n, s.id " . sprintf($lateral, '')), $node->safe_psql('postgres', "$by_sequence SELECT q.n, s.id " . sprintf($lateral, ', ctid')),
-		"$name: of which some are NULL");
+		"$name: some are NULL");
 	return;
 }
 null_query('NULL query, rows built and inserted');

@@ -104,7 +104,7 @@ leave_unchecked($node, 'they are given other versions; check_index looks at what
 
 # A newer one that keeps the rest of the page, a newer one with another page, an older one.
 my $deleted = 420;
-for my $case ([ $current + 1, 0, 'newer' ], [ $current + 7, 1, 'newer, of which nothing else is known' ], [ $current - 1, 0, 'older' ])
+for my $case ([ $current + 1, 0, 'newer' ], [ $current + 7, 1, 'newer, with an unknown page' ], [ $current - 1, 0, 'older' ])
 {
 	my ($version, $fill, $what) = @$case;
 

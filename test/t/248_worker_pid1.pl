@@ -15,7 +15,7 @@ use VectorgpuWorker;
 
 # With a user namespace, so that it needs no privilege if the kernel allows that.
 my @unshare = qw(unshare --user --map-current-user --pid --fork --mount-proc --kill-child);
-plan skip_all => 'this machine lets nobody make a PID namespace' if system(join(' ', @unshare, 'true 2>/dev/null')) != 0;
+plan skip_all => 'this machine does not allow a PID namespace' if system(join(' ', @unshare, 'true 2>/dev/null')) != 0;
 
 my $node = PostgreSQL::Test::Cluster->new('pid1');
 $node->init;
@@ -194,7 +194,7 @@ note(count_restarts($node) . ' restarts after two SIGKILLs of a supervisor');
 cmp_ok(count_restarts($node), '<=', 4, 'restarts end');
 check_index($node, 'i');
 check_resources($node, $resources, %ours);
-check_all($node); # that this server is to be stopped, nobody else knows
+check_all($node); # no other code stops this server
 
 # A stop ends all processes.
 my $host_pid = host_pid(1);

@@ -111,7 +111,7 @@ sub cancel_builds
 			push @problems, "$ms ms: $invalid is there and not valid" if $invalid ne '' && $what !~ /CONCURRENTLY/;
 			$node->safe_psql('postgres', $drop . $opt{between}->($try));
 			my %left = orphans($node);
-			push @problems, "$ms ms: nobody owns " . join(', ', map { "$_ ($left{$_} bytes)" } sort keys %left) if %left;
+			push @problems, "$ms ms: no relation owns " . join(', ', map { "$_ ($left{$_} bytes)" } sort keys %left) if %left;
 			push @problems, "$ms ms: left " . join(' ', temporary_files($node)) if temporary_files($node);
 		}
 		is(join("\n", @problems), '', "$what was cancelled $cancelled times of " . @moments . ': nothing is left of it');

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Greets a worker as a client of its server does, as whoever runs this. usage: knock.py FOLDER VERSION; prints one word:
+"""Greets a worker like a client of its server, as the calling user. usage: knock.py FOLDER VERSION; prints one word:
 denied (by the folder or the socket), refused (the worker hung up), greeted."""
 import glob
 import os
