@@ -1,16 +1,16 @@
-# PGXS build of the server module vectorgpu.so, and of the worker executable through CMake where there is one. Unit tests
-# and benchmarks are CMake's alone.
+# PGXS build of the server module vectorgpu.so, and of the worker executable through CMake if it is installed. Unit tests and
+# benchmarks are built by CMake only.
 #   make [PG_CONFIG=...] [CUDA=0|1] [CUDA_TARGETS=...] [FAULTS=1] [WERROR=1] [DEBUG_INFO=0] [SANITIZE=...]   make install   make installcheck
-# CUDA: 1 builds the worker with the CUDA engine, 0 without. Default: 1 where nvcc is found, but 0 in test builds (FAULTS=1),
+# CUDA: 1 builds the worker with the CUDA engine, 0 without. Default: 1 if nvcc is found, but 0 in test builds (FAULTS=1),
 # since compiling the kernels takes minutes. CUDA_TARGETS: see gpu/README.md. SANITIZE: sanitizers of g++ for the module, such as
-# address,undefined; WORKER_SANITIZE: for the worker, such as thread; default: those of the module. A server has to be started with
-# their libraries loaded before: scripts/test_parts/sanitizers.sh.
+# address,undefined; WORKER_SANITIZE: for the worker, such as thread; default: those of the module. A server needs their libraries
+# preloaded: scripts/test_parts/sanitizers.sh.
 EXTENSION = vectorgpu
 MODULE_big = vectorgpu
-DATA = $(wildcard sql/vectorgpu--*.sql)
+DATA = $(wildcard sql/install/vectorgpu--*.sql)
 
-# These folders are the worker's: they have threads, and the GEMM filter needs OpenBLAS, which starts some when it is loaded.
-# Neither belongs in a backend.
+# These folders belong to the worker: they have threads, and the GEMM filter needs OpenBLAS, which starts threads when it is loaded.
+# A backend may have neither.
 SOURCES := $(filter-out src/worker/% src/engine/cpu/% src/engine/copies/%, \
 	$(wildcard src/*.cpp src/*/*.cpp src/types/*/*.cpp src/engine/*/*.cpp src/am/*/*.cpp))
 OBJS = $(SOURCES:.cpp=.o)
@@ -20,7 +20,7 @@ ISOLATION = $(shell sed -n 's/^test: //p' test/isolation/schedule)
 ISOLATION_OPTS = --inputdir=$(CURDIR)/test/isolation
 TAP_TESTS = 1
 PROVE_TESTS = test/t/*.pl
-# By "override", since PGXS sets it to nothing.
+# "override", since PGXS sets it to nothing.
 override PROVE_FLAGS += -I $(CURDIR)/test/t/lib
 
 PG_CONFIG ?= pg_config
@@ -30,7 +30,7 @@ SHLIB_LINK = -lstdc++ -lm
 
 EXTRA_CLEAN = $(WORKER_BUILD) $(WORKER_BUILD).log $(OBJS:.o=.d) $(shell find src -name '*.d' -o -name '*.o' 2>/dev/null)
 
-# The worker: a program of its own, built by CMake. Without CMake the module works alone.
+# The worker is a separate program, built by CMake. Without CMake the module works alone.
 CMAKE ?= cmake
 WORKER_SANITIZE ?= $(SANITIZE)
 WORKER_BUILD = build/worker$(if $(WORKER_SANITIZE),-sanitized)
@@ -48,7 +48,7 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 .PHONY: worker install-worker uninstall-worker not-root
-# Said at once, not after the first two kinds of tests.
+# Fail at once, not after the first two kinds of tests.
 installcheck: not-root
 not-root:
 	@[ "$$(id -u)" -ne 0 ] || { echo "make installcheck: run it as another user than root, which the servers of the TAP tests may not be"; exit 1; }
@@ -95,7 +95,7 @@ endif
 ifeq ($(ASSERTS),1)
 override CXXFLAGS += -DVECTORGPU_ASSERTS
 endif
-# The server's flags hide from the sanitizers: -D_FORTIFY_SOURCE calls of the C library, -fwrapv what overflows.
+# Flags of the server hide defects from the sanitizers: -D_FORTIFY_SOURCE in calls of the C library, -fwrapv overflows.
 ifneq ($(SANITIZE),)
 override CXXFLAGS += -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer -fno-wrapv
 override CPPFLAGS += -U_FORTIFY_SOURCE
@@ -104,7 +104,7 @@ endif
 
 src/engine/distance/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
 src/engine/distance/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
-# Loops over blocks of elements become vector code at -O3 only.
+# Loops over blocks of elements are vectorized at -O3 only.
 src/engine/ivf/ivf_%.o: override CXXFLAGS += -O3
 src/engine/ivf/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
 src/engine/ivf/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c

@@ -28,7 +28,7 @@ missing_packages() {
 	done
 }
 
-# need_packages LOG PACKAGE…: installs by apt what is missing, without letting Debian start a cluster of its own.
+# need_packages LOG PACKAGE…: installs missing packages by apt; keeps Debian from starting a cluster.
 need_packages() {
 	local log=$1 missing conf=/etc/postgresql-common/createcluster.d/vectorgpu-no-main.conf status=0
 
@@ -61,7 +61,7 @@ pick_pg_config() {
 	[ -x "$PG_CONFIG" ] || die "no pg_config at $PG_CONFIG (set VECTORGPU_PG_CONFIG, or run without --no-install)"
 }
 
-# Sets RUN_USER: whoever runs this, or, for root, postgres or a system user made for the purpose (initdb refuses root).
+# Sets RUN_USER: the calling user; for root postgres, or a new system user (initdb refuses root).
 pick_run_user() {
 	RUN_USER=$(id -un)
 	if is_root; then
@@ -73,7 +73,7 @@ pick_run_user() {
 	fi
 }
 
-# run_as COMMAND…: runs it as RUN_USER, in WORK and with its HOME there, so that an unreadable checkout is no trouble.
+# run_as COMMAND…: runs it as RUN_USER, in WORK and with HOME there, since RUN_USER may be unable to read the checkout.
 run_as() {
 	if is_root; then
 		(cd "$WORK" && exec runuser -u "$RUN_USER" -- env HOME="$WORK" "$@")
@@ -92,7 +92,7 @@ make_work() {
 }
 
 # copy_server: copies the server's programs, modules and share files to WORK/pg (PostgreSQL finds its files relative to
-# the program) and sets SERVER_BIN, SERVER_PGXS. Two runs and the system's own server so never meet.
+# the program) and sets SERVER_BIN, SERVER_PGXS. So two runs, and the system's own server, do not affect each other.
 copy_server() {
 	local folder
 
@@ -108,7 +108,7 @@ copy_server() {
 	[ -x "$SERVER_BIN/postgres" ] || die "$PG_CONFIG belongs to a PostgreSQL without a server"
 }
 
-# mirror_tree FOLDER: brings FOLDER up to date with the checkout, with its times, and keeps what was built there.
+# mirror_tree FOLDER: brings FOLDER up to date with the checkout, with its times, and keeps build outputs there.
 mirror_tree() {
 	local tree=$1 name
 
@@ -123,10 +123,10 @@ mirror_tree() {
 }
 
 # build_extension FOLDER LOG [FLAG=1 …]: builds a copy of the checkout in FOLDER with these make variables and installs
-# it into the server copy. Objects built with other flags or another server are thrown away first; the checkout's own
-# objects are neither used nor touched, so a test build is never taken for a release one. Kernels, which take minutes to
-# compile, are left out where there is no GPU to run them, unless CUDA=1 is given. VECTORGPU_BUILT_WORKER in the environment: a worker
-# program of the same sources and flags, which is installed instead of building another.
+# it into the server copy. It first deletes objects built with other flags or for another server. It neither uses nor
+# changes the checkout's own objects, so a test build is never mistaken for a release build. It leaves out kernels, which
+# take minutes to compile, on a machine without a GPU, unless CUDA=1 is given. VECTORGPU_BUILT_WORKER: a worker program of
+# the same sources and flags, which is installed instead of building one.
 build_extension() {
 	local tree=$1 log=$2 flags
 

@@ -3,14 +3,14 @@ SELECT current_database() AS database \gset
 CREATE DATABASE vectorgpu_beside;
 \c vectorgpu_beside
 
--- the other extension: a type named vector and distance operators on core's bit, told from ours by their results
+-- the other extension: a type named vector and distance operators on core's bit, with other results than ours
 CREATE DOMAIN public.vector AS text;
 CREATE FUNCTION public.hamming_distance(bit, bit) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT -1::float8';
 CREATE FUNCTION public.jaccard_distance(bit, bit) RETURNS float8 LANGUAGE sql IMMUTABLE AS 'SELECT -2::float8';
 CREATE OPERATOR public.<~> (LEFTARG = bit, RIGHTARG = bit, FUNCTION = public.hamming_distance, COMMUTATOR = <~>);
 CREATE OPERATOR public.<%> (LEFTARG = bit, RIGHTARG = bit, FUNCTION = public.jaccard_distance, COMMUTATOR = <%>);
 
--- into public it cannot go, and says why; nothing is left behind
+-- it cannot be created in public: the error says why, and leaves nothing behind
 CREATE EXTENSION vectorgpu;
 SELECT count(*) FROM pg_extension WHERE extname = 'vectorgpu';
 

@@ -8,7 +8,7 @@ FROM (VALUES (B'111', B'111'), ('111', '110'), ('111', '000'), ('000', '000'), (
 	('10101010101010101010', '01010101010101010101'), ('', '')) AS pairs (a, b);
 SELECT B'111'::varbit(4) <~> B'110', B'1111'::varbit <%> '1100', hamming_distance('111', '100'), B'1' <~> NULL;
 
--- every length round the machine words: bits differ at both ends
+-- every length around machine words: bits differ at both ends
 SELECT n, a <~> b AS hamming, round((a <%> b)::numeric, 6) AS jaccard, a <~> ~a AS all_differ
 FROM (SELECT n, ('1' || repeat('01', (n - 2) / 2) || repeat('1', n % 2) || '0')::varbit AS a,
 	('0' || repeat('01', (n - 2) / 2) || repeat('1', n % 2) || '1')::varbit AS b

@@ -19,7 +19,7 @@ SELECT array_to_vector(ARRAY[1,2], 2, false), array_to_halfvec(ARRAY[1,2]::numer
 SELECT '[1,2,3]'::vector::halfvec, '[1,2,3]'::halfvec::vector, '[0.1,1e-8,65519]'::vector::halfvec(3), '[0.1]'::halfvec::vector(1);
 SELECT vector('[1,2]'::vector, 2, true), halfvec('[1,2]'::halfvec, -1, false), vector_to_halfvec('[1]', 1, true), halfvec_to_vector('[1]', -1, true);
 
--- implicit: a vector where real[] or halfvec is wanted; not the other way round
+-- implicit: a vector where real[] or halfvec is expected, but not vice versa
 CREATE FUNCTION pg_temp.reals(real[]) RETURNS real[] LANGUAGE sql AS 'SELECT $1';
 SELECT pg_temp.reals('[1,2.5]'::vector);
 SELECT pg_temp.reals('[1,2.5]'::halfvec);
@@ -37,7 +37,7 @@ INSERT INTO t (v) VALUES (ARRAY[1,2,3]);
 INSERT INTO t (h) VALUES ('[1,2,3]'::vector);
 DROP TABLE t;
 
--- a cast to fewer dimensions is refused, and says how to have them; one to more, and what is assigned, is refused as ever
+-- a cast to fewer dimensions is refused with a hint; a cast to more dimensions, and an assignment, are refused too
 SELECT '[1,2,3]'::vector(2);
 SELECT '[1,2,3]'::halfvec(2);
 SELECT '[1,2,3]'::vector::halfvec(2);
@@ -45,7 +45,7 @@ SELECT '[1,2]'::vector(3);
 SELECT ARRAY[1,2,3]::vector(2);
 SELECT subvector('[1,2,3]'::vector, 1, 2)::vector(2), subvector('[1,2,3]'::halfvec, 1, 2)::halfvec(2);
 
--- beside a halfvec a vector column becomes a halfvec, since that cast is the implicit one: its index is for another operator
+-- with a halfvec operand a vector column is cast to halfvec, the implicit cast: its index does not serve that operator
 CREATE TABLE t (v vector(2));
 CREATE INDEX t_v ON t USING gpuflat (v);
 SET enable_seqscan = off;
@@ -56,5 +56,5 @@ EXPLAIN (COSTS OFF) SELECT * FROM t ORDER BY v::halfvec(2) <-> '[1,2]'::halfvec;
 RESET enable_seqscan;
 DROP TABLE t;
 
--- an array compares as an array still
+-- arrays still compare as arrays
 SELECT ARRAY[1,2,3] = ARRAY[1,2,3], ARRAY[1,2] || ARRAY[3];

@@ -1,4 +1,4 @@
--- vectorgpu_check, vectorgpu_merge and the view vectorgpu_indexes: what they show, and what they refuse
+-- vectorgpu_check, vectorgpu_merge and the view vectorgpu_indexes: results and errors
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file

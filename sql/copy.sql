@@ -30,7 +30,7 @@ COPY t (id, v, h, b) FROM STDIN WITH (FORMAT csv);
 COPY (SELECT * FROM t WHERE id IN (1, 3, 5) ORDER BY id) TO STDOUT WITH (FORMAT csv);
 DROP TABLE t, copied;
 
--- A bytea is copied in binary as its own bytes, so that one may stand for a value of another type. Bytes that are no value
+-- Binary COPY writes a bytea as its own bytes, so that it can be read as a value of another type. Bytes that are no value
 -- of the type are refused (also see errors.sql).
 CREATE TABLE sent (id int, bytes bytea);
 CREATE TABLE received (id int, v vector);

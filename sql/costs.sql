@@ -1,4 +1,4 @@
--- what the planner is told: more for more rows and a higher recall target, nothing for distances that are not computed
+-- cost estimates: higher for more rows and a higher recall target, nothing for distances that are not computed
 -- Asks no worker: run once, and not in all three ways.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
@@ -51,7 +51,7 @@ BEGIN
 		DROP INDEX cost_i;
 	END LOOP;
 END $$;
--- what the index's own calibration says: lists of clusters, one of which finds all, cost less than as many of points that are spread evenly
+-- by the index's calibration: lists of clusters, where one list finds all rows, cost less than lists of evenly spread points
 CREATE TABLE cost_clusters (id int, v vector(12)) WITH (autovacuum_enabled = off);
 INSERT INTO cost_clusters SELECT i, (SELECT array_agg((hashint8extended(i % 100 * 12 + d, 1) & 1023)::real + (hashint8extended(i * 12 + d, 2) & 1023)::real / 16) FROM generate_series(1, 12) d)::vector
 	FROM generate_series(1, 10000) i;
@@ -60,7 +60,7 @@ CREATE INDEX ON cost_clusters USING gpuivf (v vector_l2_ops);
 ANALYZE cost_clusters;
 SELECT startup_cost('SELECT id FROM cost_clusters ORDER BY v <-> ''[100,0,30,5,-6,7,9,200,1,-50,3,80]'' LIMIT 10') <
 	startup_cost('SELECT id FROM cost_points ORDER BY v <-> ''[100,0,30,5,-6,7,9,200,1,-50,3,80]'' LIMIT 10') / 1.3 AS clusters_cost_less;
--- A recall target that no width reached when the index was made: the cost of looking at all rows, as the scan does
+-- A recall target that no measured width reached: the cost of looking at all rows, as the scan does
 CREATE TABLE cost_groups (id int, v vector(16)) WITH (autovacuum_enabled = off);
 INSERT INTO cost_groups SELECT i, (SELECT array_agg(sin(i % 400 * 12.9898 * d) * 100 + sin(i * 7.13 * d) / 100) FROM generate_series(1, 16) d)::real[]::vector
 	FROM generate_series(1, 20000) i;
@@ -84,7 +84,7 @@ RESET enable_seqscan;
 RESET vectorgpu.worker;
 DROP TABLE cost_points;
 
--- Vectors in the TOAST table: the index for all rows in order, which reads none of them, a sequential scan where their distances are selected
+-- Vectors in the TOAST table: the index for all rows in order, which reads none of them; a sequential scan if their distances are selected
 CREATE TABLE cost_wide (id int, v vector(1000)) WITH (autovacuum_enabled = off);
 INSERT INTO cost_wide SELECT i, (SELECT array_agg(sin(i * d)) FROM generate_series(1, 1000) d)::real[]::vector FROM generate_series(1, 300) i;
 CREATE INDEX ON cost_wide USING gpuflat (v vector_l2_ops);

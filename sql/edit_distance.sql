@@ -7,10 +7,10 @@ SELECT a, b, edit_distance(a, b), a <~> b AS operator, b <~> a AS commuted
 FROM (VALUES ('kitten', 'sitting'), ('', ''), ('', 'abc'), ('abc', ''), ('abc', 'abc'), ('flaw', 'lawn'), ('ab', 'ba'), ('Saturday', 'Sunday'),
 	('abc', 'ABC'), (' a', 'a '), ('intention', 'execution'), ('a', NULL)) AS pairs (a, b);
 SELECT pg_typeof('a'::text <~> 'b'), pg_typeof(edit_distance('a', 'b'));
--- characters, not bytes: of one to four bytes, combining marks count by themselves
+-- characters of one to four bytes, not bytes; combining marks count separately
 SELECT edit_distance('naïve', 'naive') AS two_bytes, edit_distance('日本語', '日本人') AS three_bytes, edit_distance('a😀b', 'ab') AS four_bytes, edit_distance(U&'e\0301', 'é') AS combining,
 	edit_distance('ééé', 'eee') AS all_differ, edit_distance('Ω' || repeat('a', 100), repeat('a', 100)) AS one_wide, char_length('日本語') AS characters;
--- round the 64 rows of a word, and long strings whose distance is known: n replaced, a piece moved, none common
+-- lengths around the 64 rows of a word, and long strings of known distance: n replaced, a piece moved, none common
 SELECT n, edit_distance(repeat('a', n), repeat('b', n)) AS replaced, edit_distance(repeat('ab', n), 'x' || repeat('ab', n) || 'y') AS two_more, edit_distance(repeat('a', n), repeat('a', n + n / 2)) AS half_more,
 	edit_distance(repeat('é', n) || 'q', 'q' || repeat('é', n)) AS moved
 FROM unnest(ARRAY[1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000, 5000]) n;
@@ -31,7 +31,7 @@ SELECT ordered_grams('abc', 0);
 SELECT gram_match_count('abc', 'abc', 17);
 SELECT edit_distance_bound('abc', 'abc', -1);
 
--- the bound is never above the distance: strings of few letters, so that grams repeat; and it is no triviality
+-- the bound is never above the distance: strings of few letters, so that grams repeat; and it is not trivial
 CREATE TABLE strings AS SELECT n AS id, string_agg(chr(97 + (abs(hashint4(n * 100 + i)) >> 5) % (1 + n % 4)), '' ORDER BY i) AS s
 FROM generate_series(1, 120) n, generate_series(1, 1 + n % 17) i GROUP BY n;
 SELECT count(*) AS pairs, count(*) FILTER (WHERE edit_distance_bound(x.s, y.s, n) > edit_distance(x.s, y.s)) AS above,

@@ -57,7 +57,7 @@ FROM unnest(ARRAY['vector', 'halfvec']) type, LATERAL (SELECT format(template, t
 	$$SELECT '{NaN}'::numeric[]::%1$s$$, $$SELECT '{4e38}'::double precision[]::%1$s$$, $$SELECT '{4e38}'::numeric[]::%1$s$$,
 	$$SELECT '{1e-50}'::numeric[]::%1$s$$, $$SELECT '{65520}'::real[]::%1$s$$, $$SELECT '{2147483647}'::int[]::%1$s$$, $$SELECT '{1,2,3}'::real[]::%1$s(2)$$,
 	$$SELECT ARRAY['a']::%1$s$$,
-	-- one type to the other
+	-- one type cast to the other
 	$$SELECT '[65520]'::vector::%1$s$$, $$SELECT '[1,2,3]'::vector::%1$s(2)$$, $$SELECT '[1,2,3]'::halfvec::%1$s(2)$$, $$SELECT '[3e38]'::vector::%1$s$$,
 	-- aggregates
 	$$SELECT avg(v) FROM unnest(ARRAY['[1,2]'::%1$s, '[3]']) v$$, $$SELECT sum(v) FROM unnest(ARRAY['[1,2]'::%1$s, '[3]']) v$$,
@@ -92,7 +92,7 @@ COPY t FROM STDIN;
 SELECT * FROM t;
 DROP TABLE t;
 
--- Binary input: a bytea is copied in binary as its own bytes and stands for a value of the type. The messages are shown for
+-- Binary input: binary COPY writes a bytea as its own bytes, which are read as a value of the type. Messages are shown for
 -- vector, the SQLSTATEs for halfvec.
 \getenv builddir PG_ABS_BUILDDIR
 \set folder :builddir '/results'
@@ -163,7 +163,7 @@ UPDATE sent SET bytes = '\x000200003c00fc00';
 \copy halfvecs FROM 'vectorgpu_errors.bin' (FORMAT binary)
 \set VERBOSITY terse
 
--- cut short, and too long
+-- too short, and too long
 UPDATE sent SET bytes = '\x0002';
 \copy sent TO 'vectorgpu_errors.bin' (FORMAT binary)
 \copy vectors FROM 'vectorgpu_errors.bin' (FORMAT binary)
@@ -177,7 +177,7 @@ UPDATE sent SET bytes = '\x000200003f8000003f800000ff';
 \copy halfvecs FROM 'vectorgpu_errors.bin' (FORMAT binary)
 \set VERBOSITY terse
 
--- nothing came in
+-- no row was inserted
 SELECT count(*) FROM (SELECT 1 FROM vectors UNION ALL SELECT 1 FROM halfvecs) AS rows;
 DROP TABLE sent, vectors, halfvecs;
 DROP FUNCTION error_of;

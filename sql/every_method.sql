@@ -1,5 +1,5 @@
--- What SQL puts around an ordered scan, for every access method: each query is answered by index scans and by sequential ones, and the answers are
--- compared row by row. All lists and rows are looked at, so that answers are exact, whoever gives them.
+-- SQL around an ordered scan, for every access method: each query is answered by index scans and by sequential scans, and the answers are
+-- compared row by row. Scans look at all lists and rows, so that backend and worker give exact answers.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -34,7 +34,7 @@ END $$;
 SELECT method_table('near_' || m, m, 0), method_table('more_' || m, m, 5000) FROM unnest('{gpuflat,gpuivf,gpugraph,gpumatch}'::text[]) m;
 
 -- A query's text for an access method: %T and %U are its tables, %V is the type; DIST(a, 1) is the distance of a.v to the first value, NEAR(a, 1) is
--- what orders by it, the sequential scan's equal rows by their places; {x|y} is x of the index scan and y of the sequential one.
+-- an ordering by it (in the sequential scan with ties by ctid); {x|y} is x in the index scan and y in the sequential one.
 CREATE FUNCTION method_query(query text, method text, by_index boolean) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	sets boolean := method = 'gpumatch';
@@ -52,7 +52,7 @@ BEGIN
 	RETURN replace(query, 'OPERATOR', CASE WHEN sets THEN '<#>' ELSE '<->' END);
 END $$;
 
--- A query's rows by index scans, or by sequential ones; what it changes is taken back. The first element says if the scans are not those.
+-- A query's rows by index scans, or by sequential ones; its changes are rolled back. The first element reports a wrong kind of scan.
 CREATE FUNCTION method_answer(query text, method text, by_index boolean) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
 	rendered text := method_query(query, method, by_index);
@@ -85,7 +85,7 @@ BEGIN
 END $$;
 
 CREATE TABLE method_queries (n int GENERATED ALWAYS AS IDENTITY, about text, query text);
--- For each query, or every so many of them, of how many rows the answers are, and what is in one of them only.
+-- For each query, or each nth one, the number of rows of the answers, and rows that only one of them has.
 CREATE FUNCTION method_answers(method text, every int DEFAULT 1) RETURNS TABLE (n int, about text, rows int, difference text) LANGUAGE plpgsql AS $$
 DECLARE
 	q record;
@@ -107,7 +107,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- A loop over a scan, in which scans end half way by errors of subtransactions, and rows are inserted and taken back.
+-- A loop over a scan, in which errors of subtransactions end scans half way, and rows are inserted and rolled back.
 CREATE FUNCTION loop_with_errors(tab text, outer_query text, inner_query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
@@ -130,7 +130,7 @@ BEGIN
 		END;
 	END LOOP;
 END $$;
--- A cursor that is read forth and back, with another scan between.
+-- A cursor that is read forwards and backwards, with another scan in between.
 CREATE FUNCTION by_cursor(query text, between_query text, value text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	c refcursor;
@@ -152,7 +152,7 @@ BEGIN
 	RETURN NEXT format('last: %s', id);
 	CLOSE c;
 END $$;
--- A prepared statement whose one plan is that of any value and limit.
+-- A prepared statement with one generic plan for any value and limit.
 CREATE FUNCTION by_generic_plan(type text, query text, vals text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	val text;
@@ -218,12 +218,12 @@ SELECT * FROM method_answers('gpuflat');
 SELECT * FROM method_answers('gpuivf');
 SELECT * FROM method_answers('gpugraph');
 SELECT * FROM method_answers('gpumatch');
--- some of them after merges
+-- some queries again after merges
 SELECT segments_after > 0 AS merged FROM unnest('{gpuflat,gpuivf,gpugraph,gpumatch}'::text[]) m, vectorgpu_merge(('near_' || m || '_v')::regclass);
 SELECT count(*) AS compared, array_agg(concat_ws(' ', m, n, difference)) FILTER (WHERE difference IS NOT NULL) AS different
 FROM unnest('{gpuflat,gpuivf,gpugraph,gpumatch}'::text[]) m, method_answers(m, 3);
 
--- a comparison of different queries, or of a query that no index answers, is noticed
+-- the comparison detects different queries, and a query that no index answers
 DELETE FROM method_queries;
 INSERT INTO method_queries (about, query) VALUES
 ('other values', 'SELECT id FROM %T a ORDER BY NEAR(a, {1|2}) LIMIT 9'),

@@ -1,4 +1,4 @@
--- EXPLAIN (ANALYZE) tells of each index scan who answered it, what it was asked, and why not by the worker
+-- EXPLAIN (ANALYZE) shows for each index scan what answered it, the rows requested, and why the worker did not answer
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -12,7 +12,7 @@ SET enable_seqscan = off;
 SET vectorgpu.worker_min_size = 0;
 SET vectorgpu.worker_timeout = '2min';
 
--- The engine of the worker is another one on another machine.
+-- The worker's engine depends on the machine.
 CREATE FUNCTION expl_run(query text, format text DEFAULT 'text') RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -40,7 +40,7 @@ CREATE INDEX expl_ivf_v ON expl_ivf USING gpuivf (v vector_l2_ops) WITH (lists =
 SET gpuivf.probes = 1;
 SELECT regexp_replace(l, 'Compared: \d+', 'Compared: N') AS l FROM expl_run($$SELECT id FROM expl_ivf ORDER BY v <-> '[5,0]' LIMIT 3$$) l;
 SELECT regexp_replace(l, '(Compared|Rounds|Most Probes): \d+', '\1: N', 'g') AS l FROM expl_run($$SELECT id FROM expl_ivf WHERE id > 390 ORDER BY v <-> '[5,0]' LIMIT 3$$) l;
--- how wide the worker is asked to search is the same as how wide the backend does
+-- the worker searches as wide as the backend
 CREATE FUNCTION expl_widths(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
@@ -55,7 +55,7 @@ SELECT expl_widths($$SELECT id FROM expl_ivf ORDER BY v <-> '[5,0]' LIMIT 70$$);
 SET vectorgpu.worker = off;
 SELECT expl_widths($$SELECT id FROM expl_ivf ORDER BY v <-> '[5,0]' LIMIT 3$$);
 SELECT expl_widths($$SELECT id FROM expl_ivf ORDER BY v <-> '[5,0]' LIMIT 70$$);
--- rows returned late: as many as the rows themselves tell
+-- rows returned late: the count equals that of the rows out of order
 SET vectorgpu.scan_order = relaxed;
 INSERT INTO expl_ivf SELECT i, ARRAY[hashint4(i) & 511, hashint4(i + 1000) & 511]::vector FROM generate_series(401, 1200) i;
 REINDEX INDEX expl_ivf_v;
@@ -64,7 +64,7 @@ WITH rows AS (SELECT row_number() OVER () AS n, d FROM (SELECT v <-> '[130,130]'
 	told AS (SELECT sum(substring(l FROM 'Late Rows: (\d+)')::int8) AS n FROM expl_run($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$) l)
 	SELECT late.n > 0 AS some, late.n = told.n AS as_told FROM late, told;
 RESET vectorgpu.scan_order;
--- rows left out: together with those returned they are all rows, whoever answers. A scan whose LIMIT may end it at any row goes by steps; one that nothing ends is exact
+-- rows left out: with those returned they are all rows, by backend and worker. A scan that a LIMIT may end goes by steps; a scan that nothing ends is exact
 CREATE FUNCTION expl_left_out(query text) RETURNS TABLE (answered_by text, returned int8, left_out int8, late int8) LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
@@ -88,7 +88,7 @@ SELECT substring(l FROM 'Rows Left Out: ') AS shown FROM expl_run($$SELECT id FR
 SET vectorgpu.scan_order = relaxed;
 SELECT returned, left_out, late > 0 AS late FROM expl_left_out($$SELECT id FROM expl_ivf ORDER BY v <-> '[130,130]'$$);
 RESET vectorgpu.scan_order;
--- dead rows, rows of the delta and a second segment are counted as they are
+-- dead rows, rows of the delta and a second segment are counted exactly
 DELETE FROM expl_ivf WHERE id % 5 = 0;
 VACUUM expl_ivf;
 INSERT INTO expl_ivf SELECT i, ARRAY[hashint4(i) & 511, hashint4(i + 1000) & 511]::vector FROM generate_series(1201, 1300) i;
@@ -96,7 +96,7 @@ SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows FROM e
 RESET gpuivf.probes;
 DROP TABLE expl_ivf;
 
--- Codes name candidates, and exact distances of these are computed: from full vectors, or from rows of the table. Who answers makes no difference to what is told of that
+-- Codes select candidates, whose exact distances are computed from full vectors or from rows of the table. Backend and worker report the same
 CREATE TABLE expl_codes (id int, v vector(8)) WITH (autovacuum_enabled = off);
 INSERT INTO expl_codes SELECT i, (SELECT array_agg(hashint4(i * 8 + d) & 255) FROM generate_series(1, 8) d)::vector FROM generate_series(1, 2000) i;
 CREATE FUNCTION expl_scan(query text) RETURNS json LANGUAGE plpgsql AS $$
@@ -139,7 +139,7 @@ SELECT * FROM expl_candidates('gpuivf', 'lists = 10, storage = pq, refine = fp16
 SELECT * FROM expl_candidates('gpugraph', 'degree = 16, hash_bits = 64');
 -- a GPU does not count those of lists with full vectors
 SELECT of, looked_at_more, enough, rescored FROM expl_candidates('gpuivf', 'lists = 10, storage = pq');
--- rows that the table has no more have no distance
+-- rows that are no longer in the table have no distance
 BEGIN;
 CREATE INDEX expl_codes_v ON expl_codes USING gpuivf (v) WITH (lists = 10, storage = pq, refine = none);
 DELETE FROM expl_codes WHERE id % 3 > 0;
@@ -147,14 +147,14 @@ SET LOCAL vectorgpu.worker = off;
 SELECT (s ->> 'Rescored')::int < (s ->> 'Candidates')::int AS fewer, (s ->> 'Rescored')::int > 0 AS some FROM expl_scan($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]' LIMIT 5$$) s;
 SELECT l ~ 'Compared: \d+  Candidates: N  Rescored: N  Delta Rows' AS shown FROM expl_run($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]' LIMIT 5$$) l WHERE l ~ 'Rows Asked';
 ROLLBACK;
--- so wide a search by codes is a look at all rows, which has no width, whoever answers
+-- a search by codes as wide as this looks at all rows and has no width, by backend and worker
 CREATE INDEX expl_codes_v ON expl_codes USING gpugraph (v) WITH (degree = 16, hash_bits = 64);
 SELECT vectorgpu_prewarm('expl_codes_v') > 0 AS warm;
 SET gpugraph.search_width = 300;
 SELECT expl_widths($$SELECT id FROM expl_codes ORDER BY v <-> '[1,2,3,4,5,6,7,8]' LIMIT 5$$);
 SET vectorgpu.worker = on;
 SELECT expl_widths($$SELECT id FROM expl_codes ORDER BY v <-> '[1,2,3,4,5,6,7,8]' LIMIT 5$$);
--- rows left out, by searches that codes and a graph make coarser
+-- rows left out by coarse searches: codes and a graph
 SET gpugraph.search_width = 10;
 SELECT answered_by, left_out > 0 AS some, returned + left_out AS all_rows FROM expl_left_out($$SELECT id FROM expl_codes ORDER BY v <-> '[1,50,100,150,200,250,0,100]' LIMIT 9999 FOR UPDATE$$);
 DROP INDEX expl_codes_v;
@@ -167,7 +167,7 @@ SET vectorgpu.worker = off;
 DROP TABLE expl_codes;
 DROP FUNCTION expl_candidates, expl_scan, expl_left_out;
 
--- A graph: wider and wider searches. Match counts: neither, they are exact
+-- A graph: ever wider searches. Match counts: neither, since they are exact
 CREATE TABLE expl_graph (id int, v vector(2), tags int[]) WITH (autovacuum_enabled = off);
 INSERT INTO expl_graph SELECT i, ARRAY[hashint4(i) & 1023, hashint4(i + 5000) & 1023]::vector, ARRAY[i % 7, i % 11 + 10] FROM generate_series(1, 3000) i;
 CREATE INDEX expl_graph_v ON expl_graph USING gpugraph (v vector_l2_ops) WITH (degree = 16);
@@ -201,7 +201,7 @@ SELECT expl_run($$SELECT n.id FROM generate_series(1, 4) g, LATERAL (SELECT id F
 SELECT expl_run($$(SELECT id FROM expl a ORDER BY v <-> '[1,2,3]' LIMIT 1) UNION ALL
 	(SELECT id FROM expl b ORDER BY v <-> (SELECT v FROM expl c ORDER BY v <-> '[0,0,0]' LIMIT 1) LIMIT 2)$$);
 
--- Tables by the names that the plan has for them
+-- Tables have the names of the plan
 SELECT expl_run($$(SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 1) UNION ALL (SELECT id FROM expl ORDER BY v <-> '[3,2,1]' LIMIT 1)$$);
 CREATE TABLE expl_parts (id int, v vector(3)) PARTITION BY RANGE (id);
 CREATE TABLE expl_part1 PARTITION OF expl_parts FOR VALUES FROM (0) TO (10);
@@ -211,7 +211,7 @@ CREATE INDEX ON expl_parts USING gpuflat (v);
 SELECT expl_run($$SELECT id FROM expl_parts part ORDER BY v <-> '[8,0,0]' LIMIT 3$$);
 DROP TABLE expl_parts;
 
--- Why not by the worker
+-- Reasons why the worker does not answer
 SELECT expl_run($$SELECT id FROM expl ORDER BY v <-> (SELECT NULL::vector) LIMIT 5$$);
 SET vectorgpu.worker_min_size = '1GB';
 SELECT expl_run($$SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 5$$);
@@ -224,7 +224,7 @@ SET vectorgpu.inline_load_size = 0;
 SELECT expl_run($$SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 5$$);
 RESET vectorgpu.inline_load_size;
 
--- Other forms of EXPLAIN; scans that do not run; scans of parallel workers, which count for themselves
+-- Other forms of EXPLAIN; scans that do not run; scans of parallel workers, which are not counted
 SET vectorgpu.worker = off;
 EXPLAIN (COSTS OFF) SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 5;
 SELECT expl_run($$SELECT CASE WHEN random() < 0 THEN (SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 1) END$$);
@@ -237,7 +237,7 @@ SELECT expl_run($$EXECUTE expl_prepared('[1,2,3]')$$);
 SET force_parallel_mode = on;
 SELECT expl_run($$SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 5$$);
 RESET force_parallel_mode;
--- one process makes the bitmap that parallel workers read the table by
+-- one process builds the bitmap with which parallel workers read the table
 CREATE TABLE expl_bitmap AS SELECT i AS id, ARRAY[i % 7, i % 11 + 10] AS tags FROM generate_series(1, 3000) i;
 CREATE INDEX expl_bitmap_tags ON expl_bitmap USING gpumatch (tags);
 ALTER TABLE expl_bitmap SET (parallel_workers = 2);
@@ -259,7 +259,7 @@ RESET cpu_tuple_cost;
 RESET min_parallel_table_scan_size;
 DROP TABLE expl_bitmap;
 
--- What the hook must not change: planning's buffers and times, and the texts of other queries
+-- The hook must not change buffers and times of planning, nor the texts of other queries
 SELECT EXISTS (SELECT FROM expl_run('SELECT 1') line WHERE line ~ 'Vectorgpu') AS listed;
 CREATE FUNCTION expl_keys(options text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

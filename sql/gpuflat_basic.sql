@@ -57,7 +57,7 @@ CREATE TEMP TABLE scalar_bits AS SELECT id, float8send(v <=> '[1,2,3,1,5]') AS d
 SET vectorgpu.simd = auto;
 SELECT count(*) FROM flat_basic JOIN scalar_bits s USING (id) WHERE float8send(v <=> '[1,2,3,1,5]') <> s.d;
 
--- values as wide as the types go: a row spans many pages
+-- values of the largest dimensions: a row spans many pages
 CREATE TABLE flat_wide (id int, v vector(16000), b bit(64000));
 INSERT INTO flat_wide SELECT i, array_fill(i::real, ARRAY[16000])::vector, repeat(i::bit(8)::text, 8000)::bit(64000)
 FROM generate_series(1, 5) i;

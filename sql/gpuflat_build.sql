@@ -23,7 +23,7 @@ CREATE INDEX flat_build_v ON flat_build USING gpuflat (v);
 SELECT i.reltuples = count(*) AS index_tuples, t.reltuples = count(*) AS heap_tuples FROM flat_build, pg_class i, pg_class t
 WHERE i.relname = 'flat_build_v' AND t.relname = 'flat_build' GROUP BY i.reltuples, t.reltuples;
 
--- updated rows answer under the place where their chain begins, so ids are compared as sets here
+-- updated rows are indexed by the root of their HOT chain, so ids are compared as sets here
 CREATE FUNCTION pg_temp.same_rows(tab text, query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	n bigint;
@@ -58,7 +58,7 @@ REINDEX INDEX CONCURRENTLY flat_build_v;
 SELECT pg_temp.same_rows('flat_build', '[50,50,50]');
 SELECT pg_temp.same_rows('(SELECT * FROM flat_build WHERE id % 2 = 0) s', '[50,50,50]');
 DROP INDEX flat_build_c;
--- no worker to be had: the leader scans by itself
+-- no parallel worker available: the leader scans alone
 SET max_parallel_workers = 0;
 REINDEX INDEX flat_build_v;
 SELECT pg_temp.same_rows('flat_build', '[50,50,50]');
@@ -127,7 +127,7 @@ SELECT pg_temp.compare_scans('flat_rewrite', 'v <-> ''[1,2,3,4]''');
 ALTER TABLE flat_rewrite SET LOGGED;
 SELECT pg_temp.compare_scans('flat_rewrite', 'v <-> ''[1,2,3,4]''');
 ALTER TABLE flat_rewrite SET TABLESPACE pg_default;
--- a column that loses its type modifier keeps its index, and that its dimensions
+-- a column that loses its type modifier keeps its index, and the index its dimensions
 ALTER TABLE flat_rewrite ALTER v TYPE halfvec;
 INSERT INTO flat_rewrite SELECT i, (flat_vector(i) || '[7]'::vector)::halfvec FROM generate_series(3001, 3100) i;
 SELECT pg_temp.compare_scans('flat_rewrite', 'v <-> ''[1,2,3,4]''');

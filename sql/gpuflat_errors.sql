@@ -1,4 +1,4 @@
--- what a gpuflat index refuses, and how it says so
+-- errors of gpuflat indexes
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -47,7 +47,7 @@ SELECT pg_temp.try('SELECT id FROM flat_errors ORDER BY h <-> ''[1,2,3,4]''');
 SELECT pg_temp.try('SELECT id FROM flat_errors ORDER BY b <~> B''1010''');
 RESET enable_seqscan;
 
--- values of other dimensions cannot reach the index through the column's type, but through varbit's
+-- the column's type keeps values of other dimensions from the index, but varbit does not
 CREATE TABLE flat_varbit (id int, b bit varying(5));
 CREATE INDEX ON flat_varbit USING gpuflat (b bit_hamming_ops);
 INSERT INTO flat_varbit VALUES (1, B'10101');

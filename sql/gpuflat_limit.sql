@@ -32,7 +32,7 @@ RESET work_mem;
 SET enable_seqscan = off;
 SET enable_sort = off;
 
--- a scan that knows its LIMIT passes over the index once; others pass again for each larger batch
+-- a scan with a known LIMIT reads the index once; others read it again for each larger batch
 CREATE FUNCTION pg_temp.index_blocks(query text) RETURNS float8 LANGUAGE plpgsql SET force_parallel_mode = off
 	SET vectorgpu.worker = off AS $$
 DECLARE
@@ -107,7 +107,7 @@ SELECT id FROM flat_limit ORDER BY v <-> '[50,50,50]' LIMIT 2 FOR UPDATE;
 WITH near AS MATERIALIZED (SELECT id FROM flat_limit ORDER BY v <-> '[50,50,50]' LIMIT 400) SELECT count(*) FROM near;
 SELECT id FROM (SELECT id, v <-> '[50,50,50]' AS d FROM flat_limit ORDER BY v <-> '[50,50,50]' OFFSET 0) x WHERE d > 5 LIMIT 2;
 
--- two distances: not the index's business
+-- two distances: the index does not serve them
 EXPLAIN (COSTS OFF) SELECT id FROM flat_limit ORDER BY v <-> '[50,50,50]', v <-> '[1,1,1]' LIMIT 2;
 
 -- partitions: MergeAppend gives each child the limit

@@ -1,4 +1,4 @@
--- NULL, NaN and infinite distances: where a sequential scan has them
+-- NULL, NaN and infinite distances: in the order of a sequential scan
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -12,7 +12,7 @@ CREATE INDEX flat_null_cosine ON flat_null USING gpuflat (v vector_cosine_ops);
 CREATE INDEX flat_null_ip ON flat_null USING gpuflat (v vector_ip_ops);
 INSERT INTO flat_null VALUES (7, NULL), (8, '[0,0]'), (9, '[1,1]'), (10, NULL);
 
--- zero vectors have no cosine distance: NaN, behind all others, before NULL
+-- zero vectors have no cosine distance: NaN, after all others, before NULL
 SET enable_seqscan = off;
 SELECT id, v, v <=> '[1,0]' AS d FROM flat_null ORDER BY v <=> '[1,0]';
 SELECT id, v, v <-> '[1,0]' AS d FROM flat_null ORDER BY v <-> '[1,0]';

@@ -1,5 +1,5 @@
--- gpuflat.recall_target: the setting, and that a target of 1 changes nothing. What a smaller one may leave out depends on the
--- engine; a table as small as this one is searched exactly by all.
+-- gpuflat.recall_target: the setting, and that a target of 1 changes nothing. The rows that a smaller one may omit depend on the
+-- engine; all engines search a table as small as this exactly.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -18,7 +18,7 @@ CREATE TABLE rct_exact AS SELECT id, v <-> '[3,5,7,11]' AS distance FROM rct ORD
 SET enable_seqscan = off;
 SET vectorgpu.worker_min_size = 0;
 
--- The same rows at the same distances in the same order, whatever the target
+-- The same rows at the same distances in the same order, at any target
 CREATE FUNCTION rct_compare(target float8) RETURNS TABLE (n bigint, n_same bigint) LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM set_config('gpuflat.recall_target', target::text, true);
@@ -29,7 +29,7 @@ BEGIN
 END $$;
 SELECT target, (rct_compare(target)).* FROM unnest(ARRAY[1, 0.95, 0.5, 0.01]) target;
 
--- A scan goes on for as long as there are rows
+-- A scan continues until no rows remain
 SET gpuflat.recall_target = 0.5;
 SELECT count(*), count(DISTINCT id) FROM (SELECT id FROM rct ORDER BY v <-> '[3,5,7,11]') s;
 DELETE FROM rct WHERE id % 3 = 0;

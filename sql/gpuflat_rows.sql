@@ -10,7 +10,7 @@ INSERT INTO flat_rows SELECT i, CASE WHEN i % 100 = 0 THEN 'regress_flat_bob' EL
 FROM generate_series(1, 5000) i;
 CREATE INDEX flat_rows_v ON flat_rows USING gpuflat (v);
 
--- row security: the policy's quals are checked above the scan, which goes on until they have let enough through
+-- row security: the policy's quals are checked above the scan, which continues until enough rows pass
 CREATE ROLE regress_flat_bob;
 GRANT SELECT ON flat_rows TO regress_flat_bob;
 ALTER TABLE flat_rows ENABLE ROW LEVEL SECURITY;

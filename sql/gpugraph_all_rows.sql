@@ -1,4 +1,4 @@
--- gpugraph looks at all rows where that is cheaper than a search by the graph: sooner of short rows and of more edges, later of long rows
+-- gpugraph looks at all rows if that is cheaper than a search by the graph: sooner for short rows and more edges, later for long rows
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -17,7 +17,7 @@ CREATE INDEX near_bits_b ON near_bits USING gpugraph (b);
 CREATE INDEX near_v ON near_vectors USING gpugraph (v vector_l2_ops);
 CREATE INDEX near_long ON near_vectors USING gpugraph (long_v vector_l2_ops);
 
--- How a scan has looked at rows: by a search of which width, or at all of them
+-- How a scan looked at rows: by a search and its width, or at all of them
 CREATE FUNCTION pg_temp.looks(tab text, distance text, wanted int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
@@ -37,7 +37,7 @@ SELECT k, pg_temp.looks('near_bits', :'by_bits', k) AS bits, pg_temp.looks('near
 	pg_temp.looks('near_vectors', :'by_long', k) AS long_vectors
 	FROM unnest('{12,40,45,100,130}'::int[]) k;
 
--- the planner knows: so wide a search costs what a look at all rows does
+-- the planner's cost of such a wide search equals that of a look at all rows
 CREATE FUNCTION pg_temp.costs_all(tab text, distance text, wanted int) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
@@ -53,14 +53,14 @@ SELECT k, pg_temp.costs_all('near_bits', :'by_bits', k) AS bits, pg_temp.costs_a
 	pg_temp.costs_all('near_vectors', :'by_long', k) AS long_vectors
 	FROM unnest('{12,40,45,100,130}'::int[]) k;
 
--- the worker is told
+-- the worker searches the same way
 SET vectorgpu.worker_min_size = 0;
 SET vectorgpu.worker = on;
 SELECT vectorgpu_prewarm('near_bits_b') > 0 AS warm;
 SELECT pg_temp.looks('near_bits', :'by_bits', 40);
 SET vectorgpu.worker = off;
 
--- a width that was set is searched by
+-- a width that is set is used
 SET gpugraph.search_width = 60;
 SELECT pg_temp.looks('near_bits', :'by_bits', 12), pg_temp.looks('near_vectors', :'by_vector', 45);
 RESET gpugraph.search_width;

@@ -17,7 +17,7 @@ $$;
 CREATE TABLE graph (id int, v vector(4), h halfvec(4));
 INSERT INTO graph SELECT i, graph_vector(i)::vector, graph_vector(i)::vector::halfvec FROM generate_series(1, 3000) i;
 
--- every metric and type: so wide a search looks at all rows, and answers as a sequential scan does
+-- every metric and type: a search as wide as this looks at all rows and answers as a sequential scan
 CREATE FUNCTION pg_temp.each_class(widths int[], tails text[]) RETURNS TABLE (class text, width int, tail text, result text) LANGUAGE plpgsql AS $$
 DECLARE
 	distance text;
@@ -74,7 +74,7 @@ CREATE INDEX graph_cosine ON graph USING gpugraph (v vector_cosine_ops);
 SELECT pg_temp.compare_scans('graph', 'v <=> ''[0,0,0,0]''', 'LIMIT 5');
 DROP INDEX graph_cosine;
 
--- inserts, vacuum, merges; a dead row is passed on the way, and not returned
+-- inserts, vacuum, merges; searches pass through a dead row, but do not return it
 INSERT INTO graph SELECT i, graph_vector(i)::vector FROM generate_series(3001, 4000) i;
 DELETE FROM graph WHERE id % 3 = 0;
 VACUUM graph;
@@ -120,7 +120,7 @@ SELECT pg_temp.odd_table('vector(3)', 'SELECT i, array[i % 2, 1, 1]::vector FROM
 SELECT pg_temp.odd_table('vector(1)', 'SELECT i, array[i]::vector FROM generate_series(1, 500) i', '');
 SELECT pg_temp.odd_table('halfvec(2)', 'SELECT i, array[i, 2]::vector::halfvec FROM generate_series(1, 500) i', '');
 
--- equal rows, more than all pairs are compared of: all are reachable, and found
+-- more equal rows than are compared pairwise: all are reachable, and found
 CREATE TABLE equal (id int, v vector(2));
 INSERT INTO equal SELECT i, '[1,2]' FROM generate_series(1, 6000) i;
 CREATE INDEX equal_v ON equal USING gpugraph (v);
@@ -140,7 +140,7 @@ CREATE INDEX parts_v ON parts USING gpugraph (v);
 \set VERBOSITY default
 RESET maintenance_work_mem;
 SELECT rows, heap_rows_checked FROM vectorgpu_check('parts_v', true);
--- each part is searched: rows of any of them find themselves
+-- each part is searched: rows of each part find themselves
 CREATE FUNCTION pg_temp.found_itself(tab text, step int) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
 	n bigint;
@@ -153,7 +153,7 @@ SELECT pg_temp.found_itself('parts', 100) >= 45 AS found;
 SET gpugraph.search_width = 1000000;
 SELECT pg_temp.compare_scans('parts', 'v <-> (SELECT v FROM parts WHERE id = 77)', 'LIMIT 20');
 
--- the recall target: more of it is a wider search; more rows as well
+-- a higher recall target needs a wider search; so do more rows
 CREATE TABLE sample (id int, v vector(8));
 INSERT INTO sample SELECT i, (SELECT array_agg(('x' || substring(md5(i || ' ' || d), 1, 6))::bit(24)::int) FROM generate_series(1, 8) d)::real[]::vector FROM generate_series(1, 8000) i;
 CREATE INDEX sample_v ON sample USING gpugraph (v) WITH (degree = 12);
@@ -171,7 +171,7 @@ SELECT pg_temp.compared(0.5, 10) < pg_temp.compared(0.998, 10) AS wider_for_more
 	pg_temp.compared(0.99, 10) < 8000 AS a_part, pg_temp.compared(0.9, 10) < pg_temp.compared(0.9, 100) AS wider_for_more_rows;
 RESET vectorgpu.worker;
 
--- rows that vacuum has marked take no places in a search from those that live, which far rows of the delta would fill
+-- dead rows do not displace live rows in a search; else far rows of the delta would replace them
 DELETE FROM sample WHERE id % 10 < 3;
 VACUUM sample;
 INSERT INTO sample SELECT i, (SELECT array_agg(('x' || substring(md5(i || ' ' || d), 1, 6))::bit(24)::int) FROM generate_series(1, 8) d)::real[]::vector FROM generate_series(8001, 9000) i;

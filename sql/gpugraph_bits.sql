@@ -14,7 +14,7 @@ $$;
 CREATE TABLE bits (id int, b bit(70));
 INSERT INTO bits SELECT i, bit_row(i, 70) FROM generate_series(1, 3000) i;
 
--- both classes: so wide a search looks at all rows and answers as a sequential scan does; a search of the graph finds the nearest of so few rows
+-- both classes: a search as wide as this looks at all rows and answers as a sequential scan; with few rows a search of the graph finds the nearest
 CREATE FUNCTION pg_temp.each_class(widths int[], tails text[]) RETURNS TABLE (class text, width int, tail text, result text) LANGUAGE plpgsql AS $$
 BEGIN
 	FOREACH class IN ARRAY '{bit_hamming_ops,bit_jaccard_ops}'::text[] LOOP
@@ -41,11 +41,11 @@ EXPLAIN (COSTS OFF) SELECT id FROM bits ORDER BY b <~> bit_row(5, 70) LIMIT 5;
 EXPLAIN (COSTS OFF) SELECT id FROM bits ORDER BY b <%> bit_row(5, 70) LIMIT 5;
 SELECT count(*), count(*) FILTER (WHERE b IS NULL) AS nulls FROM (SELECT b FROM bits ORDER BY b <~> NULL) s;
 RESET enable_seqscan;
--- no bit is common with a string of zeros: all rows are as far away
+-- no bit is common with a string of zeros: all rows are equally far
 SET gpugraph.search_width = 1000000;
 SELECT pg_temp.compare_scans('bits', format('b <%%> %L', repeat('0', 70)), 'LIMIT 5'), pg_temp.compare_scans('bits', format('b <~> %L', repeat('0', 70)), 'LIMIT 5');
 
--- recall counts by distance, of which many are equal
+-- recall counts by distance, since many distances are equal
 SET gpugraph.search_width = 0;
 SELECT recall > 0.9 AS found FROM vectorgpu_recall('bits_b', 200);
 SELECT recall > 0.9 AS found FROM vectorgpu_recall('bits_jaccard', 200);
@@ -66,7 +66,7 @@ REINDEX INDEX CONCURRENTLY bits_jaccard;
 SELECT pg_temp.compare_scans('bits', format('b <%%> %L', bit_row(500, 70)), 'LIMIT 50');
 SELECT element, metric, dimensions, rows FROM vectorgpu_indexes WHERE index_name LIKE 'bits%' ORDER BY index_name;
 
--- nearest rows of each, and a path, by the graph that the index is
+-- nearest rows of each row, and a path, by the index's graph
 SELECT count(*), bool_and(distance = (a.b <~> b.b)) AS right FROM vectorgpu_knn_graph('bits_b', 3) JOIN bits a ON a.ctid = source JOIN bits b ON b.ctid = target;
 SELECT count(*) > 0 AS found FROM vectorgpu_path('bits_b', (SELECT ctid FROM bits WHERE id = 1), (SELECT ctid FROM bits WHERE id = 1001), 5);
 
@@ -109,7 +109,7 @@ SELECT pg_temp.odd_table(7, 'SELECT i, i::bit(7) FROM generate_series(1, 1000) i
 SELECT pg_temp.odd_table(64, 'SELECT i, B''0''::bit(64) FROM generate_series(1, 500) i', 'WITH (degree = 5)');
 SELECT pg_temp.odd_table(64000, 'SELECT i, repeat(i::bit(8)::text, 8000)::bit(64000) FROM generate_series(1, 40) i', '');
 
--- equal rows, more than all pairs are compared of: all are reachable, and found
+-- more equal rows than are compared pairwise: all are reachable, and found
 CREATE TABLE bits_equal (id int, b bit(9));
 INSERT INTO bits_equal SELECT i, B'101010101' FROM generate_series(1, 6000) i;
 CREATE INDEX bits_equal_b ON bits_equal USING gpugraph (b);
@@ -121,7 +121,7 @@ SELECT count(DISTINCT id) FROM (SELECT id FROM bits_equal ORDER BY b <~> B'10101
 RESET enable_seqscan;
 RESET gpugraph.search_width;
 
--- values of another length; codes, which are of angles; types without a length; more bits than an index takes
+-- errors: values of another length; codes, which need angles; types without a length; too many bits
 CREATE TABLE bits_wrong (b bit(8), any_b bit varying, some_b bit varying(5), wide_b bit(64001), v vector(3));
 CREATE INDEX ON bits_wrong USING gpugraph (b) WITH (hash_bits = 64);
 CREATE INDEX bits_wrong_b ON bits_wrong USING gpugraph (b bit_jaccard_ops);

@@ -1,4 +1,4 @@
--- gpugraph with hash_bits: codes by which searches compare rows, judged by vectors
+-- gpugraph with hash_bits: searches compare codes; vectors give the exact distances
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -13,7 +13,7 @@ $$;
 CREATE TABLE hashed (id int, v vector(12), h halfvec(12));
 INSERT INTO hashed SELECT i, hash_vector(i)::vector, hash_vector(i)::vector::halfvec FROM generate_series(1, 3000) i;
 
--- every metric and type that has codes: so wide a search looks at all rows, and answers as a sequential scan does; a narrower one finds
+-- every metric and type with codes: a search as wide as this looks at all rows and answers as a sequential scan; a narrower one finds
 -- most of the nearest rows
 CREATE FUNCTION pg_temp.each_class(bits int[]) RETURNS TABLE (class text, hash_bits int, all_rows text, few_rows text, enough boolean) LANGUAGE plpgsql AS $$
 DECLARE
@@ -40,7 +40,7 @@ END $$;
 SELECT * FROM pg_temp.each_class('{256}');
 RESET gpugraph.search_width;
 
--- what there is not
+-- what is not supported
 CREATE INDEX ON hashed USING gpugraph (v vector_l1_ops) WITH (hash_bits = 64);
 CREATE INDEX ON hashed USING gpugraph (v) WITH (hash_bits = 100);
 CREATE INDEX ON hashed USING gpugraph (v) WITH (hash_bits = 1024);
@@ -51,7 +51,7 @@ ALTER INDEX hashed_v RESET (hash_bits);
 REINDEX INDEX hashed_v;
 DROP INDEX hashed_v;
 
--- few bits tell little, so that a recall target takes wider searches; it is met with more rows looked at
+-- with few bits a recall target needs wider searches; it is reached by looking at more rows
 CREATE INDEX hashed_v ON hashed USING gpugraph (v) WITH (degree = 8, hash_bits = 64);
 SET gpugraph.recall_target = 0.9;
 SELECT recall >= 0.85 AS enough FROM vectorgpu_recall('hashed_v', 1000, 10);
@@ -129,7 +129,7 @@ SELECT pg_temp.odd_table('vector(3)', 'SELECT i, NULL FROM generate_series(1, 10
 SELECT pg_temp.odd_table('vector(3)', 'SELECT i, ''[1,2,3]''::vector FROM generate_series(1, 500) i');
 SELECT pg_temp.odd_table('vector(1)', 'SELECT i, array[i]::vector FROM generate_series(1, 500) i');
 
--- more than fits maintenance_work_mem: parts with codes of one making
+-- more than fits maintenance_work_mem: parts share one code model
 CREATE TABLE hash_parts (id int, v vector(100));
 INSERT INTO hash_parts SELECT i, (SELECT array_agg((i * d) % 31 + i % 2 * 100) FROM generate_series(1, 100) d)::real[]::vector FROM generate_series(1, 5000) i;
 SET maintenance_work_mem = '1MB';

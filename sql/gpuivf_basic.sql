@@ -110,7 +110,7 @@ SELECT pg_temp.odd_table('halfvec(2)', 'SELECT i, array[i, 2]::vector::halfvec F
 
 RESET client_min_messages;
 
--- more lists than the rows make
+-- more lists than different rows
 CREATE TABLE few (id int, v vector(2)) PARTITION BY LIST (id);
 CREATE TABLE few_0 PARTITION OF few FOR VALUES IN (0);
 CREATE TABLE few_1 PARTITION OF few FOR VALUES IN (1);
@@ -139,7 +139,7 @@ INSERT INTO grown SELECT i, array[1000 + i, i % 100, 3, 4]::vector FROM generate
 SELECT segments_after, rows_moved FROM vectorgpu_merge('grown_v');
 SELECT rows, heap_rows_checked FROM vectorgpu_check('grown_v', true);
 
--- more than fits maintenance_work_mem: lists are parted by files; a list may be larger than a part
+-- more than fits maintenance_work_mem: temporary files partition the lists; a list may be larger than a part
 CREATE TABLE ivf_parts (id int, v vector(500));
 INSERT INTO ivf_parts SELECT i, (SELECT array_agg((i * d) % 31 + i % 2 * 100) FROM generate_series(1, 500) d)::real[]::vector FROM generate_series(1, 2000) i;
 SET maintenance_work_mem = '1MB';

@@ -58,7 +58,7 @@ SELECT pg_temp.compare_scans('bits', format('b <%%> %L', :'q'), 'LIMIT 50');
 REINDEX TABLE bits;
 SELECT rows, null_rows, dead_rows, delta_rows, heap_rows_checked FROM vectorgpu_check('bits_j', true);
 
--- strings of all lengths: one bit has one or two lists, all rows at two distances
+-- strings of all lengths: one bit gives one or two lists, with all rows at two distances
 SET gpuivf.probes = 20;
 CREATE FUNCTION pg_temp.each_length(lengths int[], n_rows int, lists int) RETURNS TABLE (length int, hamming text, jaccard text, sound boolean) LANGUAGE plpgsql AS $$
 DECLARE
@@ -96,7 +96,7 @@ SELECT rows_moved FROM vectorgpu_merge('few_bits_b');
 SELECT pg_temp.compare_scans('few_bits', format('b <~> %L', repeat('1', 20)), 'LIMIT 5');
 SELECT recall FROM vectorgpu_recall('few_bits_b', 20);
 
--- what is not for bit strings
+-- what bit strings do not support
 CREATE INDEX ON bits USING gpuivf (b) WITH (storage = sq8);
 CREATE INDEX ON bits USING gpuivf (b) WITH (storage = fp32);
 CREATE INDEX ON bits USING gpuivf (b) WITH (storage = pq, pq_m = 4);

@@ -157,7 +157,7 @@ SELECT * FROM pg_temp.odd_codes('vector(1)', 'SELECT i, array[i]::vector FROM ge
 SELECT * FROM pg_temp.odd_codes('vector(2)', 'SELECT i, array[i * 1e30, 1 - i * 1e30]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
 SELECT * FROM pg_temp.odd_codes('halfvec(2)', 'SELECT i, array[i, 65504]::vector::halfvec FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
 RESET client_min_messages;
--- parts of unequal size are filled up: 7 dimensions in 3, 5, 7 parts
+-- parts of unequal size are padded: 7 dimensions in 3, 5, 7 parts
 SELECT * FROM pg_temp.odd_codes('vector(7)', 'SELECT i, (SELECT array_agg((i * d) % (7 + d)) FROM generate_series(1, 7) d)::real[]::vector FROM generate_series(1, 500) i',
 	'{"storage=pq,pq_m=3","storage=pq,pq_m=5,refine=none","storage=pq,pq_m=7,pq_bits=4","storage=pq,pq_m=3,pq_bits=4,opq"}');
 
@@ -169,7 +169,7 @@ CREATE INDEX code_parts_sq8 ON code_parts USING gpuivf (v) WITH (lists = 2, stor
 SELECT rows, heap_rows_checked FROM vectorgpu_check('code_parts_sq8', true);
 CREATE INDEX code_parts_fp16 ON code_parts USING gpuivf (v) WITH (lists = 40, storage = fp16);
 SELECT rows, heap_rows_checked FROM vectorgpu_check('code_parts_fp16', true);
--- what a product quantiser cannot be trained with; how much it would take depends on the processor
+-- too little memory to train a product quantiser; the amount needed depends on the CPU
 \set VERBOSITY terse
 CREATE INDEX ON code_parts USING gpuivf (v) WITH (lists = 40, storage = pq);
 SET maintenance_work_mem = '4MB';
@@ -179,7 +179,7 @@ CREATE INDEX code_parts_pq ON code_parts USING gpuivf (v) WITH (lists = 40, stor
 SELECT rows, heap_rows_checked FROM vectorgpu_check('code_parts_pq', true);
 RESET maintenance_work_mem;
 
--- the view: lists, how even they are, how far rows have drifted from what the lists were trained for
+-- the view: number of lists, imbalance, and drift of rows since the training
 CREATE TABLE drift (id int, v vector(2));
 CREATE INDEX drift_v ON drift USING gpuivf (v) WITH (lists = 4, storage = sq8);
 SELECT lists, list_imbalance, list_drift FROM vectorgpu_indexes WHERE index_name = 'drift_v';
@@ -237,7 +237,7 @@ ALTER INDEX code_wide_v SET (storage = sq8);
 EXPLAIN (COSTS OFF) SELECT 1 FROM code_wide ORDER BY v <-> (SELECT v FROM code_wide LIMIT 1) LIMIT 1;
 ALTER INDEX code_wide_v SET (storage = pq, opq);
 REINDEX INDEX code_wide_v;
--- what the parameters alone say to be wrong is refused at once; what the column says, by the next REINDEX
+-- contradictory parameters are refused at once; those that the column does not allow, by the next REINDEX
 CREATE INDEX codes_v ON codes USING gpuivf (v) WITH (storage = pq, pq_m = 3);
 ALTER INDEX codes_v SET (storage = sq8);
 ALTER INDEX codes_v RESET (storage);
@@ -254,7 +254,7 @@ REINDEX INDEX codes_v;
 SELECT reloptions FROM pg_class WHERE relname = 'codes_v';
 CREATE TABLE code_partitions (id int, v vector(6)) PARTITION BY HASH (id);
 CREATE INDEX ON code_partitions USING gpuivf (v) WITH (storage = sq8, pq_m = 3);
--- set by a release that did not look
+-- set by a release that did not check
 CREATE INDEX codes_h ON codes USING gpuivf (h);
 UPDATE pg_class SET reloptions = '{pq_bits=5}' WHERE relname = 'codes_h';
 REINDEX INDEX codes_h;
@@ -264,7 +264,7 @@ DROP TABLE code_partitions;
 DROP TABLE codes, code_parts, code_wide;
 DROP FUNCTION code_vector;
 
--- Rows that are gone with the end of the table: a merge and the check, which read values from the table, do without them.
+-- The end of the table was truncated: a merge and the check, which read values from the table, tolerate missing rows.
 CREATE TABLE cut_off (id int, v vector(8));
 INSERT INTO cut_off SELECT i, array_fill(i % 97, ARRAY[8])::vector FROM generate_series(1, 3000) i;
 CREATE INDEX cut_off_v ON cut_off USING gpuivf (v vector_l2_ops) WITH (storage = 'pq', refine = 'none');
@@ -278,8 +278,8 @@ SELECT vectorgpu_check('cut_off_v', true) IS NOT NULL AS checked;
 SELECT count(*), sum(id) FROM (SELECT id FROM cut_off ORDER BY v <-> '[1,1,1,1,1,1,1,1]' LIMIT 2000) s;
 DROP TABLE cut_off;
 
--- Queries far from all rows: very many rows are nearly as near as the nearest, nearer to each other than their codes are exact. Codes find
--- no less than the vectors of the same lists do. From 1e18 on all rows are equally far, as floats go: such a query has to be answered, no more.
+-- Queries far from all rows: very many rows are nearly as near as the nearest, with differences below the codes' precision. Codes find
+-- no less than the vectors of the same lists. From 1e18 on all rows are equally far in float4: such a query only has to be answered.
 CREATE TABLE far_curve (id int, v vector(4));
 INSERT INTO far_curve SELECT i, ARRAY[sin(i), cos(i), sin(2 * i), cos(3 * i)]::real[]::vector FROM generate_series(1, 8000) i;
 CREATE FUNCTION pg_temp.as_near(class text, operator text, query text) RETURNS bigint LANGUAGE plpgsql AS $$

@@ -1,4 +1,4 @@
--- gpumatch below what hides rows and columns: barriers, policies, column grants, functions with other rights than their caller's
+-- gpumatch and hidden rows and columns: barriers, policies, column grants, functions with other rights than their caller's
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -21,7 +21,7 @@ GRANT SELECT (id) ON docs TO vgm_ids;
 GRANT SELECT (id, tags) ON docs TO vgm_tags;
 CREATE FUNCTION tells(id int, tags int[]) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS 'BEGIN RAISE NOTICE ''row %'', id; RETURN true; END';
 
--- a function that tells what it is given is given no hidden row
+-- a function that prints its argument gets no hidden row
 SET enable_seqscan = off;
 SET enable_sort = off;
 SET ROLE vgm_view;
@@ -32,7 +32,7 @@ SELECT id FROM shown WHERE match_at_least(tags, '{1,2,3,12,13,14}', 3) AND id < 
 SELECT id FROM docs ORDER BY tags <#> '{1}' LIMIT 1;
 RESET ROLE;
 
--- a policy hides them as well, from whoever it is for
+-- a policy hides them as well, for its roles
 ALTER TABLE docs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY no_hidden ON docs USING (NOT hidden);
 SET ROLE vgm_tags;
@@ -40,7 +40,7 @@ SELECT id FROM docs WHERE tells(id, tags) ORDER BY tags <#> '{1,2,3,11,12,13,14,
 RESET ROLE;
 ALTER TABLE docs DISABLE ROW LEVEL SECURITY;
 
--- columns: what is sorted by has to be readable
+-- columns: the sort column has to be readable
 SET ROLE vgm_ids;
 SELECT count(id) FROM docs;
 SELECT id FROM docs ORDER BY tags <#> '{1}' LIMIT 1;
@@ -50,7 +50,7 @@ SELECT id FROM docs ORDER BY tags <#> '{1}' LIMIT 1;
 SELECT id FROM docs ORDER BY body <#> 'word1' LIMIT 1;
 RESET ROLE;
 
--- the functions ask for the whole table, and so does the view
+-- the functions need rights on the whole table, and so does the view
 GRANT EXECUTE ON FUNCTION vectorgpu_check, vectorgpu_recall, vectorgpu_prewarm, vectorgpu_evict TO vgm_tags;
 SET ROLE vgm_tags;
 SELECT vectorgpu_check('docs_tags', true);

@@ -1,4 +1,4 @@
--- what the planner takes for tables of 1,000, 10,000 and 100,000 rows: gpumatch, GIN or a sequential scan
+-- the planner's choice for tables of 1,000, 10,000 and 100,000 rows: gpumatch, GIN or a sequential scan
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -17,7 +17,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- the scan below whatever sorts or limits
+-- the scan below sorts and limits
 CREATE FUNCTION plans(tail text) RETURNS TABLE (rows int, plan text) LANGUAGE plpgsql AS $$
 DECLARE
 	node json;
@@ -41,17 +41,17 @@ SELECT * FROM plans(format('ORDER BY a <#> %L::int[] LIMIT 10', (SELECT array_ag
 -- all rows in order: a scan and a sort
 SELECT * FROM plans($$ORDER BY d <#> 'w1 x1 y1 z1'$$);
 SELECT * FROM plans($$ORDER BY w <~> 'abcdef12'$$);
--- a condition that few rows meet: GIN and a sort; one that many meet: by the order, until enough have met it
+-- a condition that few rows meet: GIN and a sort; one that many meet: in order, until enough rows meet it
 SELECT * FROM plans($$WHERE d @@ 'z77' ORDER BY d <#> 'w1 x1 y1 z1' LIMIT 10$$);
 SELECT * FROM plans($$WHERE d @@ '!z77' ORDER BY d <#> 'w1 x1 y1 z1' LIMIT 10$$);
--- at least so many in common
+-- at least n in common
 SELECT * FROM plans($$WHERE match_at_least(d, 'w1 x1 y1 z1', 3)$$);
 -- a query that is not known yet
 PREPARE nearest(tsvector) AS SELECT id FROM t100000 ORDER BY d <#> $1 LIMIT 10;
 SET plan_cache_mode = force_generic_plan;
 EXPLAIN (COSTS OFF) EXECUTE nearest('w1 x1');
 RESET plan_cache_mode;
--- more items cost more, and so do more rows; LIMIT is heard of before texts are compared
+-- more items cost more, and so do more rows; the cost of comparing texts depends on LIMIT
 CREATE FUNCTION startup_cost(query text) RETURNS float8 LANGUAGE plpgsql AS $$
 DECLARE
 	node json;

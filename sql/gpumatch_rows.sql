@@ -64,7 +64,7 @@ ORDER BY matchrow(age, work, income, born, score, member) <#> matchquery(int4ran
 PREPARE nearest(matchquery) AS SELECT array_agg(id) FROM (SELECT id FROM people ORDER BY matchrow(age, work, income, born, score, member) <#> $1 LIMIT 5) s;
 EXECUTE nearest(matchquery(int4range(30,40), 'Private', NULL, NULL, NULL, NULL));
 EXECUTE nearest(matchquery(NULL, 'Self', NULL, NULL, NULL, true));
--- not as many conditions as the rows have values
+-- fewer conditions than the rows have values
 SELECT id FROM people ORDER BY matchrow(age, work, income, born, score, member) <#> matchquery(30, 'Private') LIMIT 3;
 RESET enable_seqscan;
 
@@ -120,7 +120,7 @@ EXECUTE least('{t1,t2,t3}', 2);
 -- a join
 SELECT count(*) FROM (VALUES (ARRAY['t1','t2'], 2), (ARRAY['t5','t6','t7'], 2)) q(t, n) JOIN tagged ON match_at_least(tags, t, n);
 RESET enable_seqscan;
--- bitmaps: more pages than work_mem has room for, so that of some the bitmap knows only that they have a row; some three rows a page
+-- bitmaps: more pages than fit work_mem, so that some pages are lossy; about three rows a page
 CREATE TABLE wide (id int, n int, tags text[], filler text) WITH (fillfactor = 10);
 ALTER TABLE wide ALTER filler SET STORAGE PLAIN;
 INSERT INTO wide SELECT i, i * 7919 % 1000, array(SELECT 't' || (i * j) % 30 FROM generate_series(1, 1 + i % 9) j), repeat('x', 200) FROM generate_series(1, 7000) i;
@@ -128,8 +128,8 @@ CREATE INDEX wide_tags ON wide USING gpumatch (tags);
 CREATE INDEX wide_n ON wide (n);
 VACUUM ANALYZE wide;
 SELECT pg_relation_size('wide') / current_setting('block_size')::int > 2000 AS pages;
--- The nodes of the bitmap scan's plan, lossy blocks or none; the answer against the sequential scan's. The options of EXPLAIN in this order: what is taken of
--- it is the same whether a worker answers or not, so that the test runs with one that dies, too.
+-- The nodes of the bitmap scan's plan, lossy blocks or none; the answer against the sequential scan's. The options of EXPLAIN in this order: the part
+-- used is the same with and without a worker, so that the test also runs with a worker that dies.
 CREATE FUNCTION same_bitmap(condition text, locking text DEFAULT '') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	query text := format('SELECT id, ctid FROM wide WHERE %s %s', condition, locking);
@@ -154,7 +154,7 @@ BEGIN
 	RETURN format('%s; %s, %s rows, %s', array_to_string(array_remove(nodes, NULL), ', '), CASE WHEN lossy THEN 'lossy' ELSE 'exact' END, coalesce(cardinality(by_seq), 0),
 		CASE WHEN differences > 0 OR cardinality(by_bitmap) IS DISTINCT FROM cardinality(by_seq) THEN 'DIFFERENT' ELSE 'same' END);
 END $$;
--- The planner takes what it does not know the limits of for few rows, so that of two large bitmaps it makes one.
+-- The planner expects few rows for conditions with unknown bounds, so it combines two large bitmaps into one.
 CREATE FUNCTION same_bitmaps() RETURNS TABLE (condition text, result text) LANGUAGE sql AS $$
 	SELECT c, same_bitmap(c) FROM (VALUES ($q$match_at_least(tags, '{t1,t2,t3,t4,t5,t6,t8,t10}', 1)$q$), ($q$match_at_least(tags, '{t1,t2,t3,t4}', 3)$q$),
 		($q$match_at_least(tags, '{t1,t2,t3,t4}', 2) AND n < 50$q$), ($q$match_at_least(tags, '{t1,t2,t3,t4,t5,t6,t8,t10}', 1) AND n BETWEEN (SELECT 0) AND (SELECT 600)$q$),
@@ -183,7 +183,7 @@ SELECT t, (SELECT count(*) FROM wide WHERE match_at_least(tags, t, 1)) = (SELECT
 FROM (VALUES (ARRAY['t1','t2','t3','t4','t6','t8']), (ARRAY['t29']), (ARRAY['t0','t5','t10','t15','t20','t25'])) v(t);
 RESET enable_seqscan;
 RESET enable_indexscan;
--- a difference is noticed: a condition that says something else by bitmap
+-- the comparison detects a difference: another condition by bitmap
 SELECT same_bitmap($$match_at_least(tags, '{t1,t2,t3,t4,t5,t6,t8,t10}', 1) AND (n < 500 OR current_setting('enable_bitmapscan') = 'on')$$);
 RESET work_mem;
 SELECT tags @# '\x00', id FROM tagged LIMIT 1;

@@ -71,7 +71,7 @@ SELECT * FROM agree();
 REINDEX INDEX CONCURRENTLY sets_i4;
 SELECT pg_temp.compare_scans('sets', 'i4 <#> ''{1,2,3}''', 'LIMIT 50');
 
--- a build of more runs than one, with parallel workers, equals one of a single run
+-- a build of several runs, with parallel workers, equals one of a single run
 CREATE TABLE many (id int, a int[]) WITH (autovacuum_enabled = off);
 INSERT INTO many SELECT i, ARRAY[i % 7, i % 1000, i % 50000, i, i * 3 % 911] FROM generate_series(1, 60000) i;
 SET maintenance_work_mem = '1MB';

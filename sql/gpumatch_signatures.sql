@@ -16,8 +16,8 @@ CREATE INDEX points_l2 ON points USING gpumatch (v vector_lsh_l2_ops (hashes = 1
 CREATE INDEX points_l1 ON points USING gpumatch (v vector_lsh_l1_ops (hashes = 100, width = 20, buckets = 1000));
 CREATE INDEX points_cosine ON points USING gpumatch (v vector_lsh_cosine_ops (hashes = 200));
 
--- recall(table, expression, k): of the distances of the exact answer, the share that the index returns, over some rows as queries;
--- what the index returns is in order and has the operator's distance (the assertions of a debugging build compare it)
+-- recall(table, expression, k): the share of the exact answer's distances that the index returns, over some rows as queries;
+-- the index's rows are in order and have the operator's distance (assertions of a debugging build compare it)
 CREATE FUNCTION recall(tab text, col text, op text, k int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	body text := format('SELECT array_agg(d ORDER BY n) FROM (SELECT d, row_number() OVER () n FROM (SELECT %1$s %2$s $1::%5$s AS d FROM %3$s ORDER BY %1$s %2$s $1::%5$s LIMIT %4$s) a) b', col, op, tab, k,
@@ -45,7 +45,7 @@ END $$;
 SELECT recall('sets', 'a', '<%>', 10), recall('sets', 't', '<%>', 10);
 SELECT recall('points', 'v', '<->', 10), recall('points', 'v', '<+>', 10), recall('points', 'v', '<=>', 10);
 
--- a scan goes on to the end: every row comes, once, under relaxed order
+-- a scan continues to the end: every row comes once, under relaxed order
 SET enable_seqscan = off;
 SET enable_sort = off;
 SET vectorgpu.scan_order = relaxed;
@@ -70,7 +70,7 @@ SELECT segments_after FROM vectorgpu_merge('sets_a');
 SELECT recall('sets', 'a', '<%>', 10), recall('points', 'v', '<->', 10);
 SELECT c, k.rows, k.null_rows FROM (VALUES ('sets_a'), ('sets_t'), ('points_l2'), ('points_l1'), ('points_cosine')) v(c), vectorgpu_check(c::regclass, true) k;
 
--- what is refused
+-- errors
 CREATE INDEX ON points USING gpumatch (v);
 CREATE INDEX ON points USING gpumatch ((v::vector) vector_lsh_l2_ops);
 CREATE INDEX ON points USING gpumatch (v vector_lsh_l2_ops (hashes = 0));

@@ -1,9 +1,9 @@
--- vectorgpu_kmeans: centroids, sizes, inertia; privileges; what it refuses
+-- vectorgpu_kmeans: centroids, sizes, inertia; privileges; errors
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
 
--- four heaps of 25, at whole numbers: k-means finds them whatever the seed
+-- four groups of 25, at whole numbers: k-means finds them with any seed
 CREATE TABLE km_rows (id int, v vector(2), h halfvec(2), a real[]);
 INSERT INTO km_rows
 	SELECT i, ARRAY[x, y]::vector, ARRAY[x, y]::real[]::halfvec, ARRAY[x, y]::real[]
@@ -16,7 +16,7 @@ SELECT centroid, size FROM vectorgpu_kmeans('km_rows', 'a', 4, max_iterations =>
 SELECT array_agg(cluster ORDER BY cluster) FROM vectorgpu_kmeans('km_rows', 'v', 4);
 SELECT centroid, size FROM vectorgpu_kmeans('km_rows', 'v', 1);
 
--- the inertia is what the operators say it is
+-- the inertia agrees with the operators
 WITH c AS MATERIALIZED (SELECT * FROM vectorgpu_kmeans('km_rows', 'v', 7)),
 	n AS (SELECT r.id, min((r.v <-> c.centroid) ^ 2) AS d FROM km_rows r, c WHERE r.v IS NOT NULL GROUP BY r.id)
 SELECT abs((SELECT sum(d) FROM n) - (SELECT sum(inertia) FROM c)) < 1e-3 AS agrees,
@@ -41,7 +41,7 @@ SELECT (SELECT max(size) FROM vectorgpu_kmeans('km_skew', 'v', 10))
 	> (SELECT max(size) FROM vectorgpu_kmeans('km_skew', 'v', 10, balance => 2)) AS flatter;
 SELECT b, count(*) >= 9 AS enough, min(size) >= 1000 / 10 / b AS large_enough, sum(size) AS rows
 	FROM unnest(ARRAY[1.5, 2, 4]::real[]) b, vectorgpu_kmeans('km_skew', 'v', 10, balance => b) GROUP BY b ORDER BY b;
--- an outlier, which has a cluster of its own else, and a tight group
+-- an outlier, which would have its own cluster, and a tight group
 CREATE TABLE km_outlier (v vector(8));
 INSERT INTO km_outlier SELECT array_agg(((i * 7919 + j * 104729 + i * j * 31) % 1009) / 1009.0)::vector
 	FROM generate_series(1, 3000) i, generate_series(1, 8) j GROUP BY i;
@@ -56,7 +56,7 @@ SELECT count(*) FROM (SELECT centroid, size FROM vectorgpu_kmeans('km_skew', 'v'
 	EXCEPT SELECT centroid, size FROM vectorgpu_kmeans('km_skew', 'v', 4)) s;
 RESET vectorgpu.worker;
 
--- more rows than maintenance_work_mem has room for: a sample trains, all rows are counted
+-- more rows than fit maintenance_work_mem: a sample trains, all rows are counted
 CREATE TABLE km_large (v vector(16));
 INSERT INTO km_large SELECT array_agg((i * 31 + j * j * 17) % 97)::vector
 	FROM generate_series(1, 20000) i, generate_series(1, 16) j GROUP BY i;

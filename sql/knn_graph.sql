@@ -1,4 +1,4 @@
--- vectorgpu_knn_graph and vectorgpu_path: what they give is what SQL gives, for every access method on vectors; arguments and privileges
+-- vectorgpu_knn_graph and vectorgpu_path: the same as by SQL, for every access method on vectors; arguments and privileges
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -9,14 +9,14 @@ INSERT INTO knn SELECT i, (SELECT array_agg((hashint4(i * 8 + d) & 1023)::float4
 	FROM generate_series(1, 300) i;
 CREATE INDEX knn_flat ON knn USING gpuflat (v vector_l2_ops);
 
--- The graph by brute force: of every two rows their distance, ties by the place in the table
+-- The graph by brute force: the distance of every two rows, ties by ctid
 CREATE FUNCTION knn_truth(k int) RETURNS TABLE (source tid, target tid, rank int, distance float8) LANGUAGE sql AS $$
 	SELECT a.ctid, b.ctid, b.rank, b.d FROM knn a, LATERAL (
 		SELECT o.ctid, o.v <-> a.v AS d, row_number() OVER (ORDER BY o.v <-> a.v, o.ctid)::int AS rank
 		FROM knn o WHERE o.ctid <> a.ctid AND o.v IS NOT NULL) b
 	WHERE a.v IS NOT NULL AND b.rank <= k
 $$;
--- Edges of the index that are not those of the brute force, and the other way round; and whether they come in the table's order
+-- Edges of the index that the brute force does not have, and vice versa; and whether they come in the table's order
 CREATE FUNCTION knn_compare(index regclass, k int, OUT edges int8, OUT wrong int8, OUT missing int8, OUT in_order bool) LANGUAGE plpgsql AS $$
 BEGIN
 	CREATE TEMP TABLE got AS SELECT n, (g).* FROM (SELECT row_number() OVER () AS n, g
@@ -31,7 +31,7 @@ END
 $$;
 SELECT * FROM knn_compare('knn_flat', 1);
 SELECT * FROM knn_compare('knn_flat', 10);
--- more than there are
+-- more than exist
 SELECT * FROM knn_compare('knn_flat', 400);
 -- in the select list rows come as they are found, in FROM as well as from a cursor
 SELECT * FROM vectorgpu_knn_graph('knn_flat', 2) LIMIT 5;
@@ -44,13 +44,13 @@ FETCH 2 FROM c;
 SAVEPOINT s;
 FETCH 1 FROM c;
 ROLLBACK TO s;
--- what others do meanwhile changes nothing: the cursor has its snapshot
+-- concurrent changes have no effect: the cursor has its snapshot
 INSERT INTO knn SELECT 1000 + i, '[1,1,1,1,1,1]' FROM generate_series(1, 5) i;
 MOVE ALL IN c;
 FETCH 1 FROM c;
 ROLLBACK;
 
--- approximate indexes: wide enough they are exact, else each row gets k others, each once
+-- approximate indexes: exact if the search is wide enough, else each row gets k others, each once
 CREATE INDEX knn_ivf ON knn USING gpuivf (v vector_l2_ops) WITH (lists = 12);
 CREATE INDEX knn_graph ON knn USING gpugraph (v vector_l2_ops);
 SET gpuivf.probes = 12;
@@ -66,7 +66,7 @@ SET gpugraph.search_width = 8;
 SELECT edges, wrong < 1000 AS few, in_order FROM knn_compare('knn_graph', 7);
 RESET gpugraph.search_width;
 
--- the smoothest path: the longest step is that of the least threshold under which the two rows hang together
+-- the smoothest path: its longest step is the least threshold that connects the two rows
 CREATE FUNCTION knn_bottleneck(a tid, b tid, k int) RETURNS float8 LANGUAGE sql AS $$
 	WITH RECURSIVE edges AS MATERIALIZED (
 		SELECT source, target, distance FROM knn_truth(k) UNION SELECT target, source, distance FROM knn_truth(k)
@@ -87,7 +87,7 @@ CREATE FUNCTION knn_bottleneck(a tid, b tid, k int) RETURNS float8 LANGUAGE sql 
 	)
 	SELECT t FROM thresholds WHERE n = (SELECT min(high) FROM search)
 $$;
--- of a path: its ends, whether every step is an edge of the graph with that distance, and whether no path is smoother
+-- a path's ends, whether every step is an edge of the graph with that distance, and whether no path is smoother
 CREATE FUNCTION knn_path_holds(index regclass, a int, b int, k int, OUT ends bool, OUT edges bool, OUT smoothest bool, OUT once bool)
 	LANGUAGE plpgsql AS $$
 DECLARE
@@ -107,15 +107,15 @@ $$;
 SELECT * FROM knn_path_holds('knn_flat', 1, 2, 10);
 SELECT * FROM knn_path_holds('knn_flat', 17, 299, 5);
 SELECT p.* FROM pg_catalog.generate_series(1, 10) i, knn_path_holds('knn_flat', i, 300 - 7 * i, 6) p GROUP BY 1, 2, 3, 4;
--- the same way back
+-- the reverse path
 SELECT array_agg(tid ORDER BY step) = (SELECT array_agg(b.tid ORDER BY b.step DESC) FROM knn x, knn y, vectorgpu_path('knn_flat', y.ctid, x.ctid) b
 	WHERE x.id = 3 AND y.id = 200) AS same FROM knn x, knn y, vectorgpu_path('knn_flat', x.ctid, y.ctid) WHERE x.id = 3 AND y.id = 200;
--- of one row, and where there is none: with one neighbour each the graph falls apart
+-- from a row to itself, and no path: with one neighbour each the graph is not connected
 SELECT step, tid = ctid AS itself, distance FROM knn, vectorgpu_path('knn_flat', ctid, ctid) WHERE id = 5;
 SELECT count(*) FROM knn x, knn y, vectorgpu_path('knn_flat', x.ctid, y.ctid, 1) WHERE x.id = 1 AND y.id = 2;
 SELECT knn_bottleneck(x.ctid, y.ctid, 1) FROM knn x, knn y WHERE x.id = 1 AND y.id = 2;
 
--- by the worker, where it is on: the same rows in the same order as from the pages
+-- by the worker, if it is on: the same rows in the same order as from the pages
 CREATE FUNCTION knn_both_ways(index regclass, k int) RETURNS bool LANGUAGE plpgsql AS $$
 DECLARE
 	is_on text := (SELECT reset_val FROM pg_settings WHERE name = 'vectorgpu.worker');
@@ -149,7 +149,7 @@ SELECT * FROM knn_compare('knn_flat', 8);
 VACUUM knn;
 SELECT knn_both_ways(i, 9) FROM unnest('{knn_flat, knn_ivf, knn_graph}'::regclass[]) i;
 SELECT * FROM knn_compare('knn_flat', 8);
--- what the same transaction does to the rows while a cursor is open changes nothing, and a serializable transaction has the same graph
+-- changes by the same transaction while a cursor is open have no effect, and a serializable transaction has the same graph
 CREATE FUNCTION knn_beside_changes(k int, OUT edges int8, OUT wrong int8, OUT missing int8) LANGUAGE plpgsql AS $$
 DECLARE
 	c CURSOR FOR SELECT (g).* FROM (SELECT vectorgpu_knn_graph('knn_flat', k) AS g OFFSET 0) s;
@@ -185,13 +185,13 @@ SELECT wrong, missing FROM knn_compare('knn_flat', 8);
 COMMIT;
 DROP FUNCTION knn_beside_changes;
 RESET vectorgpu.worker_min_size;
--- a condition and an expression: rows that the index does not have are no rows of the graph
+-- a condition and an expression: rows outside the index are not in the graph
 CREATE INDEX knn_part ON knn USING gpuflat ((v::halfvec(6)) halfvec_l2_ops) WHERE id % 2 = 0;
 SELECT count(*), count(DISTINCT source) = (SELECT count(*) FROM knn WHERE id % 2 = 0 AND v IS NOT NULL) AS sources,
 	bool_and(a.id % 2 = 0 AND b.id % 2 = 0 AND distance = (a.v::halfvec(6) <-> b.v::halfvec(6))) AS right
 	FROM vectorgpu_knn_graph('knn_part', 3) JOIN knn a ON a.ctid = source JOIN knn b ON b.ctid = target;
 
--- types and metrics; distances that are no numbers
+-- types and metrics; NaN distances
 CREATE TABLE knn1 (b bit(16), h halfvec(2));
 CREATE INDEX knn1_b ON knn1 USING gpuflat (b bit_hamming_ops);
 CREATE INDEX knn1_h ON knn1 USING gpuflat (h halfvec_cosine_ops);
@@ -201,7 +201,7 @@ SELECT * FROM vectorgpu_knn_graph('knn1_b', 3);
 INSERT INTO knn1 VALUES (B'0000000000000000', '[0,2]'), (B'1111101010101010', '[3,3]'), (B'1010101010101010', NULL);
 SELECT * FROM vectorgpu_knn_graph('knn1_b', 2);
 SELECT * FROM vectorgpu_knn_graph('knn1_h', 5);
--- no number is no way
+-- NaN is no edge
 SELECT * FROM vectorgpu_path('knn1_h', '(0,2)', '(0,3)');
 SELECT * FROM vectorgpu_path('knn1_h', '(0,1)', '(0,3)');
 
@@ -235,7 +235,7 @@ SET maintenance_work_mem = '1MB';
 SELECT vectorgpu_path('knn3_v', '(0,1)', '(0,2)');
 RESET maintenance_work_mem;
 
--- privileges: SELECT on the whole table without row-level security; to see index contents in general is not enough
+-- privileges: SELECT on the whole table without row-level security; pg_stat_scan_tables is not enough
 CREATE ROLE vg_knn_reader;
 CREATE ROLE vg_knn_monitor IN ROLE pg_stat_scan_tables;
 GRANT EXECUTE ON FUNCTION vectorgpu_knn_graph, vectorgpu_path TO vg_knn_reader, vg_knn_monitor;
@@ -260,7 +260,7 @@ SELECT vectorgpu_knn_graph('knn1_b', 1);
 SELECT vectorgpu_path('knn1_b', '(0,1)', '(0,1)');
 SET SESSION AUTHORIZATION vg_knn_monitor;
 SELECT vectorgpu_knn_graph('knn1_b', 1);
--- a right that is taken away between two batches ends the walk
+-- a right revoked between two batches ends the walk
 RESET SESSION AUTHORIZATION;
 GRANT SELECT ON knn TO vg_knn_reader;
 SET SESSION AUTHORIZATION vg_knn_reader;
@@ -273,14 +273,14 @@ SET SESSION AUTHORIZATION vg_knn_reader;
 MOVE ALL IN c;
 ROLLBACK;
 RESET SESSION AUTHORIZATION;
--- places in a table that the transaction itself has rewritten are others
+-- ctids change when the transaction itself rewrites the table
 BEGIN;
 DECLARE c CURSOR FOR SELECT vectorgpu_knn_graph('knn_flat', 1);
 FETCH 1 FROM c;
 CLUSTER knn USING knn_id;
 MOVE ALL IN c;
 ROLLBACK;
--- also where the first batch has all rows
+-- also if the first batch has all rows
 BEGIN;
 CREATE TABLE knn4 (id int PRIMARY KEY, v vector(2));
 INSERT INTO knn4 SELECT i, ARRAY[i, i]::vector FROM generate_series(10, 1, -1) i;

@@ -28,12 +28,12 @@ CREATE DOMAIN feeling AS mood;
 CREATE DOMAIN word AS text;
 SELECT matchrow('happy'::mood, 7::years, 'sad'::feeling), matchrow('w'::word), matchquery('sad'::feeling);
 
--- what is equal: strings of all types, enum values by label, numbers by value across all types; kinds never match each other
+-- equality: strings of all types, enum values by label, numbers by value across all types; kinds never match each other
 SELECT match_count(matchrow('a'::text, 'a'::varchar, 'a'::char(5), 'a'::name, 'a'::"char", 'a'), matchquery('a'::char(3), 'a'::name, 'a', 'a'::varchar, 'a', 'a'::"char")) AS strings,
 	match_count(matchrow('ok'::mood, 'ok'), matchquery('ok', 'ok'::feeling)) AS labels,
 	match_count(matchrow(1::int2, 1::int8, 1.0, 1.00::float8, 1::real), matchquery(1.000, 1::real, 1::int2, 1::int8, 1::numeric)) AS numbers,
 	match_count(matchrow(1, '1', true, '2000-01-01'::date, '2000-01-01'::timestamp), matchquery('1', 1, 't', '2000-01-01'::timestamp, '2000-01-01'::date)) AS kinds;
--- by exact value: a double is what its 53 bits say, not what it prints
+-- by exact value: a double has the value of its 53 bits, not of its text
 SELECT match_count(matchrow(0.1::float8), matchquery(0.1)) AS decimal, match_count(matchrow(0.1::float8), matchquery(0.1::float8)) AS binary,
 	match_count(matchrow(0.1::float8::numeric), matchquery(0.1)) AS cast_to_numeric, match_count(matchrow(0.1::real), matchquery(0.1::float8)) AS real,
 	match_count(matchrow(0.1::float8), matchquery(0.1000000000000000055511151231257827021181583404541015625)) AS expansion,
@@ -51,7 +51,7 @@ SELECT matchrow('2020-01-15'::date) <#> matchquery('[2020-01-01,2020-02-01)'::da
 	matchrow('2020-01-15 10:00'::timestamp) <#> matchquery('[2020-01-15 10:00,2020-01-15 10:00]'::tsrange) AS timestamp,
 	matchrow('2020-01-15 10:00+00'::timestamptz) <#> matchquery('(2020-01-15 11:59+02,2020-01-15 12:01+02)'::tstzrange) AS timestamptz,
 	matchrow('2020-01-15 10:00'::timestamp) <#> matchquery('[2020-01-15,2020-01-16]'::tstzrange) AS other_kind;
--- ranges of types of one's own
+-- ranges of user-defined types
 CREATE TYPE floatrange AS RANGE (SUBTYPE = float8);
 CREATE TYPE timerange AS RANGE (SUBTYPE = time);
 CREATE TYPE uuidrange AS RANGE (SUBTYPE = uuid);
@@ -60,20 +60,20 @@ SELECT matchrow(0.1::float8, '10:00'::time, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a1
 	'[a,b]'::text, agerange(29, 31)) AS distance,
 	matchrow('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid) <#> matchquery(uuidrange('a0000000-0000-0000-0000-000000000000', NULL)) AS uuid;
 
--- arrays: any of; NULL elements are ignored, an empty one matches nothing, NULL asks nothing
+-- arrays: any element; NULL elements are ignored, an empty one matches nothing, NULL is no condition
 SELECT q, match_count(matchrow(2, 'b'), q) FROM (VALUES (matchquery(ARRAY[1, 2, 2, NULL], ARRAY['a', 'b'])), (matchquery('{}'::int[], NULL)), (matchquery(NULL, 'b')),
 	(matchquery(NULL, NULL)), (matchquery(ARRAY[[1, 2], [3, 4]], ARRAY[NULL]::text[])), (matchquery(2)), (matchquery(VARIADIC ARRAY[2, 3])), (matchquery(2, 'b', 'c', 'd')), (matchquery(VARIADIC '{}'::text[]))) AS queries (q);
--- a row and a query of different lengths: what the other does not have matches nothing
+-- a row and a query of different lengths: surplus attributes match nothing
 SELECT match_count(matchrow(1, 2), matchquery(1, 2, 3)) AS longer_query, match_count(matchrow(1, 2, 3), matchquery(1, 2)) AS longer_row, match_count(matchrow(VARIADIC '{}'::int[]), matchquery(1)) AS empty_row;
 SELECT match_at_least(matchrow(1, 'x'), matchquery(1, 'y'), 1) AS one, match_at_least(matchrow(1, 'x'), matchquery(1, 'y'), 2) AS two;
 
--- a query is kept in one form: slices united and in order
+-- a query is normalized: slices united and in order
 SELECT matchquery(ARRAY[3, 1, 2, 1]), matchquery(ARRAY['(1,2]'::numrange, '[0,1]', '[5,6)', '[6,6]']), matchquery('{[1,3),[5,7)}'::int4multirange), matchquery(ARRAY['b', 'a', '', 'b']),
 	matchquery('[2020-01-01,2020-01-31]'::daterange), matchquery('(,)'::tstzrange), matchquery('(,2020-01-01 12:00:00.5]'::tsrange), matchquery('{[1,2],(2,3]}'::nummultirange);
 SELECT '([1,2],null,{"x",5,true,[7,9)},{},date [2020-01-01,),number (,), timestamptz 2020-01-01 00:00:00Z,{(,1],(1,)},{[5,),""})'::matchquery;
 SELECT '( [ 1 , 2 ] , NULL , { "x" , 5 } , date   2020-01-01,time 12:00:00.25 , uuid A0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11)'::matchquery, ' ( ) '::matchquery, '(1.50,"a\"b\\", True ,null)'::matchrow;
 
--- text in, text out: the same value, for what there is above
+-- text output and input give the same value, for all values above
 SELECT count(*) AS rows, count(*) FILTER (WHERE r::text::matchrow = r) AS same, count(DISTINCT r) AS distinct
 FROM (VALUES (matchrow(0.1::float8, 0.1, 1e300::float8, 1e300, 'NaN'::float8, '-Infinity'::numeric, -0.5, -1e-30, 123456789012345678901234567890, 9007199254740993)),
 	(matchrow('infinity'::date, '-infinity'::timestamp, '0001-12-31 BC'::date, '4714-11-24 00:00:00 BC'::timestamptz, '294276-12-31 23:59:59.999999'::timestamp, '24:00'::time)),
@@ -82,7 +82,7 @@ SELECT count(*) AS rows, count(*) FILTER (WHERE q::text::matchquery = q) AS same
 FROM (VALUES (matchquery('[0.1,0.2)'::floatrange, '(0.1,0.2]'::numrange, '(,)'::numrange, '(,Infinity]'::numrange, '[NaN,NaN]'::numrange, 'empty'::numrange)),
 	(matchquery('[2020-01-01,infinity)'::daterange, '(,)'::daterange, '(-infinity,infinity]'::tsrange, timerange('10:00', '24:00', '(]'), uuidrange(NULL, NULL))),
 	(matchquery(ARRAY['b', '', 'a"\'], ARRAY[true, false], true, NULL, '{}'::text[], 0.5::float8)), (matchquery(VARIADIC '{}'::int[]))) AS queries (q);
--- no setting has a say in what is stored or shown
+-- settings do not affect the stored or shown form
 SET TimeZone = 'Pacific/Chatham';
 SET DateStyle = 'German, DMY';
 SET extra_float_digits = -15;
@@ -95,7 +95,7 @@ RESET DateStyle;
 RESET extra_float_digits;
 RESET IntervalStyle;
 
--- what cannot be an argument
+-- invalid arguments
 SELECT matchrow(ARRAY[1, 2]);
 SELECT matchrow(int4range(1, 2));
 SELECT matchrow(1, '1 day'::interval);
@@ -186,7 +186,7 @@ INSERT INTO people VALUES (39, 'State-gov', 77516.5, '2020-01-01'), (50, 'Privat
 CREATE INDEX ON people (matchrow(age, left(work, 20)));
 SELECT left(r::text, 60) AS r, length(r::text), r <#> matchquery(int4range(30, 40), 'State-gov', '[1,)'::numrange, '[2020-01-01,)'::daterange) AS distance FROM people ORDER BY distance;
 
--- binary form there and back
+-- binary form: output and input
 CREATE FUNCTION sent(matchrow) RETURNS bytea LANGUAGE sql IMMUTABLE AS 'SELECT matchrow_send($1)';
 SELECT sent(matchrow(1, 'ab', NULL, true, '2000-01-02'::date)), matchquery_send(matchquery(ARRAY[1, 2], NULL, '[1,2)'::numrange, '(,)'::daterange));
 DROP TABLE rows, by_hash, people;

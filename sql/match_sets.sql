@@ -25,7 +25,7 @@ SELECT match_count(to_tsvector('english', 'A generic inverted index framework fo
 -- never -0, and a count that is an integer
 SELECT '{1}'::int4[] <#> '{2}' AS none, pg_typeof('{1}'::int4[] <#> '{2}'), pg_typeof(match_count('{1}'::int4[], '{2}'));
 
--- at least so many; what no row can fail and no row can reach
+-- at least n; an n that every row reaches, and one that no row can reach
 SELECT n, match_at_least('{1,2,3}'::int4[], '{2,3,4}', n) AS int4, match_at_least('{1,2,3}'::int8[], '{2,3,4}', n) AS int8,
 	match_at_least('{a,b,c}'::text[], '{b,c,d}', n) AS text, match_at_least('a b c'::tsvector, 'b c d', n) AS tsvector
 FROM unnest(ARRAY[-1, 0, 2, 3, 2147483647, NULL]) n;
@@ -36,7 +36,7 @@ INSERT INTO shirts VALUES (1, '{red,cotton}'), (2, '{blue}'), (3, '{red,silk,cot
 SELECT id, tags, tags <#> '{silk,cotton,red}' AS distance FROM shirts ORDER BY tags <#> '{silk,cotton,red}', id;
 SELECT id FROM shirts WHERE match_at_least(tags, '{silk,cotton}', 2);
 
--- strings longer than a key are told apart by all of their bytes; equal prefixes, and lengths round the limit
+-- strings longer than a key are compared by all bytes; equal prefixes, and lengths around the limit
 SELECT n, match_count(ARRAY[repeat('x', n) || 'a', repeat('x', n) || 'b'], ARRAY[repeat('x', n) || 'b', repeat('x', n) || 'c']) AS one,
 	match_count(ARRAY[repeat('x', n)], ARRAY[repeat('x', n)]) AS same, match_count(ARRAY[repeat('x', n)], ARRAY[repeat('x', n + 1)]) AS other
 FROM unnest(ARRAY[1, 990, 991, 992, 1022, 1023, 1024, 1025, 5000, 100000]) n;
@@ -49,7 +49,7 @@ SELECT x.id, y.id, match_count(x.a, y.a), match_count(x.b, y.b), match_count(x.c
 FROM big x, big y ORDER BY 1, 2;
 SELECT id, match_count(a, '{3,6,100002,300000,7}'), match_count('{3,6,100002,300000,7}', a) FROM big ORDER BY id;
 
--- the count is what a join over the distinct elements counts
+-- the count equals that of a join over the distinct elements
 CREATE TABLE sets AS SELECT n AS id, array_agg(CASE WHEN (h >> 8) % 11 = 0 THEN NULL ELSE h % 40 - 20 END) AS s
 FROM generate_series(1, 60) n, LATERAL (SELECT abs(hashint4(n * 1000 + i)) AS h FROM generate_series(0, n % 25) i) hashes GROUP BY n;
 CREATE FUNCTION counted(anyarray, anyarray) RETURNS bigint LANGUAGE sql IMMUTABLE AS
@@ -79,7 +79,7 @@ BEGIN
 	RAISE NOTICE 'total %', total;
 END $$;
 
--- literals alone say too little, and what is no set is refused by the parser
+-- untyped literals are ambiguous, and the parser refuses other types
 SELECT match_count('{1}', '{1}');
 SELECT '{1}'::int4[] <#> '{1}'::text[];
 SELECT '{1.5}'::float8[] <#> '{1.5}'::float8[];

@@ -11,7 +11,7 @@ SELECT '{1,2}'::int8[] <%> '{2,3}' AS int8, '{a,b}'::text[] <%> '{b,c}' AS text,
 -- signatures are stored in indexes: these values must never change
 SELECT minhash('{1,2,3}'::int4[], 4), minhash('{1,2,3}'::int4[], 4, 7), minhash('{1,2,3}'::int8[], 4), minhash('{a,b}'::text[], 4), minhash('{00000000-0000-0000-0000-000000000001}'::uuid[], 2);
 SELECT lsh_l2('[1,2,3]', 8), lsh_l1('[1,2,3]', 8), lsh_cosine('[1,2,3]', 8), lsh_l2('[1,2,3]', hashes => 8, width => 0.5, buckets => 1000, seed => 3);
--- of sets: order, duplicates and NULL do not matter; an empty one has none
+-- sets: order, duplicates and NULL do not matter; an empty set has none
 SELECT minhash('{3,1,2,1,NULL}'::int4[], 8) = minhash('{1,2,3}'::int4[], 8) AS same, minhash('{}'::int4[]) AS empty, minhash('{NULL}'::text[]) AS null_only, cardinality(minhash('{1}'::int4[])) AS default_hashes;
 
 -- agreement estimates similarity: 1,000 functions are within 0.08 of it with a probability of more than 0.9999
@@ -23,7 +23,7 @@ SELECT d, abs(signature_matches(lsh_l1(a, 1000, 5, 100000), lsh_l1(b, 1000, 5, 1
 FROM (SELECT d, '[1,2,3,4]'::vector AS a, format('[%s,%s,3,4]', 1 + d, 2 - d)::vector AS b FROM unnest(ARRAY[0.1, 0.5, 1, 2, 5]) d) AS vectors;
 SELECT signature_matches('{1,2,3}', '{1,5,3}'), signature_matches('{}', '{1}'), signature_matches('{}', '{}');
 
--- how many functions: section IV-B2 has 237 for 0.06, 0.06
+-- number of functions: 237 for 0.06, 0.06 in section IV-B2
 SELECT lsh_hashes(0.06, 0.06), lsh_hashes(0.1, 0.05), lsh_hashes(epsilon => 0.02, delta => 0.01);
 
 SELECT minhash('{1}'::int4[], 0);

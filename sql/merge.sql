@@ -1,4 +1,4 @@
--- merging: answers stay, blocks come back, tiers
+-- merging: same answers, reused blocks, tiers
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -28,7 +28,7 @@ SELECT segments, rows, null_rows, dead_rows, delta_rows, heap_rows_checked, leak
 	FROM vectorgpu_check('mrg_idx', true);
 SELECT * FROM vectorgpu_merge('mrg_idx');
 
--- inside of a transaction that has written and reads on
+-- inside of a transaction that has written and continues to read
 BEGIN;
 INSERT INTO mrg VALUES (3001, '[3,1,4]');
 DECLARE near CURSOR FOR SELECT id FROM mrg ORDER BY v <-> '[3,1,4]' LIMIT 400;

@@ -1,9 +1,9 @@
--- the first that a session uses of the module stands in a function that a parallel query runs: what was set before holds there, and stays
+-- a function of a parallel query is the session's first use of the module: settings made before apply there, and are kept
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
 
--- Two lists, around 9 and 100. To 60 the middle of the second is nearer, whose nearest row is 90; 49 lies in the first.
+-- Two lists, around 9 and 100. The centroid of the second is nearer to 60; its nearest row is 90; 49 is in the first.
 CREATE TABLE pload (v vector(1));
 INSERT INTO pload SELECT ARRAY[i / 4.0]::vector FROM generate_series(0, 40) i UNION ALL SELECT '[49]' UNION ALL SELECT ARRAY[90 + i / 2.0]::vector FROM generate_series(0, 40) i;
 CREATE INDEX pload_v ON pload USING gpuivf (v vector_l2_ops) WITH (lists = 2);
@@ -12,7 +12,7 @@ CREATE FUNCTION pload_nearest(i int) RETURNS text LANGUAGE plpgsql STABLE PARALL
 	'BEGIN RETURN (SELECT v FROM pload ORDER BY v <-> ''[60]'' LIMIT 1); END';
 ANALYZE pload_rows;
 
--- In the process that takes part in a parallel query: where there are no workers it does all of it.
+-- In the leader of a parallel query: without workers it does all work.
 \c -
 SET enable_seqscan = off;
 SET parallel_setup_cost = 0;
@@ -28,7 +28,7 @@ SET gpuivf.probes = 100000000;
 RESET gpuivf.probes;
 SHOW gpuivf.probes;
 
--- What a transaction sets is undone with it.
+-- Settings of a transaction are rolled back with it.
 \c -
 SET enable_seqscan = off;
 SET parallel_setup_cost = 0;

@@ -1,4 +1,4 @@
--- who may call what: contents of an index are contents of its table
+-- privileges: contents of an index are contents of its table
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -16,7 +16,7 @@ INSERT INTO priv.tab SELECT i, ARRAY[i, 1, 2]::vector FROM generate_series(1, 20
 GRANT SELECT ON priv.tab TO vg_reader;
 RESET SESSION AUTHORIZATION;
 
--- the function is not everybody's; those who have it need SELECT on the table
+-- PUBLIC has no EXECUTE on the function; other roles also need SELECT on the table
 SET SESSION AUTHORIZATION vg_reader;
 SELECT rows FROM vectorgpu_check('priv.idx');
 RESET SESSION AUTHORIZATION;

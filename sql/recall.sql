@@ -1,4 +1,4 @@
--- vectorgpu_recall: what it counts is what SQL counts, for every access method; arguments and privileges
+-- vectorgpu_recall: the same counts as by SQL, for every access method; arguments and privileges
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -13,7 +13,7 @@ SELECT * FROM vectorgpu_recall('rec_flat', 1000, 5);
 -- by default a hundred queries for ten rows
 SELECT * FROM vectorgpu_recall('rec_flat');
 
--- the same counted by SQL: rows that the index returns (one more than asked, less the query's own) and that are as near as the
+-- the same by SQL: rows that the index returns (one more than requested, less the query's own) and that are as near as the
 -- k-th nearest of the others
 CREATE FUNCTION sql_found(k int) RETURNS int8 LANGUAGE plpgsql AS $$
 DECLARE
@@ -45,7 +45,7 @@ SET gpuivf.probes = 1;
 SELECT sample, k, found = sql_found(5) AS as_counted, wanted, found < wanted AS misses, recall = found::float8 / wanted AS share,
 	recall_low < recall AND recall < recall_high AS between, recall_low > 0 AND recall_high < 1 AS inside
 	FROM vectorgpu_recall('rec_ivf', 400, 5);
--- the 95 % interval of Wilson's score, computed by hand: of one row a query there is one trial fewer than queries, which is what their variance says of them
+-- the 95 % interval of Wilson's score, computed by hand: with one row a query there is one trial fewer than queries, by their variance
 SELECT r.found < r.wanted AS misses, abs(recall_low - (centre - spread) / scale) < 1e-12 AS low, abs(recall_high - (centre + spread) / scale) < 1e-12 AS high
 	FROM vectorgpu_recall('rec_ivf', 400, 1) r, LATERAL (SELECT 1.959963984540054::float8 AS z, (r.wanted - 1)::float8 AS n, r.found::float8 / r.wanted AS p) a,
 	LATERAL (SELECT p + z ^ 2 / (2 * n) AS centre, z * sqrt(p * (1 - p) / n + z ^ 2 / (4 * n ^ 2)) AS spread, 1 + z ^ 2 / n AS scale) b;
@@ -72,7 +72,7 @@ DELETE FROM rec WHERE id > 380;
 INSERT INTO rec SELECT 1000 + i, CASE WHEN i < 5 THEN array_fill(i, ARRAY[8])::vector END FROM generate_series(1, 10) i;
 SELECT sample, k, found, wanted, recall FROM vectorgpu_recall('rec_part', 400, 7);
 
--- gpumatch: sets, tuples (a row as a query asks for each of its values), texts whose order is looked at again
+-- gpumatch: sets, tuples (a row as a query asks for each of its values), texts in exact order
 CREATE TABLE recm (id int, a int[], r matchrow, s text, t tsvector) WITH (autovacuum_enabled = off);
 INSERT INTO recm SELECT i, ARRAY[i % 7, 10 + i % 11, 30 + i % 13], matchrow(i % 7, 'x' || i % 5, i % 3 = 0, NULL), md5(i::text),
 	to_tsvector('simple', 'a' || i % 7 || ' b' || i % 9) FROM generate_series(1, 200) i;
@@ -96,7 +96,7 @@ SELECT * FROM vectorgpu_recall('rec0_b');
 INSERT INTO rec0 SELECT i::bit(16) FROM generate_series(1, 3) i;
 SELECT sample, k, found, wanted, recall FROM vectorgpu_recall('rec0_b');
 
--- distances that are no numbers
+-- NaN distances
 CREATE TABLE rec1 (v vector(2));
 INSERT INTO rec1 VALUES ('[0,0]'), ('[0,0]'), ('[1,0]'), ('[0,1]'), ('[1,1]');
 CREATE INDEX rec1_v ON rec1 USING gpuflat (v vector_cosine_ops);
@@ -114,7 +114,7 @@ SELECT vectorgpu_recall(0);
 CREATE INDEX rec_id ON rec (id);
 SELECT vectorgpu_recall('rec_id');
 
--- privileges: as of vectorgpu_check
+-- privileges: as for vectorgpu_check
 CREATE ROLE vg_recall_reader;
 CREATE ROLE vg_recall_monitor IN ROLE pg_stat_scan_tables;
 SET SESSION AUTHORIZATION vg_recall_reader;

@@ -1,4 +1,4 @@
--- Rows that come as copies of each other but for noise: queries that are none of them find what the recall target says.
+-- Rows that are copies of each other except for noise: other queries reach the recall target.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -20,14 +20,14 @@ BEGIN
 	RETURN answer;
 END $$;
 
--- of 300 queries, whose neighbours are one or two groups each
+-- recall of 300 queries, whose neighbours are one or two groups each
 CREATE INDEX ON copies USING gpuivf (v);
 SELECT target, pg_temp.found(target) BETWEEN target::float8 - 0.07 AND target::float8 + 0.07 AS holds FROM unnest('{0.8,0.9,0.95}'::text[]) target;
 DROP INDEX copies_v_idx;
 CREATE INDEX ON copies USING gpuivf (v) WITH (storage = pq, pq_m = 5);
 SELECT target, pg_temp.found(target) BETWEEN target::float8 - 0.07 AND target::float8 + 0.07 AS holds FROM unnest('{0.8,0.9,0.95}'::text[]) target;
 DROP INDEX copies_v_idx;
--- a graph finds as much at least
+-- a graph finds at least as much
 CREATE INDEX ON copies USING gpugraph (v) WITH (degree = 16);
 SELECT target, pg_temp.found(target) >= target::float8 - 0.07 AS holds FROM unnest('{0.8,0.9,0.95}'::text[]) target;
 DROP TABLE centre, copies, query, truth;

@@ -1,4 +1,4 @@
--- Recall targets of gpuivf for more rows than ten, and under conditions: of rows in groups that are smaller than the LIMIT, whose others lie in many more lists.
+-- Recall targets of gpuivf for more rows than ten, and under conditions: rows in groups smaller than the LIMIT, whose other neighbours lie in many more lists.
 -- Asks no worker: run once, and not in all three ways.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
@@ -13,7 +13,7 @@ CREATE TABLE groups AS SELECT n.i AS id, hashint4(n.i) & 1023 AS part, ARRAY(SEL
 CREATE TABLE queries AS SELECT c AS id, ARRAY(SELECT (x + normal())::real FROM unnest(m) WITH ORDINALITY u(x, o) WHERE c = c ORDER BY o)::vector(16) AS v FROM centres WHERE c % 3 = 0;
 -- distances of the rows that meet a condition, for each query
 CREATE TABLE nearest (condition text, id int, d float[]);
--- of the k nearest of them, the share that is found
+-- the share of the k nearest of them that is found
 CREATE FUNCTION found(condition text, k int) RETURNS float LANGUAGE plpgsql AS $$
 DECLARE
 	query record;
@@ -26,7 +26,7 @@ BEGIN
 	END LOOP;
 	RETURN sum / (SELECT count(*) FROM queries);
 END $$;
--- reached, with a margin of the queries' standard error; and not by a look at all rows, which would find all
+-- reached, with a margin of the queries' standard error, and not by a look at all rows
 CREATE FUNCTION reached(targets float[], condition text, k int) RETURNS TABLE (target float, reached bool, exceeded bool) LANGUAGE plpgsql AS $$
 DECLARE
 	share float;
@@ -49,7 +49,7 @@ DROP INDEX groups_v;
 CREATE INDEX groups_v ON groups USING gpuivf (v vector_l2_ops) WITH (storage = pq);
 SELECT k, target, reached FROM unnest('{300, 1000}'::int[]) k, reached('{0.95}', 'true', k) r;
 SELECT target, reached FROM reached('{0.95}', 'part < 10', 10);
--- rows have gone since: the hundred nearest lie where more were when that was measured
+-- after deletes: the hundred nearest lie in a range that had more rows when recall was measured
 DROP INDEX groups_v;
 CREATE INDEX groups_v ON groups USING gpuivf (v vector_l2_ops);
 DELETE FROM groups WHERE hashint4(id + 1) & 1023 < 400;

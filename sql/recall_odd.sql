@@ -1,4 +1,4 @@
--- Recall targets on rows that codes or edges tell apart badly: what cannot be reached with few candidates, or by a graph, is found by a look at more rows.
+-- Recall targets on rows that codes or edges distinguish badly: scans reach them by looking at more rows.
 -- Asks no worker: run once, and not in all three ways.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
@@ -6,7 +6,7 @@
 SET client_min_messages = warning;
 SET vectorgpu.worker = off;
 SELECT setseed(0.1);
--- found with every target, and all of it with a target of 1
+-- recall for every target, and all rows with a target of 1
 CREATE FUNCTION reached(index regclass, setting text, targets float[], k int DEFAULT 10) RETURNS TABLE (target float, reached bool)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -19,7 +19,7 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 END $$;
--- one row far off: the bytes of all others are the same
+-- one row far away: the codes of all others are equal
 CREATE TABLE far_off AS SELECT i AS id, CASE WHEN i = 1 THEN array_fill(1e6::real, ARRAY[16]) ELSE
 	(SELECT array_agg(random()::real) FROM generate_series(1, 16) WHERE i = i) END::vector(16) AS v FROM generate_series(1, 6000) i;
 CREATE INDEX far_off_sq8 ON far_off USING gpuivf (v vector_l2_ops) WITH (storage = sq8);
@@ -28,21 +28,21 @@ DROP INDEX far_off_sq8;
 CREATE INDEX far_off_table ON far_off USING gpuivf (v vector_ip_ops) WITH (storage = sq8, refine = none);
 SELECT * FROM reached('far_off_table', 'gpuivf.recall_target', '{0.95, 1}');
 DROP INDEX far_off_table;
--- the same comes with a merge
+-- the same after a merge
 DELETE FROM far_off WHERE id = 1;
 CREATE INDEX far_off_later ON far_off USING gpuivf (v vector_l2_ops) WITH (storage = sq8);
 INSERT INTO far_off SELECT i, CASE WHEN i = 1 THEN array_fill(1e6::real, ARRAY[16]) ELSE
 	(SELECT array_agg(random()::real) FROM generate_series(1, 16) WHERE i = i) END::vector(16) FROM generate_series(1, 600) i;
 SELECT vectorgpu_merge('far_off_later') IS NOT NULL AS merged;
 SELECT * FROM reached('far_off_later', 'gpuivf.recall_target', '{0.95, 1}');
--- beyond what halves hold
+-- beyond the range of halves
 CREATE TABLE large AS SELECT i AS id, (SELECT array_agg((100000 + random() * 1000000)::real) FROM generate_series(1, 8) WHERE i = i)::vector(8) AS v FROM generate_series(1, 4000) i;
 CREATE INDEX large_fp16 ON large USING gpuivf (v vector_l2_ops) WITH (storage = fp16);
 SELECT * FROM reached('large_fp16', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
 DROP INDEX large_fp16;
 CREATE INDEX large_halves ON large USING gpuivf (v vector_l2_ops) WITH (storage = sq8, refine = fp16);
 SELECT * FROM reached('large_halves', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
--- halves that are too coarse to tell which rows are nearest: their error bounds say what is read from the table
+-- halves too coarse to tell which rows are nearest: their error bounds select the rows read from the table
 CREATE TABLE coarse AS SELECT i AS id, (SELECT array_agg((1000 + sqrt(-2 * ln(1 - random())) * cos(6.2831853 * random()))::real) FROM generate_series(1, 16) WHERE i = i)::vector(16) AS v
 	FROM generate_series(1, 6000) i;
 CREATE INDEX coarse_pq ON coarse USING gpuivf (v vector_l2_ops) WITH (storage = pq, refine = fp16);
@@ -55,18 +55,18 @@ INSERT INTO coarse SELECT i, (SELECT array_agg((1000 + sqrt(-2 * ln(1 - random()
 SELECT vectorgpu_merge('coarse_sq8') IS NOT NULL AS merged;
 SELECT * FROM reached('coarse_sq8', 'gpuivf.recall_target', '{0.95, 1}');
 DROP INDEX coarse_sq8;
--- codes, too, if the rows lie in nearly one direction: more lists find less then, until all of them are searched by the vectors
+-- codes, too, if the rows lie in nearly one direction: then more lists find less, until all are searched by vectors
 CREATE INDEX coarse_cosine ON coarse USING gpuivf (v vector_cosine_ops) WITH (storage = sq8);
 SELECT * FROM reached('coarse_cosine', 'gpuivf.recall_target', '{0.5, 0.95, 0.99, 1}');
 -- angles between rows that lie nearly in one direction
 CREATE TABLE narrow AS SELECT i AS id, ARRAY[1, 1, i]::vector(3) AS v FROM generate_series(1, 1500) i;
 CREATE INDEX narrow_sq8 ON narrow USING gpuivf (v vector_cosine_ops) WITH (storage = sq8);
 SELECT * FROM reached('narrow_sq8', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
--- equal rows, which are found as well as any
+-- equal rows, any of which counts as found
 CREATE TABLE equal_rows AS SELECT i AS id, (SELECT array_agg((50 + 50 * sin((i / 100) * j * 7.3))::real) FROM generate_series(1, 16) j)::vector(16) AS v FROM generate_series(0, 5999) i;
 CREATE INDEX equal_sq8 ON equal_rows USING gpuivf (v vector_l2_ops) WITH (storage = sq8);
 SELECT * FROM reached('equal_sq8', 'gpuivf.recall_target', '{0.5, 0.95, 1}');
--- groups that few bits do not tell apart, and that edges seldom lead between
+-- groups that few bits do not distinguish, with few edges between them
 CREATE TABLE centres AS SELECT i, ARRAY(SELECT (sqrt(-2 * ln(1 - random())) * cos(6.2831853 * random()))::real FROM generate_series(1, 32) WHERE i = i) AS m FROM generate_series(0, 59) i;
 CREATE TABLE groups AS SELECT n.i AS id, ARRAY(SELECT (x + 0.6 * sqrt(-2 * ln(1 - random())) * cos(6.2831853 * random()))::real FROM unnest(m) WITH ORDINALITY u(x, o)
 	WHERE n.i = n.i ORDER BY o)::vector(32) AS v FROM generate_series(1, 6000) n(i) JOIN centres c ON c.i = n.i % 60;
@@ -77,7 +77,7 @@ DROP INDEX groups_hashed;
 CREATE TABLE evenly AS SELECT i AS id, ARRAY(SELECT random()::real FROM generate_series(1, 16) WHERE i = i)::vector(16) AS v FROM generate_series(1, 12000) i;
 CREATE INDEX evenly_hashed ON evenly USING gpugraph (v vector_l2_ops) WITH (hash_bits = 512);
 SELECT k, r.* FROM unnest('{10, 100, 300}'::int[]) k, reached('evenly_hashed', 'gpugraph.recall_target', '{0.8, 0.95}', k) r;
--- rows that come round: groups by turns, and every second row the same
+-- periodic rows: groups by turns, and every second row equal
 CREATE TABLE turns AS SELECT n.i AS id, ARRAY(SELECT (x + 0.3 * sqrt(-2 * ln(1 - random())) * cos(6.2831853 * random()))::real FROM unnest(m) WITH ORDINALITY u(x, o)
 	WHERE n.i = n.i ORDER BY o)::vector(32) AS v FROM generate_series(1, 12000) n(i) JOIN centres c ON c.i = n.i % 50;
 CREATE INDEX turns_lists ON turns USING gpuivf (v vector_l2_ops) WITH (lists = 100);
@@ -90,7 +90,7 @@ UPDATE turns SET v = array_fill(0.1::real, ARRAY[32])::vector(32) WHERE id % 2 =
 CREATE INDEX turns_graph ON turns USING gpugraph (v vector_ip_ops);
 SELECT * FROM reached('turns_graph', 'gpugraph.recall_target', '{0.5, 0.95, 1}');
 DROP TABLE turns;
--- short strings, many of which are equally far
+-- short strings, many of them equally far
 CREATE TABLE short AS SELECT i AS id, (random() * 4095)::int::bit(12) AS b FROM generate_series(1, 20000) i;
 CREATE INDEX short_lists ON short USING gpuivf (b bit_hamming_ops);
 SELECT k, r.* FROM unnest('{10, 100, 300}'::int[]) k, reached('short_lists', 'gpuivf.recall_target', '{0.8, 0.95}', k) r;
@@ -104,7 +104,7 @@ CREATE TABLE dense AS SELECT i AS id, (SELECT string_agg((random() < s.p + 0 * j
 CREATE INDEX dense_lists ON dense USING gpuivf (b bit_jaccard_ops);
 SELECT * FROM reached('dense_lists', 'gpuivf.recall_target', '{0.8, 0.95}', 9);
 DROP TABLE dense;
--- values that come many times each: edges lead from a row to its copies, and seldom elsewhere
+-- values that occur many times each: edges lead from a row to its copies, and seldom elsewhere
 CREATE TABLE few AS SELECT i AS id, (random() * 255)::int::bit(8) AS b FROM generate_series(1, 8000) i;
 CREATE INDEX few_graph ON few USING gpugraph (b bit_hamming_ops);
 SELECT * FROM reached('few_graph', 'gpugraph.recall_target', '{0.6, 0.95, 1}');
@@ -113,7 +113,7 @@ CREATE TABLE lattice AS SELECT i AS id, ARRAY(SELECT floor(random() * 3)::real F
 CREATE INDEX lattice_graph ON lattice USING gpugraph (v vector_l2_ops);
 SELECT * FROM reached('lattice_graph', 'gpugraph.recall_target', '{0.6, 0.95, 1}');
 DROP TABLE lattice;
--- one row that is longer than all others: by inner product the nearest of every second query, from anywhere
+-- one row longer than all others: the nearest of every second query by inner product
 CREATE TABLE one_long AS SELECT i AS id, CASE WHEN i = 1 THEN array_fill(1000::real, ARRAY[16]) ELSE
 	ARRAY(SELECT (sqrt(-2 * ln(1 - random())) * cos(6.2831853 * random()))::real FROM generate_series(1, 16) WHERE i = i) END::vector(16) AS v FROM generate_series(1, 8000) i;
 CREATE INDEX one_long_graph ON one_long USING gpugraph (v vector_ip_ops);

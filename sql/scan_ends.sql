@@ -1,4 +1,4 @@
--- Where scans end: at a bound on the distance, at a LIMIT somewhere above, nowhere; pages by LIMIT and OFFSET; batches by the share that passes
+-- Where scans end: at a bound on the distance, at a LIMIT above, nowhere; pages by LIMIT and OFFSET; batches sized by the share that passes
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -25,7 +25,7 @@ INSERT INTO methods VALUES ('ends_flat', 'v <-> $q', (SELECT v::text FROM ends W
 	('ends_graph', 'v <-> $q', (SELECT v::text FROM ends WHERE id = 777)), ('ends_bits', 'bits <~> $q', (SELECT bits::text FROM ends WHERE id = 777)),
 	('ends_tags', 'tags <#> $q', (SELECT tags::text FROM ends WHERE id = 777)), ('ends_lsh', 'v <-> $q', (SELECT v::text FROM ends WHERE id = 777));
 
--- Leaves the planner one index, or none.
+-- Leave the planner one index, or none.
 CREATE FUNCTION only_index(index text) RETURNS void LANGUAGE sql AS $$
 	UPDATE pg_index SET indisvalid = coalesce(indexrelid = to_regclass(index), false) WHERE indrelid = 'ends'::regclass AND NOT indisprimary;
 	SELECT set_config('enable_seqscan', CASE WHEN index IS NULL THEN 'on' ELSE 'off' END, false), set_config('enable_sort', CASE WHEN index IS NULL THEN 'on' ELSE 'off' END, false);
@@ -48,7 +48,7 @@ CREATE FUNCTION with_query(text, m methods) RETURNS text LANGUAGE sql IMMUTABLE 
 	SELECT replace(replace($1, '$d', m.distance), '$q', quote_literal(m.query) || CASE m.name WHEN 'ends_bits' THEN '::bit(64)' WHEN 'ends_tags' THEN '::int[]' ELSE '::vector' END)
 $$;
 
--- A bound on the distance ends the scan: the rows are those of a sequential scan, and the scan asks for few. Recall targets of 1, so that all must be there.
+-- A bound on the distance ends the scan: the rows are those of a sequential scan, and the scan requests few. Recall targets of 1, so that no row may be missing.
 SET gpuivf.recall_target = 1;
 SET gpugraph.recall_target = 1;
 CREATE FUNCTION bounded(condition text, OUT same boolean, OUT "asked for all" text) LANGUAGE plpgsql AS $$
@@ -79,9 +79,9 @@ BEGIN
 END $$;
 SELECT c AS condition, b.* FROM unnest(ARRAY['$d < $x', '$d <= $x', '$x > $d', '$d BETWEEN -100 AND $x', '$d < $x::float4', '$d < $x::numeric', '$d < $x AND grp < 9',
 	'1 - ($d) > 1 - $x', '($d) * -2 + 1 >= -2 * $x + 1', '3 / 4.0 * ($d) / 2 < 3 / 8.0 * $x', '- ($d) > - ($x)', '$d < (SELECT $x::float8)', '$d < $x + extract(epoch FROM now() - now())',
-	-- these bound nothing
+	-- these are no bounds
 	'$d > $x', '$d <> 0', '1 - ($d) < 1 - $x', '($d) * 0 < $x', '$d < $x + random() * 0', '($d) ^ 2 < ($x) ^ 2 AND $d > -200', '$d < ''NaN''', '$d < grp + 0.5', '$d < ''Infinity''']) WITH ORDINALITY u (c, n), bounded(c) b ORDER BY n;
--- the query may be written twice, the operands the other way round; another query bounds nothing. One pass over the pages, or more
+-- the query may be written twice, with the operands swapped; another query is no bound. One pass over the pages, or more
 CREATE FUNCTION passes(query text) RETURNS float8 LANGUAGE plpgsql SET vectorgpu.worker = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
 	before bigint := pg_stat_get_xact_blocks_fetched('ends_flat'::regclass);
@@ -97,10 +97,10 @@ FROM methods m, (VALUES (1, 'same query', 'EXECUTE bounded($q, $q, 1.4)'), (2, '
 	(4, 'three bounds', 'SELECT count(*) FROM generate_series(1, 3) x, LATERAL (SELECT id FROM ends WHERE v <-> $q < x * 0.4 ORDER BY v <-> $q LIMIT 400) s'),
 	(5, 'below a sub-select', 'SELECT count(*) FROM (SELECT id, v <-> $q AS d FROM ends ORDER BY v <-> $q) s WHERE d < 1.4')) t (n, what, q) WHERE name = 'ends_flat' ORDER BY n;
 DEALLOCATE ALL;
--- rows without a value, and without a distance, are behind any bound
+-- rows without a value, and without a distance, are beyond any bound
 SELECT only_index('ends_flat');
 SELECT count(*), count(d) FROM (SELECT v <-> '[0,0,0,0,0,0]' AS d FROM ends WHERE v <-> '[0,0,0,0,0,0]' < 1e30 ORDER BY v <-> '[0,0,0,0,0,0]' LIMIT 5000) s;
--- PostgreSQL has NaN above all numbers: so has 1 - NaN, and a row without a length passes what a row too far away does not
+-- PostgreSQL sorts NaN above all numbers, 1 - NaN too: a zero vector passes a condition that a row too far away does not
 CREATE TABLE zeros (id int, v vector(3)) WITH (autovacuum_enabled = off);
 INSERT INTO zeros SELECT i, CASE WHEN i % 700 = 0 THEN '[0,0,0]'::vector WHEN i % 99 > 0 THEN ARRAY[hashint4(i) & 255, hashint4(i + 1) & 255, (hashint4(i + 2) & 255) + 1]::vector END FROM generate_series(1, 2000) i;
 ANALYZE zeros;
@@ -127,7 +127,7 @@ SELECT c AS condition, with_nan('gpuflat', c), with_nan('gpuivf', c), with_nan('
 	FROM unnest(ARRAY['1 - ($d) > 0.995', '-($d) >= -0.002', '$d < 0.005', '1 - ($d) > 0.995 AND $d < 0.004', '1 - ($d) > 0.995 AND id > 1000', '1 - ($d) > ''Infinity''']) c;
 DELETE FROM zeros WHERE id % 700 = 0;
 SELECT with_nan('gpuflat', '1 - ($d) > 0.995'), with_nan('gpuivf', '1 - ($d) > 0.995');
--- one that comes later is found, also behind a merge
+-- such a row inserted later is found, also after a merge
 CREATE INDEX zeros_v ON zeros USING gpuivf (v vector_cosine_ops);
 SET enable_seqscan = off;
 SET enable_sort = off;
@@ -152,7 +152,7 @@ DROP FUNCTION with_nan;
 RESET gpuivf.recall_target;
 RESET gpugraph.recall_target;
 
--- Pages are one sequence: of ten pages of 20 no row comes twice, and none of LIMIT 200 is missing. Whoever answers gives the same pages.
+-- Pages are one sequence: in ten pages of 20 no row comes twice, and none of LIMIT 200 is missing. Backend and worker give the same pages.
 CREATE FUNCTION paged(index text, condition text, OUT twice int, OUT missing int, OUT alike boolean) LANGUAGE plpgsql AS $$
 DECLARE
 	m methods;
@@ -179,7 +179,7 @@ END $$;
 SET gpuivf.recall_target = 0.8;
 SET gpugraph.recall_target = 0.8;
 SELECT name, condition, p.* FROM methods m, unnest(ARRAY['', 'WHERE grp < 5', 'WHERE grp = 3']) WITH ORDINALITY c (condition, n), paged(name, condition) p ORDER BY name, n;
--- with late rows too; by lists and widths that were set; with a delta, dead rows and a second segment
+-- with late rows too; with lists and widths that are set; with a delta, dead rows and a second segment
 SET vectorgpu.scan_order = relaxed;
 SELECT name, p.* FROM methods m, paged(name, '') p WHERE name IN ('ends_ivf', 'ends_graph', 'ends_lsh') ORDER BY name;
 RESET vectorgpu.scan_order;
@@ -188,7 +188,7 @@ SET gpugraph.search_width = 5;
 SELECT name, p.* FROM methods m, paged(name, '') p WHERE name IN ('ends_ivf', 'ends_graph') ORDER BY name;
 RESET gpuivf.probes;
 RESET gpugraph.search_width;
--- without stable pages one search for all, as before
+-- without stable pages one search for all
 SELECT name, d ->> 'Rounds' AS stable, o ->> 'Rounds' AS otherwise FROM methods m, only_index(name) i, scan_of(with_query('SELECT id FROM ends ORDER BY $d LIMIT 200', m)) d,
 	set_config('vectorgpu.stable_pages', 'off', true) s, scan_of(with_query('SELECT id FROM ends ORDER BY $d LIMIT 200', m)) o, set_config('vectorgpu.stable_pages', 'on', true) e WHERE name = 'ends_ivf';
 DELETE FROM ends WHERE id % 7 = 0;
@@ -200,7 +200,7 @@ SELECT name, p.* FROM methods m, paged(name, 'WHERE grp < 8') p ORDER BY name;
 RESET gpuivf.recall_target;
 RESET gpugraph.recall_target;
 
--- What ends a scan: "rounds" where a LIMIT can, "exact" from the first row on where none does.
+-- What ends a scan: "rounds" if a LIMIT can, "exact" from the first row on if nothing can.
 CREATE FUNCTION way(index text, query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	m methods;
@@ -229,7 +229,7 @@ SELECT q AS query, way('ends_ivf', q) AS ends_ivf, way('ends_graph', q) AS ends_
 	'WITH w AS MATERIALIZED (SELECT id FROM ends ORDER BY $d) SELECT id FROM w LIMIT 5',
 	'(SELECT id FROM ends ORDER BY $d) UNION ALL SELECT 1 LIMIT 5',
 	'SELECT count(*) FROM generate_series(1, 2) g, LATERAL (SELECT id FROM ends ORDER BY $d LIMIT g) s',
-	-- nothing ends these
+	-- nothing ends these scans
 	'SELECT id FROM ends ORDER BY $d',
 	'SELECT id FROM ends ORDER BY $d LIMIT ALL',
 	'SELECT id FROM ends ORDER BY $d LIMIT NULL',
@@ -244,7 +244,7 @@ SELECT q AS query, way('ends_ivf', q) AS ends_ivf, way('ends_graph', q) AS ends_
 SET vectorgpu.scan_order = relaxed;
 SELECT q AS query, way('ends_ivf', q) FROM unnest(ARRAY['SELECT id FROM ends ORDER BY $d', 'SELECT id FROM ends WHERE $d < 2 ORDER BY $d', 'SELECT id FROM ends WHERE $d < 2 ORDER BY $d LIMIT 5']) q;
 RESET vectorgpu.scan_order;
--- a WITH that is read in many ways is walked through in time
+-- a WITH with many references is analysed in acceptable time
 SELECT way('ends_ivf', 'WITH w0 AS MATERIALIZED (SELECT id FROM ends ORDER BY $d)' || string_agg(format(', w%s AS MATERIALIZED (SELECT * FROM w%s UNION ALL SELECT * FROM w%s)', i, i - 1, i - 1), '' ORDER BY i) || ' SELECT * FROM w30 LIMIT 1')
 	FROM generate_series(1, 30) i;
 -- no row is missing: cursors, loops of PL/pgSQL, LIMIT NULL as a parameter
@@ -273,7 +273,7 @@ MOVE 100 IN c;
 MOVE ALL IN c;
 CLOSE c;
 COMMIT;
--- and the planner counts on it
+-- and the planner's cost includes it
 EXPLAIN (COSTS OFF) SELECT id FROM ends ORDER BY v <-> '[1,2,3,4,5,6]' LIMIT 3;
 RESET enable_seqscan;
 RESET enable_sort;
@@ -298,7 +298,7 @@ SELECT count(*) = count(DISTINCT id) AS none_twice, array_agg(id ORDER BY p, n) 
 RESET gpuivf.recall_target;
 DROP TABLE parted, taken;
 
--- The next batch is sized by the share that has passed: one that is a row short does not look at the whole table.
+-- The next batch is sized by the share that has passed: a scan that is one row short does not look at the whole table.
 DROP TABLE ends;
 DROP FUNCTION looped, matching, way;
 CREATE TABLE ends (id int PRIMARY KEY, v vector(4)) WITH (autovacuum_enabled = off);
@@ -325,7 +325,7 @@ SELECT index, effort(index, 'SELECT id FROM ends WHERE id % 50 <> 3 ORDER BY v <
 FROM unnest('{ends_flat,ends_ivf,ends_graph}'::text[]) index, (VALUES ('SELECT id FROM ends ORDER BY v <-> ''[8,8,8,8]'' LIMIT 100')) p (q);
 CREATE TABLE base AS SELECT index, only_index(index) IS NULL AS set, (scan_of('SELECT id FROM ends ORDER BY v <-> ''[8,8,8,8]'' LIMIT 100') ->> 'Compared')::float8 AS n
 FROM unnest('{ends_flat,ends_ivf,ends_graph}'::text[]) index;
--- dead rows count as a condition does
+-- dead rows count like a condition
 DELETE FROM ends WHERE id % 50 = 3;
 SELECT index, effort(index, p.q, p.q) <> 'ROWS' AS enough, (scan_of(p.q) ->> 'Compared')::float8 <= 1.3 * n AS "at most 1.3 x"
 FROM base, (VALUES ('SELECT id FROM ends ORDER BY v <-> ''[8,8,8,8]'' LIMIT 100')) p (q);

@@ -1,4 +1,4 @@
--- The distance that orders the rows is not computed again where nobody reads it, and is where somebody does.
+-- The distance that orders the rows is computed again only if the query reads it.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -22,7 +22,7 @@ BEGIN
 END $$;
 
 EXPLAIN (VERBOSE, COSTS OFF) SELECT id FROM unread ORDER BY v <-> '[20, 6, 1]' LIMIT 3;
--- How many rows' distances are spared when id alone is selected, against id and the distance (builds with assertions compute all
+-- Number of distances saved when only id is selected, against id and the distance (builds with assertions compute all
 -- once more).
 CREATE FUNCTION spared(rest text, OUT n bigint, OUT result text) LANGUAGE sql AS $$
 	SELECT with_distance.n - without.n, without.result FROM calls('SELECT id FROM unread ' || rest) without,
@@ -36,7 +36,7 @@ SELECT * FROM spared($$ORDER BY v <-> '[20, 6, 1]' FETCH FIRST 3 ROWS WITH TIES$
 SELECT n > 0 AS computed, result FROM calls($$SELECT id FROM unread ORDER BY v <-> '[20, 6, 1]', id LIMIT 3$$);
 SELECT result FROM calls($$SELECT a.id, b.id FROM unread a CROSS JOIN LATERAL
 	(SELECT id FROM unread b ORDER BY b.v <-> a.v LIMIT 2) b WHERE a.id IN (5, 6) ORDER BY a.id, b.id$$);
--- The same plan again and again, with other parameters.
+-- The same plan repeatedly, with other parameters.
 PREPARE nearest(vector) AS SELECT id FROM unread ORDER BY v <-> $1 LIMIT 2;
 SET plan_cache_mode = force_generic_plan;
 EXECUTE nearest('[1, 1, 1]');

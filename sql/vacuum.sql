@@ -1,4 +1,4 @@
--- VACUUM: tombstones, TIDs used again, INDEX_CLEANUP, PARALLEL, what CREATE INDEX CONCURRENTLY asks for
+-- VACUUM: tombstones, reused TIDs, INDEX_CLEANUP, PARALLEL, the vacuum scan of CREATE INDEX CONCURRENTLY
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -25,14 +25,14 @@ SELECT segments, rows, null_rows, dead_rows, delta_rows, tombstone_generation, m
 SELECT segments, rows, null_rows, dead_rows, delta_rows, heap_rows_checked, leaked_blocks
 	FROM vectorgpu_check('vac_idx', true);
 
--- the same places hold other rows now: nobody finds the old ones
+-- the same TIDs hold other rows now: no scan finds the old ones
 INSERT INTO vac SELECT 10000 + i, CASE WHEN i % 9 > 0 THEN ARRAY[i % 89, i % 11, i % 5]::vector END
 	FROM generate_series(1, 802) i;
 SELECT count(*) > 700 AS places_used_again FROM vac WHERE id > 10000 AND ctid IN (SELECT place FROM old_places);
 SELECT index_agrees('vac', :query);
 SELECT rows, null_rows, dead_rows, delta_rows, heap_rows_checked FROM vectorgpu_check('vac_idx', true);
 
--- and once more, with what was inserted since
+-- and again, with rows inserted since
 DELETE FROM vac WHERE id % 7 = 0;
 VACUUM vac;
 INSERT INTO vac SELECT 20000 + i, ARRAY[i % 83, i % 9, i % 3]::vector FROM generate_series(1, 600) i;
@@ -48,12 +48,12 @@ SELECT tombstone_generation - :before_tombstone_generation AS tombstones,
 	manifest_generation - :before_manifest_generation AS manifest
 	FROM vectorgpu_indexes WHERE index_name = 'vac_idx';
 
--- counts that core takes over
+-- counts that core stores
 SELECT c.reltuples AS index_tuples, (SELECT count(*) FROM vac) AS rows,
 	c.relpages * current_setting('block_size')::int = pg_relation_size('vac_idx') AS pages_right
 	FROM pg_class c WHERE oid = 'vac_idx'::regclass;
 
--- without cleaning indexes places stay unused, and the entries stay
+-- without index cleanup TIDs stay unused, and the entries stay
 DELETE FROM vac WHERE id % 11 = 0;
 VACUUM (INDEX_CLEANUP off) vac;
 INSERT INTO vac SELECT 30000 + i, ARRAY[i % 79, i % 8, i % 2]::vector FROM generate_series(1, 300) i;
@@ -112,7 +112,7 @@ VACUUM hot;
 SELECT index_agrees('hot', :query);
 SELECT rows, null_rows, heap_rows_checked FROM vectorgpu_check('hot_idx', true);
 
--- rows inserted and rolled back leave entries that nobody sees, until a vacuum
+-- rows inserted and rolled back leave invisible entries until a vacuum
 BEGIN;
 INSERT INTO hot SELECT i, 0, '[3,1,4]' FROM generate_series(1001, 1500) i;
 ROLLBACK;

@@ -7,7 +7,7 @@
 \set file :srcdir '/sql/include/vector_surface.sql'
 \i :file
 
--- what only vector has: the range and precision of binary32
+-- only vector: the range and precision of binary32
 SELECT '[1.5e38,-1.5e38,1.17549435e-38,1e-45]'::vector, '[3.4028235e38,-3.4028235e38]'::vector;
 SELECT '[1.23456789,0.1,16777217,1e-46,-1e-46]'::vector, '[0.30000001192092896,0.333333333333333333333]'::vector;
 SELECT '[3e38]'::vector <-> '[-3e38]' AS l2, '[3e38]'::vector <+> '[-3e38]' AS l1, '[3e38]'::vector <#> '[3e38]' AS ip,

@@ -14,7 +14,7 @@ CREATE VIEW vws_counts AS
 SELECT * FROM vws_counts;
 INSERT INTO vws SELECT i, CASE WHEN i % 10 > 0 THEN ARRAY[1, 2, i]::vector END FROM generate_series(1001, 1100) i;
 SELECT * FROM vws_counts;
--- deleted, and as before until a vacuum has marked them
+-- deleted rows count until a vacuum has marked them
 DELETE FROM vws WHERE id IN (1, 2, 10, 1001, 1002, 1010, 1020);
 SELECT * FROM vws_counts;
 VACUUM (INDEX_CLEANUP on) vws;

@@ -1,5 +1,5 @@
 -- The worker: settings, views, the functions that ask for it, and who may call them. The answers of scans with and without
--- it are those of all other tests, which run both ways.
+-- it are compared by all other tests, which run both ways.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
@@ -10,7 +10,7 @@ SELECT name, boot_val, unit, context, vartype FROM pg_settings
 SET vectorgpu.worker_timeout = '5ms';
 SET vectorgpu.worker_threads = 2;
 SET vectorgpu.spin_time_us = 20000;
--- What is asked of the worker below is waited for, however busy the machine is.
+-- The test waits for the worker, on a busy machine too.
 SET vectorgpu.worker_timeout = '2min';
 
 CREATE TABLE wrk (id int, v vector(3), h halfvec(5), b bit(70));
@@ -53,12 +53,12 @@ SELECT pid > 0 AS pid, supervisor_pid > 0 AS supervisor_pid, ready, engine IN ('
 	restarts >= 0 AS restarts, sessions >= 1 AS sessions, queued >= 0 AS queued, copies >= 3 AS copies,
 	resident_bytes > 0 AS resident_bytes, memory_bytes > 0 AS memory_bytes FROM vectorgpu_worker;
 SELECT string_agg(key, ' ' ORDER BY key) FROM vectorgpu_worker, jsonb_object_keys(fallback_reasons) key;
--- Scans count where the worker is on, and only there
+-- Scans count only if the worker is on
 SET enable_seqscan = off;
 SET vectorgpu.worker_min_size = 0;
 CREATE TEMP TABLE wrk_before AS SELECT answered + fallbacks AS n FROM vectorgpu_worker;
 SELECT id FROM wrk ORDER BY v <-> '[1,2,3]' LIMIT 3;
--- what an index's scans count there, they count for the index
+-- scans of an index also count for the index
 SELECT bool_and(fallbacks = n) AS adds_up, bool_and(fallbacks <= all_fallbacks) AS part_of_all FROM vectorgpu_indexes i,
 	LATERAL (SELECT sum(value::int8) AS n FROM jsonb_each_text(fallback_reasons)) s, (SELECT fallbacks AS all_fallbacks FROM vectorgpu_worker) w
 	WHERE table_name = 'wrk';
@@ -67,7 +67,7 @@ SELECT string_agg(key, ' ' ORDER BY key) = (SELECT string_agg(key, ' ' ORDER BY 
 SELECT * FROM vectorgpu_index_fallbacks('wrk');
 SELECT (answered + fallbacks > n) = current_setting('vectorgpu.worker')::bool AS counted FROM vectorgpu_worker, wrk_before;
 
--- What the functions refuse
+-- Errors of the functions
 SELECT vectorgpu_prewarm('wrk_id');
 SELECT vectorgpu_prewarm('wrk');
 SELECT vectorgpu_evict(0);

@@ -17,10 +17,10 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-# Debian's hand-made tags (use::editing, works-with::image) say what a one-line description leaves out.
+# Debian's hand-made tags (use::editing, works-with::image) add facts that a one-line description omits.
 TAGS = re.compile(r"(?:admin|devel|field|filetransfer|game|hardware|junior|mail|network|office|protocol|science|security"
                   r"|sound|use|web|works-with)::[\w:-]+")
-# The dimensions are learned from programs: two thirds of the packages are libraries, which would take most of them.
+# The dimensions are learned from programs only: two thirds of the packages are libraries, which would dominate.
 LIBRARY_SECTIONS = re.compile(r"(?:\w+/)?(?:lib|rust|perl|haskell|ruby|python|java|golang|debug|doc|oldlibs|php|gnu-r|lisp"
                               r"|ocaml|kernel|localization|introspection|metapackages|fonts)")
 COMPANION = re.compile(r"-(?:data|doc|dev|common|dbg)$")
@@ -98,7 +98,7 @@ def main():
 
     with open(args.out / "packages.tsv", "w", encoding="utf-8") as file:
         for (name, section, size_kb, title, _), vector in zip(packages, vectors):
-            # A description of unknown words only has no direction: NULL.
+            # A description with unknown words only has no direction: NULL.
             value = literal(vector) if numpy.any(vector) else "\\N"
             file.write(f"{name}\t{copy_escape(section)}\t{size_kb}\t{copy_escape(title)}\t{value}\n")
     with open(args.out / "queries.tsv", "w", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Parts fuzz and corpora of scripts/test, sourced by it. fuzz: libFuzzer targets of test/fuzz, each for some seconds, one after the other; new inputs go to
-# build/fuzz-corpus, so that the folder in the tree stays small; a crash is kept in the logs.
+# Parts fuzz and corpora of scripts/test, sourced by it. fuzz runs the libFuzzer targets of test/fuzz one after the other, each for some
+# seconds. New inputs go to build/fuzz-corpus, so that the folder in the tree stays small; the logs keep an input that crashes.
 
 part_fuzz() {
 	local seconds=$1 log=$LOGS/fuzz-build.log target corpus compiler inputs passed=0 failed=0
@@ -47,8 +47,8 @@ part_fuzz() {
 	count fuzz "$passed" "$failed" 0
 }
 
-# part_corpora: each target over its committed inputs, without libFuzzer and clang: compiled by g++ and linked with the objects of the module that the
-# other parts test, assertions included.
+# part_corpora: runs each target over its committed inputs, without libFuzzer and clang: compiled by g++ and linked with the objects of
+# the module under test, with assertions.
 part_corpora() {
 	local folder=$ROOT/build/corpora log=$LOGS/corpora.log target shared=() passed=0 failed=0
 
@@ -69,7 +69,7 @@ part_corpora() {
 	shared=("$folder"/{fake_*,replay,options_graph}.cpp.o)
 	for target in "$ROOT"/test/fuzz/fuzz_*.cpp; do
 		target=$(basename "$target" .cpp)
-		# As in test/fuzz/CMakeLists.txt: what the target does not reach of the server stays unresolved, and the fake functions go first.
+		# As in test/fuzz/CMakeLists.txt: server functions that the target does not reach stay unresolved; fake functions come first.
 		if g++ -no-pie -o "$folder/$target" "$folder/$target.cpp.o" "${shared[@]}" \
 			"$folder/module.a" -L "$("$PG_CONFIG" --pkglibdir)" -L "$("$PG_CONFIG" --libdir)" -l:libpgcommon.a -l:libpgport.a -lxxhash -lpthread \
 			-Wl,--unresolved-symbols=ignore-all -Wl,-z,muldefs >"$LOGS/corpora-$target.log" 2>&1 &&

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # The part of scripts/test about `make installcheck`. Sourced by scripts/test; uses its variables and count, show, say.
 
-# part_installcheck: what an administrator calls after an installation, with a sample of its tests of each kind; all of them are run by the other parts. Its TAP
-# files have one folder for their logs, and nothing of what scripts/test sets; the first of them makes processes crash.
+# part_installcheck: `make installcheck`, as an administrator runs it after an installation, with a sample of its tests of each kind; the
+# other parts run all of them. Its TAP files share one folder for logs and have no environment of scripts/test; the first of them makes
+# processes crash.
 part_installcheck() {
 	local log=$LOGS/installcheck.log tree=$WORK/installcheck
 

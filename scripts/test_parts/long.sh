@@ -2,23 +2,22 @@
 # The parts of scripts/test --long, each of which may run by itself, and their summaries. Sourced by scripts/test; uses its variables
 # and count, show, skip, part_tap.
 
-# Together they are the whole: LONG_PARTS after the parts of the quick suite. Files of test/long that are no soak are sweeps.
+# Together they are the whole suite: LONG_PARTS run after the parts of the quick suite.
 QUICK_PARTS='lint unit corpora regress isolation tap installcheck client'
 LONG_PARTS='tidy sanitizers matrix-sql matrix-tap sweeps soaks sqlsmith valgrind fuzz'
-SOAKS='/(062|110|121|230|240|241|243|400)_'
 
-# The six ways in which the TAP tests meet the worker: its mode, and whether the module is preloaded. VECTORGPU_MATRIX names others.
+# The six ways of matrix-tap: mode of the worker, and whether the module is preloaded. VECTORGPU_MATRIX overrides them.
 MATRIX=${VECTORGPU_MATRIX:-off-0 on-0 flapping-0 off-1 on-1 flapping-1}
 
-# part_matrix_tap: the TAP tests with the worker off, on for indexes of every size, and dying each second, in a module that is
-# loaded by the first use and in one that is preloaded. Those whose servers have settings of their own for the worker take no part, since they would run
-# six times alike, nor do 220_, which fills a disk that all share, and 300_, which takes an hour. Workers that are on have to answer.
+# part_matrix_tap: the TAP tests with the worker off, on for indexes of every size, and killed each second, each with the module loaded by
+# first use and preloaded. It leaves out files whose servers have their own settings of the worker, since all six runs would be alike,
+# 220_, which fills a shared disk, and 300_, which takes an hour. Workers that are on have to answer.
 part_matrix_tap() {
 	local way answered
 
 	for way in $MATRIX; do
 		TAP_ENVIRONMENT=("VECTORGPU_WORKER=${way%-*}" "VECTORGPU_PRELOAD=${way#*-}")
-		TAP_EXCEPT='/032_|/12[12]_|/2[45][0-9]_|/220_|/30[01]_|/311_'
+		TAP_EXCEPT='/032_|/12[12]_|/2[456][0-9]_|/220_|/30[01]_|/311_'
 		[ "${way%-*}" = off ] || TAP_MODULE=VectorgpuAnswered
 		part_tap "tap, worker ${way%-*}, preload ${way#*-}" test/t 3600
 		if [ -n "$TAP_MODULE" ]; then
@@ -32,19 +31,15 @@ part_matrix_tap() {
 
 # part_sweeps: fault points at every call, 10,000 flipped bytes, whole data sets.
 part_sweeps() {
-	TAP_EXCEPT=$SOAKS
-	part_tap sweeps test/long 14400
-	TAP_EXCEPT=''
+	part_tap sweeps long:sweeps 14400
 }
 
 # part_soaks: many crashes of the worker and of the server, ten minutes of 100 clients, copies of a cluster.
 part_soaks() {
-	TAP_ONLY=$SOAKS
-	part_tap soaks test/long 14400
-	TAP_ONLY=''
+	part_tap soaks long:soaks 14400
 }
 
-# part_program NAME SECONDS: an executable of test/long as RUN_USER, with the shared cluster in PGHOST and so on; 77 is a skip.
+# part_program NAME SECONDS: runs an executable of test/long as RUN_USER, with the shared cluster in PGHOST etc.; status 77 is a skip.
 part_program() {
 	local name=$1 limit=$2 log=$LOGS/long-$1.log status=0
 
@@ -61,7 +56,7 @@ part_program() {
 	esac
 }
 
-# tree_state: the commit, and whether the tree is that commit's.
+# tree_state: prints the commit, and whether the tree has changes.
 tree_state() {
 	local commit
 
@@ -74,7 +69,7 @@ tree_state() {
 	fi
 }
 
-# server_kind: its version, and whether it was built with assertions.
+# server_kind: prints the server's version, and whether it was built with assertions.
 server_kind() {
 	local version
 
@@ -84,7 +79,7 @@ server_kind() {
 	echo "$version"
 }
 
-# begin_summary: from here on what is counted belongs to a part. COUNTED: a line `NAME=N …` of each test.
+# begin_summary: starts the counts of a part. COUNTED: a file with a line `NAME=N …` for each test.
 begin_summary() {
 	COUNTED=$LOGS/long/.counted
 	mkdir -p "$LOGS/long"
@@ -93,7 +88,7 @@ begin_summary() {
 	PART_START=$SECONDS PART_DATE=$(date -u '+%Y-%m-%d %H:%M') PART_TREE=$(tree_state) PART_RESULTS=("$PASSED" "$FAILED" "$SKIPPED" "${#SUMMARY[@]}")
 }
 
-# end_summary PART: writes LOGS/long/PART.summary, or PART@FILES.summary where only some files were asked for.
+# end_summary PART: writes LOGS/long/PART.summary, or PART@FILES.summary with --files.
 end_summary() {
 	local name=$1 file line
 
@@ -114,7 +109,7 @@ end_summary() {
 	echo "   summary: ${file#"$ROOT/"}"
 }
 
-# summaries: those that lie in LOGS/long, as one table. Columns that a part has no figure for stay empty.
+# summaries: prints the summaries in LOGS/long as one table. A column without a figure stays empty.
 summaries() {
 	python3 - "$LOGS/long" <<'END'
 import pathlib

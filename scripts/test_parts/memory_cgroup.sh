@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# A memory cgroup for 254_worker_memory_cgroup: made where root may, removed at the end. Sourced by scripts/test.
+# A memory cgroup for 260_worker_memory_cgroup: made if root is allowed to, removed at the end. Sourced by scripts/test.
 
 # make_memory_cgroup: sets and exports VECTORGPU_MEMORY_CGROUP to a new child of this process's own cgroup (version 2 with the
-# memory controller, else version 1), whose children `inner` and `outer` RUN_USER may enter, and of which it may limit `inner`.
+# memory controller, else version 1). RUN_USER may enter its children `inner` and `outer`, and set the limit of `inner`.
 make_memory_cgroup() {
 	local unified legacy folder file
 
@@ -11,7 +11,7 @@ make_memory_cgroup() {
 	legacy=/sys/fs/cgroup/memory$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
 	if grep -qw memory "$unified/cgroup.controllers" 2>/dev/null; then
 		folder=$unified/vectorgpu-test-$$
-		# Fails where processes live beside the new child: only a root, or a cgroup without any, may share memory out.
+		# Fails if the cgroup has processes: only the root cgroup, or one without processes, may enable controllers for children.
 		mkdir "$folder" 2>/dev/null && { grep -qw memory "$unified/cgroup.subtree_control" ||
 			echo +memory >"$unified/cgroup.subtree_control"; } 2>/dev/null &&
 			echo +memory 2>/dev/null >"$folder/cgroup.subtree_control"
@@ -34,7 +34,7 @@ make_memory_cgroup() {
 	fi
 }
 
-# enter_memory_cgroup: the calling subshell, and what it starts, runs in `outer`.
+# enter_memory_cgroup: moves the calling subshell, with the processes it will start, into `outer`.
 enter_memory_cgroup() {
 	[ -z "${VECTORGPU_MEMORY_CGROUP:-}" ] || echo "$BASHPID" 2>/dev/null >"$VECTORGPU_MEMORY_CGROUP/outer/cgroup.procs" || true
 }

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # Part sanitizers of scripts/test: the unit tests, and a server whose module and worker are compiled by g++ with sanitizers. The server's own
-# program is as it ever is and has their libraries loaded before. Sourced by scripts/test; uses its variables and functions.
+# program is unchanged; the sanitizers' libraries are preloaded into it. Sourced by scripts/test; uses its variables and functions.
 
-# What the part does; VECTORGPU_SANITIZERS names others.
+# The steps of the part; VECTORGPU_SANITIZERS overrides them.
 SANITIZERS=${VECTORGPU_SANITIZERS:-unit-asan unit-tsan sql-asan tap-asan sql-tsan tap-tsan}
 
 # TAP files that run with the module and the worker under ASAN with UBSAN, and those with the worker under TSAN.
 TAP_ASAN='/[0-4][0-9][0-9]_'
-TAP_TSAN='/(400|25[4567])_'
+TAP_TSAN='/(400|25[4567]|26[012])_'
 
 part_sanitizers() {
 	local sanitizer
@@ -48,7 +48,7 @@ sanitized_tsan() {
 	close_sanitized
 }
 
-# open_sanitized asan|tsan LIBRARIES DEFECTS FLAG=…: builds and starts a server that is to find defects, after it has found those of the canary.
+# open_sanitized asan|tsan LIBRARIES DEFECTS FLAG=…: builds and starts a sanitized server, and checks that it finds the canary's defects.
 open_sanitized() {
 	local sanitizer=$1 libraries=$2 defects=$3 reports
 
@@ -60,10 +60,10 @@ open_sanitized() {
 	fi
 	reports=$WORK/reports
 	run_as mkdir "$reports"
-	# A report ends its process by SIGABRT, which the server takes for the crash that it is. Backends are many and short: little memory that is
-	# freed is kept from being used again. The server judges its depth by addresses on the stack, which have to be those of the stack.
+	# A report ends its process by SIGABRT, which the server treats as a crash. The quarantine of freed memory is small, since backends are many
+	# and short. The server measures stack depth by addresses, so ASAN must not move locals off the stack.
 	export ASAN_OPTIONS="abort_on_error=1:detect_leaks=0:detect_stack_use_after_return=0:quarantine_size_mb=16:log_path=$reports/asan"
-	# Beside ASAN, UBSAN has no file of its own: what it reports is in the server's log, the worker's lines too.
+	# With ASAN, UBSAN has no report file: its reports, those of the worker too, are in the server's log.
 	export UBSAN_OPTIONS="abort_on_error=1:print_stacktrace=1"
 	export TSAN_OPTIONS="halt_on_error=0:second_deadlock_stack=1:log_path=$reports/tsan"
 	# shellcheck disable=SC2086
@@ -74,7 +74,7 @@ open_sanitized() {
 	fi
 }
 
-# close_sanitized: no process may have left a report.
+# close_sanitized: closes the server; fails if a process left a report.
 close_sanitized() {
 	check_server_log
 	check_reports
@@ -82,11 +82,11 @@ close_sanitized() {
 	unset ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
 }
 
-# preload_into_server LIBRARY…: each server that the copy's program starts has them, before its own: ASAN asks for that, and for libstdc++, whose
-# exceptions it watches, to be there when it starts. Two things need a library of ours:
-# - ASAN starts at the first call that it intercepts. Where that is a library's that is in the middle of newlocale, both take one lock of the C
-#   library, and no one gets it afterwards: so ASAN is woken before any library is.
-# - UBSAN looks into the environment at its first report, when the server has long written its title over it.
+# preload_into_server LIBRARY…: preloads them into each server of the copy. ASAN has to be loaded first, with libstdc++, whose exceptions it
+# intercepts. A library of our own is preloaded too, for two reasons:
+# - ASAN initializes at the first intercepted call. If a library makes that call inside newlocale, both take the same lock of the C library: a
+#   deadlock. So our library initializes ASAN before other libraries.
+# - UBSAN reads the environment at its first report, when the server has overwritten it with its process title.
 preload_into_server() {
 	local name paths=() wake=$WORK/wake_sanitizers.so
 
@@ -108,8 +108,8 @@ preload_into_server() {
 	chmod 755 "$SERVER_BIN/postgres"
 }
 
-# canary DEFECT…: whether a defect in a backend's module, and in a program that the supervisor starts, comes to the reports: test/long/canary.cpp has these.
-# And whether the module and the worker that are to be tested are compiled with sanitizers at all.
+# canary DEFECT…: counts whether a defect in a backend's module, and in a program that the supervisor starts, is reported (test/long/canary.cpp),
+# and whether the module and the worker under test are compiled with sanitizers at all.
 canary() {
 	local log=$LOGS/canary$KIND.log folder=$WORK/cluster-canary sanitize=address,undefined defect missed=''
 
@@ -129,7 +129,7 @@ canary() {
 			done
 			reported "$defect" || missed+=" $defect in a backend"
 		done
-		# The report comes before the server knows of the crash. It is stopped when it is back.
+		# The report precedes the server's notice of the crash. The server is stopped when it is back.
 		for _ in {1..60}; do
 			[ "$(grep -c 'was terminated by signal 6' "$folder/server.log")" -lt $# ] || ! sql 'SELECT' >>"$log" 2>&1 || break
 			sleep 1
@@ -165,7 +165,7 @@ canary() {
 	count "canary$KIND" 1 0 0
 }
 
-# compile_canary SANITIZERS DEFECT…: as WORK/canary/canary.so, and as the program that WORK/canary/worker calls once for each defect.
+# compile_canary SANITIZERS DEFECT…: builds WORK/canary/canary.so, and the program that WORK/canary/worker calls once for each defect.
 compile_canary() {
 	local flags=(-std=c++20 -O1 -g -Wall -Wextra -Werror "-fsanitize=$1" -fno-sanitize-recover=undefined "$ROOT/test/long/canary.cpp")
 
@@ -179,19 +179,19 @@ compile_canary() {
 	chmod a+x "$WORK/canary/worker"
 }
 
-# calls FILE REGEX: whether a file of the server copy's libraries needs such a function.
+# calls FILE REGEX: true if a library of the server copy needs a matching function.
 calls() {
 	nm -D "$WORK/pg$("$PG_CONFIG" --pkglibdir)/$1" | grep -cE " U $2" >/dev/null
 }
 
-# reported DEFECT: whether there is a report of it.
+# reported DEFECT: true if there is a report of it.
 reported() {
 	local -A says=([heap]='heap-buffer-overflow' [overflow]='signed integer overflow' [race]='data race')
 
 	grep -qs "${says[$1]}" "$WORK"/reports/* "$WORK/cluster-canary/server.log"
 }
 
-# check_reports: any report of a sanitizer, by whatever process, fails the part.
+# check_reports: a report of a sanitizer by any process fails the part.
 check_reports() {
 	local folder=$LOGS/reports$KIND report n
 

@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # The part of scripts/test about other users of the machine. Sourced by scripts/test; uses its variables and count, skip, show, sql.
 
-# strangers CLUSTER: other users on the socket of that cluster's worker: one without rights is kept out by its folder, one whom no folder keeps out, root, by the
-# worker; the server's own user is greeted; and where root has put a socket in the place of the worker's, a scan tells it nothing and is answered from the
-# pages. Only root can be another user.
+# strangers CLUSTER: other users connect to the socket of that cluster's worker. The folder keeps out a user without rights; the worker refuses
+# root, which no folder keeps out; the server's own user is greeted. If root has replaced the worker's socket, a scan sends it nothing and
+# reads the pages. Only root can act as another user.
 strangers() {
 	local folder=$1/data/pgsql_tmp_vectorgpu lib=$WORK/tree/test/t/lib log=$LOGS/strangers.log version results waited
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Part tidy of scripts/test: clang-tidy with the checks of .clang-tidy on every file that g++ compiles. Sourced by scripts/test.
 
-# tidy_flags FILE: how it is compiled; each instruction set has files of its own. Flags as in the Makefile and in CMakeLists.txt.
+# tidy_flags FILE: prints its compiler flags, which depend on its instruction set; as in the Makefile and CMakeLists.txt.
 tidy_flags() {
 	local cuda=/usr/local/cuda/include
 
@@ -13,13 +13,13 @@ tidy_flags() {
 	esac
 }
 
-# tidy_file FILE: its findings to LOGS/tidy/FILE.log; true if there are none.
+# tidy_file FILE: writes its findings to LOGS/tidy/FILE.log; true if there are none.
 tidy_file() {
 	local log=$LOGS/tidy/${1//\//_}.log flags
 
 	mapfile -t flags < <(tidy_flags "$1")
 	clang-tidy --quiet "$ROOT/$1" -- "${flags[@]}" >"$log.all" 2>"$log.errors"
-	# A finding, the line that it is about with its tabs expanded, and a caret below where in it.
+	# A finding, its line with tabs expanded, and a caret below the place.
 	awk '/(warning|error): .*\[[a-z0-9.,-]+\]$/ { if (finding != "" && n == 0) print finding; finding = $0; n = 0; next }
 		finding != "" && ++n == 1 { source = $0; next }
 		finding != "" {

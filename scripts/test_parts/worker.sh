@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# Parts of scripts/test about the worker: the SQL suites in every mode of it, a worker that is killed each second. Sourced by
+# Parts of scripts/test about the worker: the SQL suites in each of its modes, a worker that is killed each second. Sourced by
 # scripts/test; uses its variables and count, show, skip, part_pg_regress.
 
 FLAPPER=''
 
-# sql COMMAND…: in database postgres of the cluster, each command by itself.
+# sql COMMAND…: runs each command separately in database postgres of the cluster.
 sql() {
 	local command options=()
 
@@ -14,8 +14,8 @@ sql() {
 	"$SERVER_BIN/psql" -XqAt -v ON_ERROR_STOP=1 -d "${FLAP_DATABASE:-postgres}" "${options[@]}"
 }
 
-# flap: each second kills the worker of the cluster, as long as there is one; WORK/kills counts. One that is not ready yet is spared for
-# a minute: on a GPU that a dozen others use, starting takes more than ten seconds.
+# flap: kills the worker of the cluster each second; WORK/kills counts. It spares a worker that is not ready for up to a minute: on a GPU with
+# a dozen other users a start takes more than ten seconds.
 flap() {
 	local pid ready spared=0 kills=0
 
@@ -32,7 +32,7 @@ flap() {
 	done
 }
 
-# The worker is started again at once, and its answers are counted from here on.
+# start_flapping: makes the worker restart at once, starts to count its answers, and runs flap.
 start_flapping() {
 	sql "LOAD 'vectorgpu'" "ALTER SYSTEM SET vectorgpu.worker_restart_delay_max = 0" 'SELECT pg_reload_conf()' \
 		'DROP DATABASE IF EXISTS flapping' 'CREATE DATABASE flapping' >/dev/null || return 1
@@ -43,14 +43,14 @@ start_flapping() {
 	FLAPPER=$!
 }
 
-# stop_flapping PART: ends it; the part fails if the worker did not die, or never answered between.
+# stop_flapping PART: ends flap; the part fails if the worker did not die, or never answered.
 stop_flapping() {
 	local part=$1 kills answered waited
 
 	if [ -z "$FLAPPER" ]; then
 		return
 	fi
-	# Where starting takes long, the suites may be over before the third death.
+	# If starts take long, the suites may end before the third death.
 	for ((waited = 0; waited < 180 && 10#0$(cat "$WORK/kills") < 3; waited++)); do
 		sleep 1
 	done
@@ -71,8 +71,8 @@ stop_flapping() {
 	fi
 }
 
-# schedule_for WORKER SCHEDULE: a copy of it for the worker on or flapping, without the tests that say that they ask no worker; for a worker that dies also
-# without those that ask for the worker, or for who has answered: it has to be there for them. Sets SMOKE to its path in the tree.
+# schedule_for WORKER SCHEDULE: copies it for the worker on or flapping, without tests marked as asking no worker; for a flapping worker also
+# without tests that call the worker's functions or show what answered, since they need a worker that stays. Sets SMOKE to its path.
 schedule_for() {
 	local name without='^-- Asks no worker'
 
@@ -83,8 +83,9 @@ schedule_for() {
 	done >"$WORK/tree/$SMOKE"
 }
 
-# isolation_suites SUFFIX SCHEDULE WORKER: the isolation tests as they are, for gpuflat, and with the same answers for the other access methods of vectors, which
-# look at all rows then, and for gpumatch (test/isolation/gpumatch.sed), but for those that say that they are not of it. With a worker that is killed each second only as they are.
+# isolation_suites SUFFIX SCHEDULE WORKER: runs the isolation tests for gpuflat, and with the same answers for the other access methods of
+# vectors, which then look at all rows, and for gpumatch (test/isolation/gpumatch.sed), except tests marked `Not of gpumatch`. With a
+# worker that is killed each second they run for gpuflat only.
 isolation_suites() {
 	local suffix=$1 schedule=$2 method folder name
 
@@ -131,7 +132,7 @@ sql_suites() {
 	stop_flapping "flapping$suffix"
 }
 
-# beside SUFFIX COMMAND…: runs it in a process of its own; what it counts is left in WORK/counts-SUFFIX for counted_beside.
+# beside SUFFIX COMMAND…: runs it in a separate process, which writes its counts to WORK/counts-SUFFIX for counted_beside.
 beside() {
 	local counts=$WORK/counts-$1
 
@@ -143,7 +144,7 @@ beside() {
 	) &
 }
 
-# counted_beside SUFFIX…: adds what they have counted; one that did not come to its end counts as failed.
+# counted_beside SUFFIX…: adds their counts; a process that did not finish counts as failed.
 counted_beside() {
 	local suffix name passed failed skipped ended
 
@@ -157,7 +158,7 @@ counted_beside() {
 	done
 }
 
-# on_own_cluster NAME COMMAND…: with a cluster that is there for it alone.
+# on_own_cluster NAME COMMAND…: runs it with a cluster of its own.
 on_own_cluster() {
 	local name=$1
 
@@ -171,8 +172,8 @@ on_own_cluster() {
 	stop_cluster "$WORK/cluster-$name"
 }
 
-# three_ways [regress|isolation]: answered from the pages, by the worker, and by a worker that is killed each second. Most of the time each of them keeps
-# one core busy, so they run beside each other, each on its own cluster.
+# three_ways [regress|isolation]: the suites answered from the pages, by the worker, and by a worker that is killed each second. Each keeps one
+# core busy most of the time, so they run beside each other, each on its own cluster.
 three_ways() {
 	beside off sql_suites off "$KIND" "$1"
 	beside on on_own_cluster on sql_suites on "-worker$KIND" "$1"
@@ -181,18 +182,18 @@ three_ways() {
 	counted_beside off on flapping
 }
 
-# in_parallel_workers: the SQL tests with the worker on, where PostgreSQL runs each query that it may in a parallel worker, and shows its plan as ever (C32).
+# in_parallel_workers: the SQL tests with the worker on; PostgreSQL runs each query that allows it in a parallel worker (C32).
 in_parallel_workers() {
 	local schedule=sql/schedule.parallel
 
-	# explain: it shows what the process that scans has counted, and of a parallel worker that it is not counted.
+	# Not explain: it shows counts of the scanning process, and those of parallel workers are not counted.
 	grep -vxE 'test: (explain)' "$ROOT/sql/schedule" >"$WORK/tree/$schedule"
 	export PGOPTIONS='-c vectorgpu.worker=on -c vectorgpu.worker_min_size=0 -c force_parallel_mode=regress'
 	part_pg_regress regress-parallel src/test/regress/pg_regress "$WORK/tree" regression "$schedule"
 	unset PGOPTIONS
 }
 
-# part_matrix_sql: the SQL tests in parallel workers, and the SQL suites in the three ways once more with the module preloaded.
+# part_matrix_sql: the SQL tests in parallel workers, and the SQL suites in the three ways again with the module preloaded.
 part_matrix_sql() {
 	local worker
 

@@ -1,4 +1,4 @@
-"""What a backend keeps after many scans, and throughput with one and several clients (pgbench)."""
+"""Memory that a backend keeps after many scans, and throughput with one and several clients (pgbench)."""
 import glob
 import os
 import re
@@ -21,7 +21,7 @@ def context_bytes(conn):
 
 
 def scan_many(conn, texts, n_scans):
-    """Runs n_scans prepared index scans, each a statement and transaction of its own, sent in batches."""
+    """Runs n_scans prepared index scans, each a separate statement and transaction, sent in batches."""
     sql = "SELECT id FROM small ORDER BY v <-> %s::vector LIMIT 10"
     for start in range(0, n_scans, PIPELINE):
         with conn.pipeline():

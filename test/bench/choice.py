@@ -1,4 +1,4 @@
-"""Does the planner choose well? For tables of several sizes, LIMITs and numbers of clients, with and without the worker: the rate of
+"""Compares the planner's choice with each forced plan. For tables of several sizes, LIMITs and numbers of clients, with and without the worker: the rate of
 each way to answer a query (sequential scan, each index), forced, and the planner's own choice as a share of the best. Standard library
 only; clients are psql and pgbench. Usually called by test/bench/choice, which makes the server."""
 import argparse
@@ -22,7 +22,7 @@ METHODS = ("gpuflat", "gpuivf", "gpugraph")
 SEQUENTIAL = "sequential scan"
 SCRIPTS = 20      # different queries of a run of pgbench
 GENERATED = 128   # dimensions, where there are no data sets
-HOPELESS = 4      # a way so many times slower than the best for one client is not tried with more clients
+HOPELESS = 4      # a plan this many times slower than the best for one client is not tried with more clients
 ALLOWED = 1.3     # a choice slower than that is measured again
 REPEATS = 3
 KEEP = {"plan_cache_mode": "force_generic_plan"}
@@ -43,7 +43,7 @@ def read_u8bin(folder, name, most):
 
 
 def generated(most):
-    """Seeded clusters, in the place of a data set."""
+    """Seeded clusters instead of a data set."""
     draw = random.Random(7)
     centres = [bytes(draw.choices(range(192), k=GENERATED)) for _ in range(256)]
     noise = bytes(i % 64 for i in range(256))
@@ -126,7 +126,7 @@ def worker_setting(worker):
 
 
 def own_choice(table, limit, worker):
-    """The names of what the planner chooses for the queries."""
+    """The names of the plans that the planner chooses for the queries."""
     sets = "".join(f"SET {key} = '{value}'; " for key, value in worker_setting(worker).items())
     chosen = set()
     for script in table.scripts[:5]:
@@ -139,7 +139,7 @@ def own_choice(table, limit, worker):
 
 
 def rate(options, table, way, limit, worker, clients):
-    """Queries/s when only `way` is allowed; None: whatever the planner takes."""
+    """Queries/s if only `way` is allowed; None: with the planner's choice."""
     allow(table, table.methods if way is None else [way] if way != SEQUENTIAL else [])
     settings = {**KEEP, **worker_setting(worker)}
     if way not in (None, SEQUENTIAL):
@@ -162,7 +162,7 @@ def asked_worker(table, limit, way):
 
 
 def measured(options, table, limit, worker, clients, known, ways):
-    """{way: queries/s}; from `known` what the worker makes no difference to."""
+    """{way: queries/s}; rates that do not depend on the worker are taken from `known`."""
     rates = {}
     for way in ways:
         if worker and way in known and (way == SEQUENTIAL or not asked_worker(table, limit, way)):
@@ -173,7 +173,7 @@ def measured(options, table, limit, worker, clients, known, ways):
 
 
 def judged(options, table, limit, worker, clients, rates):
-    """(the planner's choice, its rate). What looks wrong is measured again, in turn, and medians count."""
+    """(the planner's choice, its rate). A choice that looks wrong is measured again, alternating, and medians count."""
     names = own_choice(table, limit, worker)
     own = names[0] if len(names) == 1 else None
     name = " or ".join(names)
@@ -228,7 +228,7 @@ def choice(options):
 
 
 def add_options(parser, sets, sizes=SIZES, clients=(1, 16), workers=(False, True)):
-    """The arguments of choice(), for whoever calls it, with its defaults."""
+    """The arguments of choice(), with their defaults."""
     numbers = lambda text: [int(number) for number in text.split(",")]
     parser.add_argument("--choice-sets", type=lambda text: text.split(","), default=sets, help="of " + ",".join(SETS))
     parser.add_argument("--sizes", type=numbers, default=list(sizes))

@@ -19,7 +19,7 @@ EQUAL_RECALLS = (0.90, 0.95, 0.99)
 
 
 def points(bench, side, data, texts, parameter, values):
-    """[(value, recall@10, queries/s)] in ascending order of the value; ends when nothing is missed any more."""
+    """[(value, recall@10, queries/s)] in ascending order of the value; ends at a recall of 1."""
     found = []
     for value in values:
         with side.connect(enable_seqscan="off", **{parameter: value}) as conn:

@@ -33,7 +33,7 @@ class DataSet:
 
     @property
     def raw_bytes(self):
-        """What the vectors take as float32."""
+        """Bytes of the vectors as float32."""
         return self.rows * self.dims * 4
 
 

@@ -13,13 +13,13 @@ import datasets
 import server
 
 K = 10
-N_CHECKED = 1000  # rows of which the neighbours are compared with brute force
+N_CHECKED = 1000  # rows whose neighbours are compared with brute force
 N_ACROSS = 13    # pictures in a line of the drawing
 ENDS = (0, 6)     # rows of the path; of fashion-mnist two shoes, a boot and a sneaker
 
 
 def graph_recall(data, edges):
-    """Of a seeded sample of rows the share of their K nearest other rows that the graph has; a row as near as the K-th counts.
+    """The share of the K nearest other rows that the graph has, over a seeded sample of rows; a row as near as the K-th counts.
     edges: [(source, target)] by number of the row."""
     chosen = numpy.random.default_rng(1).permutation(data.rows)[:N_CHECKED]
     targets = {}

@@ -28,7 +28,7 @@ SETTINGS = ("shared_buffers", "maintenance_work_mem", "wal_level", "fsync", "syn
 
 
 class Bench:
-    """What all measurements share: the two sides, programs, options, and the report."""
+    """Shared by all measurements: the two sides, programs, options, and the report."""
 
     def __init__(self, options, report):
         self.options, self.report = options, report
@@ -40,7 +40,7 @@ class Bench:
 
     @contextlib.contextmanager
     def attempt(self, section, data_set, name):
-        """Turns what goes wrong inside into a named gap, so that one failing measurement does not lose the others."""
+        """Turns an error inside into a named gap, so that a failing measurement does not lose the others."""
         try:
             if time.monotonic() > self.deadline:
                 raise TimeoutError(f"the limit of {self.options.minutes} minutes is used up")

@@ -1,4 +1,4 @@
-"""Connections, timings and plans: what every measurement uses. The server is the throw-away cluster of scripts/bench."""
+"""Connections, timings and plans, used by every measurement. The server is the throw-away cluster of scripts/bench."""
 import contextlib
 import json
 import statistics
@@ -45,7 +45,7 @@ def available(extension):
 
 
 def spread(values):
-    """Median and where the middle 80 % and all of the values lie."""
+    """Median, and the ranges of the middle 80 % and of all values."""
     ordered = sorted(values)
     at = lambda share: ordered[min(len(ordered) - 1, int(share * len(ordered)))]
     return {"median": statistics.median(ordered), "p10": at(0.1), "p90": at(0.9), "min": ordered[0],

@@ -10,7 +10,7 @@ Printed for each index:
               (Zhou et al., "A generic inverted index framework for similarity search on the GPU", definition IV.1), tau = 2 epsilon;
               sim is the collision probability of the family. 237 functions promise 1 - 2 delta of the queries for
               epsilon = delta = 0.06 (theorem IV.2)
-  rows        that the index has compared for a query, of so many
+  rows        that the index has compared for a query, and their total
   ms          median of a query by the index and by a sequential scan, in the backend (vectorgpu.worker = off)
 
   PGHOST=... PGPORT=... test/bench/signatures.py --data FOLDER [--rows N] [--queries N] [--hashes N,N...] [--only l2,l1,cosine,minhash]

@@ -1,4 +1,4 @@
-"""What the worker process costs and brings: latency and throughput through an engine that answers in no time, batching in the CPU
+"""Costs and gains of the worker process: latency and throughput through the null engine, batching in the CPU
 engine, copying an index, and the scan after an insert. For scripts/bench and test/gpu/sql_bench, in a server of their own. Standard
 library only: psql, pgbench and libpq, on the server's unix socket.
 """
@@ -46,7 +46,7 @@ class Figures:
         return psql(f"LOAD 'vectorgpu'; {sql}", self.database)
 
     def set(self, values):
-        """Server's settings for which the worker starts anew; returns when another one is ready, or none is wanted."""
+        """Changes settings of the server that restart the worker; returns when a new one is ready, or none is wanted."""
         pid = "SELECT pid FROM vectorgpu_worker WHERE ready"
         old = psql(pid, self.database)
         for name, value in values.items():
@@ -76,7 +76,7 @@ class Figures:
                 self.set(before)
 
     def null_worker(self, arguments=""):
-        """A worker whose engine answers in no time, started with more arguments: of two alike the last one counts."""
+        """A worker with the null engine, started with more arguments: of two equal ones the last counts."""
         path = os.path.join(self.programs, f"null_worker_{time.monotonic_ns()}")  # another name, so that a worker starts
         program = psql("SELECT setting FROM pg_config WHERE name = 'PKGLIBDIR'", self.database) + "/vectorgpu_worker"
         with open(path, "w", encoding="ascii") as file:
@@ -123,8 +123,8 @@ class Figures:
         psql("DROP TABLE probe, hollow", self.database)
 
     def added_time(self):
-        """What SQL adds to the time of an engine that answers in no time, one client: beside a scan of an empty index, by medians, and by
-        rates, since pgbench's clock stands still where the answer is there before it looks for it."""
+        """The time that SQL adds to that of the null engine, one client: against a scan of an empty index, by medians, and by rates, since
+        pgbench shows 0 us if the answer is there before it waits."""
         for label, spin_us, limit in (("with spinning", SPIN_US, 40), ("without spinning", 0, 80)):
             empty_rate, _, _, empty, _ = self.pgbench(SCAN.format("hollow"), 1, {"vectorgpu.worker": "off"}, log=True)
             rate, _, _, asked, _ = self.through_worker(SCAN.format("probe"), 1, {"vectorgpu.spin_time_us": spin_us}, log=True)
@@ -179,7 +179,7 @@ class Figures:
 
     def after_insert(self, label="", scans=1000):
         """One session scans; another inserts a row before two of three scans, into the same table or, for comparison, into one beside it:
-        that another process has run makes a scan slower too, whatever it did."""
+        a scan after another process has run is slower, too."""
         runs = {None: [], "beside": [], "probe": []}
         psql(f"CREATE TABLE one_row AS SELECT * FROM probe LIMIT 1; CREATE TABLE beside (LIKE probe); "
              "CREATE INDEX ON beside USING gpuflat (v vector_l2_ops)", self.database)

@@ -1,4 +1,4 @@
-"""A database of its own for each run of the tests, with the extension in it."""
+"""A separate database for each run of the tests, with the extension."""
 
 import os
 
@@ -24,7 +24,7 @@ def database():
 
 @pytest.fixture
 def connection(database):
-    """A connection as the documentation of the pgvector package opens it; what a test does is rolled back."""
+    """A connection as the documentation of the pgvector package opens it; changes of a test are rolled back."""
     with psycopg.connect(dbname=database) as connection:
         register_vector(connection)
         yield connection
@@ -33,5 +33,5 @@ def connection(database):
 
 @pytest.fixture(params=[False, True], ids=["text", "binary"])
 def binary(request):
-    """The format of results; parameters follow it where a test says so."""
+    """The format of results; parameters follow it if a test says so."""
     return request.param

@@ -1,6 +1,7 @@
 """Include rules: which folder may include which, what may never be included, and no cycles.
 
-The table is the one of src/README.md, "Include rules": a folder may include itself and the folders on its right.
+The table is that of src/README.md, "Include rules": a layer may include itself and the layers on its right. Within a layer a room may
+include the others, except as MAY_NOT_INCLUDE says.
 """
 import posixpath
 import re
@@ -30,6 +31,16 @@ MAY_INCLUDE = {
 MODULE_ENTRY = {"src/am", "src/am/room", "src/storage", "src/bridge", "src/types", "src/pg", "src/engine", "src/wire", "src/common"}
 # Folders that may include the server's headers.
 SERVER_SIDE = {"src", "src/am", "src/am/room", "src/storage", "src/bridge", "src/types", "src/pg"}
+# Rooms of one layer: (files of these, may not include files of those).
+CALLED_BY_MODULE = tuple(f"src/engine/{room}/" for room in ("interface", "distance", "ivf", "graph", "match", "recall"))
+MAY_NOT_INCLUDE = (
+    # The module links the former without the latter, which have threads and need OpenBLAS.
+    (CALLED_BY_MODULE, ("src/engine/cpu/", "src/engine/copies/")),
+    (("src/engine/distance/",), tuple(room for room in CALLED_BY_MODULE if room != "src/engine/distance/")),
+    (("src/am/method/",), ("src/am/maintain/",)),
+    (("gpu/cuda/device/",), ("gpu/cuda/resident/", "gpu/cuda/build/", "gpu/cuda/search/", "gpu/cuda/selftest/")),
+    (("gpu/cuda/build/",), ("gpu/cuda/search/", "gpu/cuda/selftest/")),
+)
 CUDA_HEADER = re.compile(r"^(cuda|cublas|curand|cusparse|nvml|cub/|thrust/|cuda/|cooperative_groups)")
 SERVER_HEADER = re.compile(
     r"^(postgres|postgres_ext|postgres_fe|c|fmgr|funcapi|miscadmin|pgstat|pg_config\w*|port|varatt)\.h$"
@@ -68,7 +79,7 @@ def includes_of(tree, name):
 
 def resolve(tree, name, path):
     """The file of this tree that a quoted include of file `name` names, or None."""
-    roots = ["src"] if name.startswith("src/") else ["src", "", "gpu", posixpath.dirname(name)]
+    roots = ["src"] if name.startswith("src/") else ["src", "gpu"]
     for root in roots:
         candidate = posixpath.normpath(posixpath.join(root, path))
         if candidate in tree.file_set:
@@ -82,7 +93,7 @@ def source_files(tree):
 
 
 def directions(tree):
-    """Problems: an include against the table, a server or CUDA header where it must not be, a path not rooted at src/."""
+    """Problems: an include against the table, a server or CUDA header where it must not be, a path not rooted at src/ or gpu/."""
     problems = []
     for name in source_files(tree):
         layer = layer_of(name)
@@ -100,7 +111,7 @@ def directions(tree):
                 if layer not in SERVER_SIDE:
                     problems.append(f"{where}: server header {path} in {layer}")
             elif quote == '"' and layer not in SERVER_SIDE:
-                problems.append(f"{where}: \"{path}\" is no file of this tree (paths are rooted at src/)")
+                problems.append(f"{where}: \"{path}\" is no file of this tree (paths are rooted at src/ or gpu/)")
             elif quote == '"' and "/" not in path and tree_has(tree, name, path):
                 problems.append(f"{where}: write \"{path}\" with its folder, rooted at src/")
     for name in tree.matching("src/", ".cu", ".cuh"):
@@ -116,6 +127,9 @@ def direction_problem(where, name, layer, target):
     goal = layer_of(target)
     if layer == "src":
         return [] if goal in MODULE_ENTRY else [f"{where}: the module's entry may not include {target}"]
+    for sources, targets in MAY_NOT_INCLUDE:
+        if name.startswith(sources) and target.startswith(targets):
+            return [f"{where}: {posixpath.dirname(name)} may not include {target}"]
     if goal == layer:
         if layer == "src/am" and method_of(name) != method_of(target):
             return [f"{where}: access method {method_of(name)} includes {target} of another one"]

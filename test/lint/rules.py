@@ -5,11 +5,10 @@ import posixpath
 import re
 
 import includes
+import sizes
 
 Rule = collections.namedtuple("Rule", "name what find warn", defaults=(None,))
 
-CODE = (".cpp", ".hpp", ".h", ".cu", ".cuh", ".pl", ".pm", ".py", ".sql", ".spec", ".sh", ".cmake", ".md")
-MAX_LINES, WARN_LINES = 800, 600
 # Spelled in parts, so that this file does not trip over its own list.
 MARKS = ["TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK", "TB" "D"]
 WORDS = ["st" "ubs?", "st" "ubbed", "place" "holders?", "work in pro" "gress"]
@@ -24,9 +23,11 @@ WORKER_FAULT_LIST = "test/worker_faults.txt"
 FAULT_WHERE = re.compile(r"(\w+)\??(?::(?:gpu(?:flat|ivf|graph|match)(?:/codes)?\+?)+)?")
 REASONS = "src/bridge/shared_state.cpp"
 REASONS_TABLE, SETTINGS_TABLE = "docs/troubleshooting.md", "docs/settings.md"
-README_LINES, PROSE_WIDTH = 200, 120
+README_LINES = 200
 CHANGES_LINTED = 2  # the newest sections of CHANGELOG.md, whose entries are one line each
 GPU_RUN = "test/gpu/run"
+LONG_LIST = "test/long/list"
+LONG_RUN = re.compile(r"(sweeps|soaks) \w+ (t|long)/\w+\.pl (-|gpu[\w,-]+) (-|\d+|(off|on|flapping)(,(off|on|flapping))*)( \w+=\w+)*")
 
 
 def check(rule, tree):
@@ -67,7 +68,7 @@ def stems(paths, variants=False):
 
 
 def tests_are_scheduled(tree):
-    regress = [path for path in tree.matching("sql/", ".sql") if not path.startswith(("sql/vectorgpu--", "sql/include/"))]
+    regress = [path for path in tree.matching("sql/", ".sql") if path.count("/") == 1]
     problems = listed_once(tree, "regression test", "sql/schedule", stems(regress),
                            stems(tree.matching("expected/", ".out"), variants=True))
     problems += listed_once(tree, "isolation test", "test/isolation/schedule",
@@ -92,31 +93,15 @@ def tests_are_scheduled(tree):
     return problems
 
 
-def counted_files(tree):
-    # One install script per version is PostgreSQL's rule, expected output is as long as its test, and GPU reports are written by a script.
-    return [path for path in tree.files if path.endswith(CODE) or path.startswith(("scripts/", "test/lint/"))
-            if not path.startswith(("expected/", "test/isolation/expected/", "sql/vectorgpu--", "test/gpu/REPORT"))]
-
-
-def n_lines(tree, path):
-    return tree.text(path).count("\n")
-
-
-def files_are_short(tree):
-    return [f"{path}: {n_lines(tree, path)} lines, the limit is {MAX_LINES}" for path in counted_files(tree)
-            if n_lines(tree, path) > MAX_LINES]
-
-
-def lines_are_short(tree):
-    """Lines of C++ sources; a tab has four columns."""
-    return [f"{path}:{number}: {len(line.expandtabs(4))} columns, the limit is {PROSE_WIDTH}"
-            for path in tree.matching("", *includes.SOURCES) for number, line in tree.lines(path)
-            if len(line.expandtabs(4)) > PROSE_WIDTH]
-
-
-def files_grow(tree):
-    return [f"{path}: {n_lines(tree, path)} lines, split it before {MAX_LINES}" for path in counted_files(tree)
-            if WARN_LINES < n_lines(tree, path) <= MAX_LINES]
+def tap_numbers_are_unique(tree):
+    """A number of a folder of TAP files names one file; 110_crash_long of test/long may share that of test/t/110_crash."""
+    problems = []
+    for folder in ("test/t/", "test/long/", "test/gpu/t/", "test/gpu/alone/"):
+        names = collections.defaultdict(list)
+        for path in tree.matching(folder, ".pl"):
+            names[path[:len(folder) + 3]].append(path)
+        problems += [f"{', '.join(paths)}: the same number" for paths in names.values() if len(paths) > 1]
+    return problems
 
 
 def matches(tree, pattern, message, paths=re.compile("")):
@@ -287,23 +272,12 @@ def settings_are_documented(tree):
     return problems + same_names("setting", names, "src", names_in_table(tree, SETTINGS_TABLE, "setting"), SETTINGS_TABLE)
 
 
-def too_wide(path, lines):
-    return [f"{path}:{number}: {len(line)} characters, the limit is {PROSE_WIDTH}" for number, line in lines if len(line) > PROSE_WIDTH]
-
-
 def readme_is_short(tree):
     """README.md is a page; in docs/ prose has its width too, tables, images and blocks of code do not."""
-    problems = too_wide("README.md", tree.lines("README.md"))
-    if n_lines(tree, "README.md") > README_LINES:
-        problems.append(f"README.md: {n_lines(tree, 'README.md')} lines, the limit is {README_LINES}")
-    for path in tree.matching("docs/", ".md"):
-        prose, code = [], False
-        for number, line in tree.lines(path):
-            code ^= line.lstrip().startswith("```")
-            if not code and not line.lstrip().startswith(("|", "![")):
-                prose.append((number, line))
-        problems += too_wide(path, prose)
-    return problems
+    problems = sizes.too_wide("README.md", tree.lines("README.md"))
+    if sizes.n_lines(tree, "README.md") > README_LINES:
+        problems.append(f"README.md: {sizes.n_lines(tree, 'README.md')} lines, the limit is {README_LINES}")
+    return problems + [problem for path in tree.matching("docs/", ".md") for problem in sizes.too_wide(path, sizes.prose_lines(tree, path))]
 
 
 def links_lead_somewhere(tree):
@@ -333,7 +307,7 @@ def changes_are_lines(tree):
         section += line.startswith("## ")
         if section > CHANGES_LINTED:
             break
-        problems += too_wide("CHANGELOG.md", [(number, line)])
+        problems += sizes.too_wide("CHANGELOG.md", [(number, line)])
         if line.startswith(" "):
             problems.append(f"CHANGELOG.md:{number}: an entry is one line")
     return problems
@@ -344,6 +318,7 @@ def fault_list_names_tests(tree):
     method; so are unit tests and fuzz targets."""
     folders = ("test/t/", "test/long/", "test/gpu/t/", "test/gpu/alone/")
     files = {posixpath.splitext(posixpath.basename(path))[0]: path for folder in folders for path in tree.matching(folder, ".pl")}
+    files = {words[1]: "" for _, words in long_runs(tree) if len(words) > 1} | files
     programs = {posixpath.basename(path) for path in tree.matching("test/", ".cpp")}
     problems = []
     for number, line in tree.lines("test/README.md"):
@@ -360,19 +335,30 @@ def fault_list_names_tests(tree):
     return problems
 
 
+def long_runs(tree):
+    """(line number, words) of the runs in test/long/list: part, name, file, methods, split, environment."""
+    return [(number, line.split(None, 5)) for number, line in tree.lines(LONG_LIST) if line.strip() and not line.startswith("#")]
+
+
 def long_forms_are_run(tree):
-    """What a test does with VECTORGPU_LONG is done by a file of test/long that sets it and calls that test."""
-    called = set()
-    for path in tree.matching("test/long/", ".pl"):
-        if re.search(r"\$ENV\{VECTORGPU_LONG\}\s*(//)?=\s*1", tree.text(path)):
-            called.update(re.findall(r"/\.\./(t/\w+\.pl)\"", tree.text(path)))
-    return [f"{path}: no file of test/long runs it with VECTORGPU_LONG" for path in tree.matching("test/t/", ".pl")
-            if "$ENV{VECTORGPU_LONG}" in tree.text(path) and path[len("test/"):] not in called]
+    """A test that reads VECTORGPU_LONG has a run in test/long/list that sets it; the list is well formed and complete."""
+    problems, long_forms, files = [], set(), set()
+    for number, words in long_runs(tree):
+        if not LONG_RUN.fullmatch(" ".join(words)):
+            problems.append(f"{LONG_LIST}:{number}: not PART NAME FILE METHODS SPLIT ENVIRONMENT…")
+            continue
+        files.add(f"test/{words[2]}")
+        if "VECTORGPU_LONG=1" in words[-1].split():
+            long_forms.add(f"test/{words[2]}")
+    problems += [f"{LONG_LIST}: no file {path}" for path in sorted(files - set(tree.files))]
+    problems += [f"{path}: not in {LONG_LIST}" for path in tree.matching("test/long/", ".pl") if path not in files]
+    return problems + [f"{path}: no run of {LONG_LIST} sets VECTORGPU_LONG for it" for path in tree.matching("test/t/", ".pl")
+                       if "$ENV{VECTORGPU_LONG}" in tree.text(path) and path not in long_forms]
 
 
 def installation_takes_nothing(tree):
     """What another owner has made under one of our names is neither replaced nor kept: CREATE OR REPLACE is for views of our own in an update."""
-    return [f"{path}:{number}: OR REPLACE, IF NOT EXISTS" for path in tree.matching("sql/", ".sql") if path.startswith("sql/vectorgpu--")
+    return [f"{path}:{number}: OR REPLACE, IF NOT EXISTS" for path in tree.matching("sql/install/", ".sql")
             for number, line in tree.lines(path) if re.search(r"\bOR\s+REPLACE\b|\bIF\s+NOT\s+EXISTS\b", line, re.IGNORECASE)
             and not (path.count("--") == 2 and re.search(r"CREATE OR REPLACE VIEW vectorgpu_", line))]
 
@@ -387,8 +373,14 @@ ALL = [
          includes.directions),
     Rule("include-cycles", "no circular includes", includes.cycles),
     Rule("tests-scheduled", "every test is run and every expected output has its test", tests_are_scheduled),
-    Rule("file-size", f"no file has more than {MAX_LINES} lines", files_are_short, files_grow),
-    Rule("line-length", f"lines of C++ sources have at most {PROSE_WIDTH} columns", lines_are_short),
+    Rule("tap-numbers", "the number of a TAP file names one file", tap_numbers_are_unique),
+    Rule("file-size", f"no file has more than {sizes.MAX_LINES} lines, no C++ source more than {sizes.MAX_SOURCE_LINES}",
+         sizes.files_are_short, sizes.files_grow),
+    Rule("function-size", f"no function has more than {sizes.MAX_FUNCTION_LINES} lines", sizes.functions_are_short),
+    Rule("folder-size", f"no folder of sources has more than {sizes.MAX_FOLDER_FILES} files", sizes.folders_are_small),
+    Rule("line-length", f"lines of C++ sources have at most {sizes.PROSE_WIDTH} columns", sizes.lines_are_short),
+    Rule("module-readmes", f"prose of READMEs of src/, gpu/ and test/ has at most {sizes.PROSE_WIDTH} characters a line",
+         sizes.module_readmes_are_narrow),
     Rule("finished", "no marks of unfinished work", nothing_is_unfinished),
     Rule("machine-paths", "no paths of one machine", no_machine_paths),
     Rule("portable-code", "nothing is compiled for one machine, or with other arithmetic than its source says", code_is_portable),
@@ -398,11 +390,11 @@ ALL = [
     Rule("faults-reached", f"each point of {FAULT_LIST} and {WORKER_FAULT_LIST} has a test that reaches it", faults_are_reached),
     Rule("reasons", f"{REASONS_TABLE} explains each reason of a fallback, and no other", reasons_are_documented),
     Rule("settings", f"{SETTINGS_TABLE} has each setting, and no other", settings_are_documented),
-    Rule("readme-size", f"README.md has at most {README_LINES} lines; it and the prose of docs/ at most {PROSE_WIDTH} characters a line", readme_is_short),
+    Rule("readme-size", f"README.md has at most {README_LINES} lines; it and the prose of docs/ at most {sizes.PROSE_WIDTH} characters a line", readme_is_short),
     Rule("links", "links of README.md, CONTRIBUTING.md and docs/ lead to files and headings", links_lead_somewhere),
-    Rule("changes", f"an entry of CHANGELOG.md is one line of at most {PROSE_WIDTH} characters", changes_are_lines),
+    Rule("changes", f"an entry of CHANGELOG.md is one line of at most {sizes.PROSE_WIDTH} characters", changes_are_lines),
     Rule("fault-list", "test/README.md tells truly which tests of the fault list run for every access method", fault_list_names_tests),
-    Rule("long-forms", "what tests do with VECTORGPU_LONG is run by a file of test/long", long_forms_are_run),
+    Rule("long-forms", f"a test that reads VECTORGPU_LONG has a run in {LONG_LIST}, which names each file of test/long", long_forms_are_run),
     Rule("gpu-tests", f"the tests that {GPU_RUN} names exist", gpu_run_names_tests),
     Rule("install-scripts", "installation and updates take nothing over", installation_takes_nothing),
     Rule("executable", "commands are executable", commands_are_executable),

@@ -3,13 +3,21 @@ import pathlib
 import tempfile
 
 import rules
+import sizes
 import tree
+
+# Blocks longer than the limit that are no functions, and a function that is just short enough.
+MANY = "\tint a;\n" * sizes.MAX_FUNCTION_LINES
+HARMLESS = (f"namespace\n{{\n\n{MANY}\n}}\nstruct alignas(16) One\n{{\n{MANY}}};\ntemplate <int n>\nclass Two : public One,\n\tpublic Three\n{{\n{MANY}}};\n"
+            + "void\nshort_one(int a)\n{\n" + "\ta++;\n" * (sizes.MAX_FUNCTION_LINES - 2) + "}\n")
 
 CLEAN = {
     "src/README.md": "map\n",
     "src/vectorgpu.cpp": '#include "postgres.h"\n#include "pg/postgres.hpp"\n#include "am/flat/flat.hpp"\n',
     "src/common/README.md": "common\n",
-    "src/common/types.hpp": "#include <cstdint>\n",
+    "src/common/types.hpp": "#include <cstdint>\n" + HARMLESS,
+    "gpu/kernels/README.md": "| " + "wide " * 30 + "|\n",
+    "gpu/kernels/filter/one_pass.cu": "\nvoid\nkernel()\n{\n" + "\t;\n" * (sizes.MAX_LINES + 1) + "}\n",
     "src/pg/README.md": "pg\n",
     "src/pg/postgres.hpp": '#include "postgres.h"\n#include "utils/rel.h"\n#include "common/types.hpp"\n',
     "src/engine/README.md": "engine\n",
@@ -37,7 +45,7 @@ CLEAN = {
     "sql/first.sql": "\\i include/shared.sql\nSELECT 1;\n",
     "sql/include/shared.sql": "SELECT 0;\n",
     "sql/second.sql": "SELECT 2;\n",
-    "sql/vectorgpu--0.1.0.sql": "-- install\n",
+    "sql/install/vectorgpu--0.1.0.sql": "-- install\n",
     "expected/first.out": "1  \n",
     "expected/second.out": "2\n",
     "expected/second_1.out": "2\n",
@@ -46,7 +54,8 @@ CLEAN = {
     "test/isolation/expected/two.out": "two\n",
     "test/t/001_start.pl": "'search:1:error'; check_faults_reached($node); done_testing();\n",
     "test/t/002_all.pl": "USING $AM\nmy $long = $ENV{VECTORGPU_LONG};\ndone_testing();\n",
-    "test/long/002_all_long.pl": '$ENV{VECTORGPU_LONG} = 1; # done_testing\nexec "$FindBin::RealBin/../t/002_all.pl";\n',
+    "test/long/list": "# runs\nsweeps 002_all_long t/002_all.pl gpuflat,gpuivf 2 VECTORGPU_LONG=1\nsoaks 003_more_long long/003_more_long.pl - -\n",
+    "test/long/003_more_long.pl": "done_testing();\n",
     "test/README.md": "| row | rule | test |\n|---|---|---|\n| C1 | one | `001_start`, `002_all` AM |\n",
     "test/faults.txt": "# name  where\nstore_read  001_start:gpuflat,001_start?  reading a page\n",
     "test/worker_faults.txt": "search  t/001_start.pl  a search\n",
@@ -72,6 +81,11 @@ BREAKS = [
     ("include-direction", {"src/pg/postgres.hpp": 'x+#include "engine/interface/engine.hpp"\n'}),
     ("include-direction", {"src/common/kernel.cu": "\n#pragma once\n"}),
     ("include-direction", {"src/other/new.hpp": "#pragma once\n", "src/other/README.md": "new\n"}),
+    ("include-direction", {"src/engine/cpu/fast.hpp": "\n", "src/engine/graph/graph.cpp": '#include "engine/cpu/fast.hpp"\n'}),
+    ("include-direction", {"src/am/method/README.md": "method\n", "src/am/maintain/README.md": "maintain\n", "src/am/maintain/vacuum.hpp": "\n",
+                           "src/am/method/access.cpp": '#include "am/maintain/vacuum.hpp"\n'}),
+    ("include-direction", {"gpu/cuda/README.md": "cuda\n", "gpu/cuda/search/search.hpp": "\n", "gpu/cuda/device/arena.cpp": '#include "cuda/search/search.hpp"\n'}),
+    ("include-direction", {"gpu/kernels/select/select.hpp": "\n", "gpu/kernels/select/select.cu": '#include "select.hpp"\n'}),
     ("include-cycles", {"src/common/types.hpp": '#include "common/more.hpp"\n',
                         "src/common/more.hpp": '#include "common/types.hpp"\n'}),
     ("tests-scheduled", {"sql/third.sql": "SELECT 3;\n", "expected/third.out": "3\n"}),
@@ -86,7 +100,16 @@ BREAKS = [
     ("tests-scheduled", {"test/t/003_more.pl": "ok(1);\n"}),
     ("tests-scheduled", {"sql/include/gone.sql": "SELECT 1;\n"}),
     ("tests-scheduled", {"test/unit/common/types.cpp": "TEST(types, sort)\n"}),
-    ("file-size", {"src/common/types.hpp": "\t;\n" * (rules.MAX_LINES + 1)}),
+    ("tap-numbers", {"test/t/002_more.pl": "done_testing();\n"}),
+    ("file-size", {"src/common/types.hpp": "\t;\n" * (sizes.MAX_SOURCE_LINES + 1)}),
+    ("file-size", {"test/t/lib/More.pm": "\t;\n" * (sizes.MAX_LINES + 1)}),
+    ("function-size", {"src/common/types.hpp": "x+void\nlong_one(int a)\n{\n" + "\ta++;\n" * (sizes.MAX_FUNCTION_LINES - 1) + "}\n"}),
+    ("function-size", {"src/common/types.hpp": "x+template <int n>\nclass Other : public One\n{\n\tint a;\n\n\tint long_one() const\n\t{\n"
+                       + "\t\ta++;\n" * (sizes.MAX_FUNCTION_LINES - 1) + "\t}\n};\n"}),
+    ("function-size", {"src/common/types.hpp": 'x+extern "C"\n{\nvoid\nlong_one(int a,\n\tint b)\n{\n' + "\ta++;\n" * (sizes.MAX_FUNCTION_LINES - 1) + "}\n}\n"}),
+    ("folder-size", {f"test/unit/worker/more{number}_test.cpp": "\n" for number in range(sizes.MAX_FOLDER_FILES + 1)}),
+    ("module-readmes", {"src/pg/README.md": "x+" + "w" * (sizes.PROSE_WIDTH + 1) + "\n"}),
+    ("module-readmes", {"test/README.md": "x+\n```\n" + "w" * 200 + "\n```\n\n" + "w" * (sizes.PROSE_WIDTH + 1) + "\n"}),
     ("line-length", {"src/common/types.hpp": "x+//" + "\t" * 30 + "w\n"}),
     ("finished", {"src/common/types.hpp": "x+// TO" "DO: more\n"}),
     ("finished", {"src/README.md": "x+This is a st" "ub.\n"}),
@@ -119,19 +142,23 @@ BREAKS = [
     ("settings", {"src/pg/guc.cpp": 'x+\tDefineCustomIntVariable(name,\n'}),
     ("settings", {"docs/settings.md": "x+\n| setting | what |\n|---|---|\n| `vectorgpu.gone` | no more |\n"}),
     ("readme-size", {"README.md": "x+" + "\n" * rules.README_LINES + "end\n"}),
-    ("readme-size", {"README.md": "x+" + "w" * (rules.PROSE_WIDTH + 1) + "\n"}),
-    ("readme-size", {"docs/settings.md": "x+" + "w" * (rules.PROSE_WIDTH + 1) + "\n"}),
+    ("readme-size", {"README.md": "x+" + "w" * (sizes.PROSE_WIDTH + 1) + "\n"}),
+    ("readme-size", {"docs/settings.md": "x+" + "w" * (sizes.PROSE_WIDTH + 1) + "\n"}),
     ("links", {"README.md": "x+[More](docs/more.md)\n"}),
     ("links", {"README.md": "x+[More](docs/settings.md#more)\n"}),
-    ("changes", {"CHANGELOG.md": "# Changes\n\n## 0.3.0\n\n- Adds " + "w" * rules.PROSE_WIDTH + "\n"}),
+    ("changes", {"CHANGELOG.md": "# Changes\n\n## 0.3.0\n\n- Adds " + "w" * sizes.PROSE_WIDTH + "\n"}),
     ("changes", {"CHANGELOG.md": "# Changes\n\n## 0.3.0\n\n- Adds this,\n  and that.\n"}),
     ("fault-list", {"test/README.md": "x+| F1, F2 | two | `003_gone` |\n"}),
-    ("install-scripts", {"sql/vectorgpu--0.1.0.sql": "CREATE OR REPLACE VIEW vectorgpu_worker AS SELECT 1;\n"}),
-    ("install-scripts", {"sql/vectorgpu--0.1.0--0.2.0.sql": "CREATE OR REPLACE FUNCTION vectorgpu_check() RETURNS int;\n"}),
-    ("install-scripts", {"sql/vectorgpu--0.1.0.sql": "CREATE TABLE IF NOT EXISTS t (a int);\n"}),
+    ("install-scripts", {"sql/install/vectorgpu--0.1.0.sql": "CREATE OR REPLACE VIEW vectorgpu_worker AS SELECT 1;\n"}),
+    ("install-scripts", {"sql/install/vectorgpu--0.1.0--0.2.0.sql": "CREATE OR REPLACE FUNCTION vectorgpu_check() RETURNS int;\n"}),
+    ("install-scripts", {"sql/install/vectorgpu--0.1.0.sql": "CREATE TABLE IF NOT EXISTS t (a int);\n"}),
     ("long-forms", {"test/t/001_start.pl": "x+my $long = $ENV{VECTORGPU_LONG};\n"}),
-    ("long-forms", {"test/long/002_all_long.pl": '# done_testing\nexec "$FindBin::RealBin/../t/002_all.pl";\n'}),
+    ("long-forms", {"test/long/list": "sweeps 002_all_long t/002_all.pl - - VECTORGPU_FLIPS=1\nsoaks 003_more_long long/003_more_long.pl - -\n"}),
+    ("long-forms", {"test/long/list": "x+soaks 004_gone_long t/004_gone.pl - -\n"}),
+    ("long-forms", {"test/long/list": "x+stress 002_all_long t/002_all.pl - -\n"}),
+    ("long-forms", {"test/long/004_other_long.pl": "done_testing();\n"}),
     ("fault-list", {"test/README.md": "x+| F1, F2 | two | `002_all`; long |\n"}),
+    ("fault-list", {"test/README.md": "x+| G1 | two | `003_other_long` |\n"}),
     ("fault-list", {"test/README.md": "x+| G1 | two | `001_start` AM |\n"}),
     ("fault-list", {"test/README.md": "x+| F3 | three | `gone_test.cpp`: all |\n"}),
     ("fault-list", {"test/README.md": "x+| F3 | three | `fuzz_gone` |\n"}),
@@ -180,7 +207,7 @@ def run():
         covered = {rule for rule, _ in BREAKS}
         problems += [f"{rule.name} has no break that proves it" for rule in rules.ALL if rule.name not in covered]
         large = pathlib.Path(folder) / "large"
-        write(large, {**CLEAN, "src/common/types.hpp": "\t;\n" * (rules.WARN_LINES + 1)})
-        if not rules.files_grow(tree.Tree(large)):
-            problems.append(f"no warning for a file of {rules.WARN_LINES + 1} lines")
+        write(large, {**CLEAN, "test/large.py": "pass\n" * (sizes.WARN_LINES + 1)})
+        if not sizes.files_grow(tree.Tree(large)):
+            problems.append(f"no warning for a file of {sizes.WARN_LINES + 1} lines")
     return problems

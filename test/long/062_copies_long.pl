@@ -1,5 +1,6 @@
 # Copies of a cluster by the server's own programs: pg_upgrade --link (F45), pg_rewind (F42), replay by a process that has never loaded the
-# library, and by a server that has none (F41), a postmaster that was stopped (F60). One index of each access method; answers as those of a sequential scan, checks clean.
+# library, and by a server without the library (F41), a postmaster that was stopped (F60). One index of each access method; answers equal those of a
+# sequential scan, and checks are clean.
 use strict;
 use warnings;
 
@@ -68,8 +69,8 @@ sub verify
 	return;
 }
 
-# A copy of the server's installation without the library and its worker; where the folder of its programs is. PostgreSQL finds its files by
-# their place relative to the program's.
+# A copy of the server's installation without the library and its worker; returns the folder of its programs. PostgreSQL finds its files by their
+# path relative to the program's.
 sub bare_server
 {
 	my ($node) = @_;
@@ -82,7 +83,7 @@ sub bare_server
 	return $copy . dirname($bin);
 }
 
-# --- pg_upgrade, within one version: the files are linked, the catalogs made anew ------------------------
+# --- pg_upgrade, within one version: the files are linked, the catalogs are new ------------------------
 my $old = make_node('old', conf => "vectorgpu.worker_min_size = 0\n");
 my $new = PostgreSQL::Test::Cluster->new('new');
 
@@ -149,10 +150,10 @@ $bare->stop;
 $standby->promote;
 insert($standby, $_, 4001, 4100) for sort keys %indexes;
 $standby->safe_psql('postgres', 'VACUUM');
-# The old primary has gone its own way meanwhile.
+# The old primary has diverged meanwhile.
 insert($primary, $_, 5001, 5300) for sort keys %indexes;
 $primary->safe_psql('postgres', "SELECT vectorgpu_merge('i_$_')") for sort keys %indexes;
-verify($primary, 'the old primary, with rows of its own');
+verify($primary, 'the old primary, with diverging rows');
 $standby->safe_psql('postgres', 'CHECKPOINT');
 $primary->stop;
 command_ok([ 'pg_rewind', '--no-sync', '--source-server', $standby->connstr('postgres'), '--target-pgdata', $primary->data_dir ], 'pg_rewind');
@@ -166,7 +167,7 @@ verify($primary, 'after pg_rewind');
 is($primary->safe_psql('postgres', 'SELECT count(*) FROM t_flat WHERE id BETWEEN 5001 AND 5300'), '0', 'its own rows are gone');
 $primary->stop;
 
-# --- the postmaster stands still ---------------------------------------------------------------------------------
+# --- the postmaster is stopped ---------------------------------------------------------------------------------
 my $session = $standby->background_psql('postgres');
 my $postmaster = (split /\n/, slurp_file($standby->data_dir . '/postmaster.pid'))[0];
 my $ask = q{SET enable_seqscan = off; SELECT count(*) FROM (SELECT v <-> '[1,2,3,4,5,6,7,8]' FROM t_flat ORDER BY 1 LIMIT 50) s;};

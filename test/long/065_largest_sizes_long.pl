@@ -1,6 +1,6 @@
-# Sizes at their limits (C41): gpuivf with as many lists as there can be, built by the backend and by the worker, searched, merged and checked; 16,000 dimensions and
-# 64,000 bits with every storage, the longest codes and the most edges; the largest LIMIT of each access method; k, sample and clusters of the functions at
-# their ends, and one beyond.
+# Sizes at their limits (C41): gpuivf with the maximum number of lists, built by the backend and by the worker, searched, merged and checked; 16,000
+# dimensions and 64,000 bits with every storage, the longest codes and the most edges; the largest LIMIT of each access method; k, sample and clusters of
+# the functions at their limits, and one beyond.
 use strict;
 use warnings;
 
@@ -18,7 +18,7 @@ my $node = make_node('largest', conf => "fsync = off\nshared_preload_libraries =
 my $has_worker = -x worker_file($node);
 create_comparer($node);
 
-# As many lists as there can be.
+# The maximum number of lists.
 my $lists = 65536;
 $node->safe_psql('postgres', 'CREATE TABLE t (id int, category int, v vector(2)); INSERT INTO t SELECT i, i % 10, test_vector(i, 2)::vector FROM generate_series(1, 70000) i');
 ok(wait_worker($node), 'the worker is ready') if $has_worker;

@@ -1,6 +1,6 @@
 # 20 fast, 20 smart and 20 immediate restarts of a server with a warm worker (F43), of a module that is loaded by its first use and of one that is
 # preloaded; the worker idle, stopped by a signal, with a cursor open, or under clients. Each time every process of the server is gone, the worker
-# included, and the next server has one worker, one socket of its own and right answers; at the end it holds what the first one held.
+# included, and the next server has one worker, one socket of its own and right answers; at the end it has the same resources as the first.
 use strict;
 use warnings;
 
@@ -26,7 +26,7 @@ sub sockets
 	return map { m{/pgsql_tmp_(w\.[^/]+)$} } glob($node->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*');
 }
 
-# Whether the worker answers, and as a sequential scan has; what is wrong, or ''.
+# The problem, or '' if the worker answers as the sequential scan did.
 sub wrong_answers
 {
 	my ($node) = @_;
@@ -46,7 +46,7 @@ sub wrong_answers
 	return $wrong;
 }
 
-# What the worker goes through when the server stops. Returns what is to be done when it has.
+# The worker's state when the server stops. Returns a function to call after the stop.
 sub occupy
 {
 	my ($node, $how, $pid) = @_;
@@ -67,7 +67,7 @@ sub occupy
 		my $run = start_clients($node, clients => 4, seconds => 60);
 
 		sleep 0.3;
-		# They end with the server, and that is an error to them; a wrong answer is counted.
+		# They end with the server, which is an error of the clients; a wrong answer is counted.
 		return sub { finish_clients($run) };
 	}
 	return sub { };

@@ -1,6 +1,6 @@
-# Builds, a merge and a k-means that the worker takes part in (255_worker_build, 256_graph_insert, 256_worker_codes), with a fault at the n-th call of each point on their
-# way, in the server and in the worker, for n = 1, 2, … until it does not act any more: an error is that of the fault and leaves what was there, whatever the worker does is made up for by
-# the server process, with the same result, and the next one is the worker's again.
+# Builds, a merge and a k-means with the worker (255_worker_build, 256_graph_insert, 262_worker_codes), with a fault at the n-th call of each point that
+# they reach, in the server and in the worker, for n = 1, 2, … until it no longer acts: an error is that of the fault and leaves the old state; if the worker
+# fails, the server process does the work with the same result, and the worker does the next one again.
 use strict;
 use warnings;
 
@@ -23,7 +23,7 @@ my $node = make_node('main',
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 plan skip_all => 'the library was built without FAULTS=1' unless faults_enabled($node);
 
-# Rows in 20 heaps, some without a value. m has a graph large enough that more are inserted into it.
+# Rows in 20 groups, some without a value. m has a graph large enough for merges by insertion.
 my $rows_of_m = 5200;
 
 $node->safe_psql('postgres', <<"SQL");
@@ -35,11 +35,11 @@ CREATE INDEX m_g ON m USING gpugraph (v vector_l2_ops);
 SQL
 ok(wait_worker($node), 'the worker is ready');
 
-# What all of an index's rows, or of the clusters, come to. By the pages alone.
+# A digest of an index's rows, or of the clusters. From the pages only.
 my $graph = sub { my ($index) = @_; return "SELECT md5(string_agg(g::text, '' ORDER BY source, rank)) FROM vectorgpu_knn_graph('$index', 4) g" };
 my $narrow = 'SET vectorgpu.worker = off; SET gpuivf.probes = 3; SET gpugraph.search_width = 8';
 
-# A few rows more in m. So much for insertion to serve; of what has changed the graph is built anew before that is too much.
+# A few more rows in m, few enough for a merge by insertion; the graph is rebuilt before the changes are too many.
 my ($n_changes, $last_of_m) = (0, $rows_of_m);
 
 sub change_little
@@ -51,7 +51,7 @@ sub change_little
 	return "${anew}INSERT INTO m SELECT i, point(i) FROM generate_series($first, $last_of_m) i";
 }
 
-# A course: what comes before, the statement, what the worker has done then, what is right afterwards; the points of the server that it may reach, beside the bridge's; those of the worker.
+# A course: preparation, the statement, the worker's part, the check afterwards; the points of the server that it may reach, besides those of the bridge; those of the worker.
 my %courses = (
 	lists => {
 		before => 'DROP INDEX IF EXISTS t_i',
@@ -93,7 +93,7 @@ my %courses = (
 my %states = (error => 'XX000', enomem => '53200', corrupt => '00000', exit => '08006');
 my $most_calls = 2000;     # of one point in one course: none has as many
 
-# Runs a course: SQLSTATE of its statement, what it said and wrote.
+# Runs a course: SQLSTATE of its statement, its messages and output.
 sub run_course
 {
 	my ($course, $setting) = @_;
@@ -105,7 +105,7 @@ sub run_course
 	return ($state // '08006', $err, $out);
 }
 
-# What is wrong with the index or the answer: '' if nothing.
+# The problem of the index or the answer, '' if none.
 sub problem
 {
 	my ($course, $state, $out) = @_;
@@ -159,7 +159,7 @@ for my $name (sort keys %courses)
 				my $wrong = problem($course, $state, $out);
 				$problems .= "call $n: $wrong; " if $wrong ne '';
 				return 0 if !$acted;
-				# A worker that a damaged session or a restart of the server has taken is back, and has the next one.
+				# A worker ended by a damaged session or a restart of the server is back, and does the next course.
 				wait_worker($node) or $problems .= "call $n: no worker; ";
 				($state, $said, $out) = run_course($course, '');
 				$wrong = problem($course, $state, $out);
@@ -176,7 +176,7 @@ for my $name (sort keys %courses)
 }
 is(count_restarts($node), $exits, 'the server restarted for those exits only');
 
-# The same inside the worker, which reads its faults from its environment, and does not tell of them: where one acts the worker has no part, or not all of it.
+# The same inside the worker, which reads its faults from its environment and does not log them: if one acts, the worker does none or only a part of the work.
 my $set_surroundings = wrap_worker($node);
 $node->reload;
 expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/); # abort

@@ -1,4 +1,4 @@
-# The shared library as it is loaded into a backend (C44): no start-up code that changes floating point arithmetic, no
+# The shared library in a backend (C44): no start-up code that changes floating point arithmetic, no
 # GPU or BLAS library, no C++ exception that escapes.
 use strict;
 use warnings;
@@ -43,7 +43,7 @@ is($after, "100\n$before", 'nor by a search');
 is($node->safe_psql('postgres', "SELECT '[1e-40,0]'::vector <+> '[0,0]'::vector > 0, vector_send('[1e-40]'::vector * '[1]'::vector) = vector_send('[1e-40]'::vector)"),
 	't|t', 'denormal elements count in distances');
 
-# Errors inside the library, of an operator and of a scan, have their SQLSTATE, and the session goes on; so has a failed allocation.
+# Errors inside the library, of an operator and of a scan, have their SQLSTATE, and the session continues; the same for a failed allocation.
 my $settings = 'SET enable_seqscan = off; SET enable_sort = off; SET vectorgpu.worker = off';
 my $search = "SELECT string_agg(id::text, ',') FROM (SELECT id FROM t ORDER BY v <-> %s LIMIT 10) s";
 my $right = $node->safe_psql('postgres', "SET enable_indexscan = off; " . sprintf($search, $query));

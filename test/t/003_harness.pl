@@ -1,6 +1,6 @@
-# The harness itself: a test whose servers' logs tell of a crash fails, and so does one that has counted a wrong answer or a lost row, though all that it
-# tried passed (VectorgpuCount); and one whose servers have a damaged index at the end (VectorgpuChecked). Each case is a small test program of its own,
-# the first ones with a log but without a server.
+# The harness itself. A test fails if its servers' logs show a crash, or if it has counted a wrong answer or a lost row, even if all its checks pass
+# (VectorgpuCount); and if its servers have a damaged index at the end (VectorgpuChecked). Each case is a small separate test program, the first
+# ones with a log but without a server.
 use strict;
 use warnings;
 
@@ -9,7 +9,7 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# A program that runs by itself, with the harness.
+# A program that runs separately, with the harness.
 sub start_program
 {
 	my ($code) = @_;
@@ -22,7 +22,7 @@ sub start_program
 	return \%run;
 }
 
-# Tests: whether it passes, and what it prints.
+# Tests: whether it passes, and its output.
 sub ends_as
 {
 	my ($run, $what, $passes, @prints) = @_;
@@ -37,7 +37,7 @@ sub ends_as
 my $stamp = '2026-01-01 00:00:00.000 UTC [42]';
 my $sends = 'expect_crash(bless({}, "Node"), qr/vectorgpu worker \(PID \d+\) ended by signal 11\b/);';
 my @cases = (
-	# what; a line of the log; what else the program does; whether it passes
+	# case; a line of the log; further code of the program; whether it passes
 	[ 'a statement that speaks of a PANIC', "$stamp LOG:  statement: SELECT 'PANIC: no', 'terminated by signal'", '', 1 ],
 	[ 'a PANIC',            "$stamp PANIC:  could not write to file",                                '',                 0 ],
 	[ 'a failed assertion', 'TRAP: FailedAssertion("false", File: "a.c", Line: 1, PID: 42)',          '',                 0 ],
@@ -64,7 +64,7 @@ PERL
 	ends_as($run, $what, $passes, qr/^# counted: /m);
 }
 
-# With a server each. An index that was not ready for a while lacks the rows of then.
+# Each with a server. An index that was not ready for a while lacks the rows inserted then.
 my $server = <<'PERL';
 use PostgreSQL::Test::Cluster;
 use VectorgpuTest;
@@ -87,7 +87,7 @@ PERL
 my $flip = "$FindBin::RealBin/lib/flip_bit.py";
 my $can_flip = `python3 '$flip' $$ 00ff00fe00fd00fc 0 2>&1` =~ /^\d+$/;    # not everywhere may one process look into another
 my @with_server = (
-	# what; what the program does; whether it passes; what it prints
+	# case; code of the program; whether it passes; its output
 	[ 'a server whose damaged index it leaves out, then all of it', 1, <<'PERL',
 make_index($_) for qw(j k);
 damage('j');
@@ -117,7 +117,7 @@ COPY
 		$can_flip ? qr/\bchecks=3 lost=3\b/ : qr/\bchecks=2 lost=2\b/ ],
 	[ 'an index that is damaged at its end', 0, q{damage('i');},
 		qr/^# main, at the end: vectorgpu_check of i in postgres: XX002 .*^# counted: .*\bchecks=1 lost=1\b/ms ],
-	[ 'a server that lets nobody in', 0, <<'PERL',
+	[ 'a server that refuses connections', 0, <<'PERL',
 my $file = $node->data_dir . '/pg_hba.conf';
 unlink $file;
 append_to_file($file, "local all all reject\n");

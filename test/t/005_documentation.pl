@@ -1,5 +1,5 @@
-# The SQL of the documentation: every ```sql block of README.md and docs/ runs without an error, in the order of its file and in one session, in a
-# database of its own for each file.
+# The SQL of the documentation: every ```sql block of README.md and docs/ runs without an error. The blocks of a file run in order, in one
+# session, in a database for each file.
 use strict;
 use warnings;
 
@@ -16,7 +16,7 @@ my @pages = "README.md";
 
 find({ no_chdir => 1, wanted => sub { push @pages, substr($_, length("$root/")) if /\.md$/ } }, "$root/docs");
 
-# The blocks of a page, each line where it is in the page, so that psql's messages have the page's line numbers; and how many blocks there are.
+# The blocks of a page, each line at its line number of the page, so that psql's messages have these; and the number of blocks.
 sub sql_of
 {
 	my ($page) = @_;

@@ -52,7 +52,7 @@ INSERT INTO n SELECT id + 6, category, v FROM n;
 SQL
 answers_equal($node, 'n', dims => 3, op => '<=>', limits => [ 1, 3, 5, 9, 12, 13, undef ], name => 'NULL and zero rows under cosine');
 is($node->safe_psql('postgres', q{SELECT compare_answers('n', '<=>', '''[0,0,0]''::vector', NULL)}), '', 'a zero query');
-# A literal NULL is no distance to the planner, which sorts then. A parameter of a generic plan reaches the index scan.
+# For a literal NULL the planner sorts. A NULL parameter of a generic plan reaches the index scan.
 sub null_query
 {
 	my ($name) = @_;
@@ -61,7 +61,7 @@ sub null_query
 
 	for my $limit ('ALL', 5)
 	{
-		# In this order: what a scan with a vector leaves in the session changes nothing for one without, and the other way round.
+		# In this order: state left by a scan with a vector does not affect a scan without one, and vice versa.
 		my $execute = "EXECUTE q(NULL); EXECUTE q('[1,1,1]'); EXECUTE q(NULL)";
 		my $prepare = "PREPARE q(vector) AS SELECT id, coalesce(encode(float8send(v <=> \$1), 'hex'), 'null') FROM n ORDER BY v <=> \$1";
 
@@ -70,11 +70,11 @@ sub null_query
 		is($node->safe_psql('postgres', "$by_index $prepare LIMIT $limit; $execute"), $node->safe_psql('postgres', "$by_sequence $prepare, ctid LIMIT $limit; $execute"),
 			"$name, LIMIT $limit: rows and order are the sequential scan's");
 	}
-	# One scan that begins again, with and without a vector.
+	# One rescan with and one without a vector.
 	my $lateral = "FROM (VALUES (1, '[1,1,1]'::vector), (2, NULL), (3, '[3,1,0]'), (4, NULL)) q (n, q), LATERAL (SELECT id FROM n ORDER BY v <=> q.q%s LIMIT 7) s";
 	like($node->safe_psql('postgres', "$by_index EXPLAIN (COSTS OFF) SELECT q.n, s.id " . sprintf($lateral, '')), qr/Index Scan using n_cos/, "$name: an index scan for each row of another table");
 	is($node->safe_psql('postgres', "$by_index SELECT q.n, s.id " . sprintf($lateral, '')), $node->safe_psql('postgres', "$by_sequence SELECT q.n, s.id " . sprintf($lateral, ', ctid')),
-		"$name: of which some are NULL");
+		"$name: some are NULL");
 	return;
 }
 null_query('NULL query, rows built and inserted');
@@ -152,7 +152,7 @@ ROLLBACK;
 SELECT id FROM c ORDER BY v <-> $zero LIMIT 1;
 SQL
 
-# C25, C26: cursors go on over inserts, deletes, vacuum and merge; no row twice, none missing.
+# C25, C26: cursors continue over inserts, deletes, vacuum and merge; no row twice, none missing.
 my $cursor = $node->background_psql('postgres');
 my $expected = $node->safe_psql('postgres', "SELECT string_agg(id::text, ',' ORDER BY id) FROM c");
 $cursor->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET enable_seqscan = off; SET enable_sort = off;
@@ -186,7 +186,7 @@ $cursor->quit;
 answers_equal($node, 'c', dims => 8, name => 'after the cursors');
 check_index($node, 'c_v', name => 'check after the cursors');
 
-# C29: HOT chains. One entry a chain, whatever the number of versions.
+# C29: HOT chains. One entry a chain, for any number of versions.
 make_table($node, 'h', dims => 8, with => 'WITH (fillfactor = 50)');
 fill_vectors($node, 'h', dims => 8, rows => 300);
 $node->safe_psql('postgres', "CREATE INDEX h_v ON h USING $AM (v vector_l2_ops)");

@@ -1,5 +1,5 @@
 # Snapshots: indexes built over HOT chains that an old snapshot needs (C14), prepared transactions over a crash (C31), snapshots
-# that old_snapshot_threshold has ended (C21), those that are none of one moment (C20).
+# that old_snapshot_threshold has ended (C21), and non-MVCC snapshots (C20).
 use strict;
 use warnings;
 
@@ -15,8 +15,8 @@ my $node = make_node('snapshots', conf => "max_prepared_transactions = 5\nold_sn
 my $zero = "'[0,0,0,0,0,0,0,0]'::vector";
 create_comparer($node);
 
-# C21: with old_snapshot_threshold = 0 the reader's own sequential scan prunes what others have deleted and ends its
-# snapshot. An index scan must say so too, once the index has changed, and may not return fewer rows.
+# C21: with old_snapshot_threshold = 0 the reader's own sequential scan prunes rows that others have deleted and ends its
+# snapshot. An index scan must raise the same error once the index has changed, and may not return fewer rows.
 make_table($node, 's', dims => 8);
 fill_vectors($node, 's', dims => 8, rows => 600);
 $node->safe_psql('postgres', "CREATE INDEX s_v ON s USING $AM (v vector_l2_ops)");
@@ -71,7 +71,7 @@ $node->safe_psql('postgres', "BEGIN; DELETE FROM o WHERE id > 5010; PREPARE TRAN
 answers_equal($node, 'o', dims => 8, name => 'after ROLLBACK PREPARED and vacuum');
 check_index($node, 'o_v', name => 'check after prepared transactions');
 
-# C20: a scan holds no pins between two rows, so that what its snapshot does not protect may be anybody's by then.
+# C20: a scan holds no pins between two rows, so that a TID that its snapshot does not protect may belong to another row by then.
 SKIP:
 {
 	skip 'fault points are not built in', 2 unless faults_enabled($node);

@@ -61,13 +61,13 @@ step('SET LOGGED', 'ALTER TABLE t SET LOGGED');
 my $space = PostgreSQL::Test::Utils::tempdir();
 $node->safe_psql('postgres', "CREATE TABLESPACE other LOCATION '$space'");
 step('SET TABLESPACE rolled back', 'BEGIN; ALTER INDEX t_v SET TABLESPACE other; ROLLBACK');
-# Both files make a segment of the same number in one transaction.
+# Both index files make a segment of the same number in one transaction.
 step('SET TABLESPACE and a merge there in a savepoint rolled back',
 	"BEGIN; $more(2721, 2730) i; SELECT vectorgpu_merge('t_v'), vectorgpu_check('t_v', true); SAVEPOINT a; ALTER INDEX t_v SET TABLESPACE other; $more(2731, 2760) i; "
 	. "SELECT vectorgpu_merge('t_v'), vectorgpu_check('t_v', true); SELECT id FROM t ORDER BY v <-> $zero LIMIT 1; ROLLBACK TO a; $more(2761, 2765) i; DELETE FROM t WHERE id = 2725; "
 	. "SELECT vectorgpu_merge('t_v'), vectorgpu_check('t_v', true); SELECT id FROM t ORDER BY v <-> $zero LIMIT 1; COMMIT; SELECT vectorgpu_merge('t_v')");
-# What a transaction remembers to decode codes is of one file: here both files have a segment of the same number, by bytes of other ranges. Wrongly
-# decoded, a merge would write rows a hundred times too far out, where no search looks for them. (On an expression: else the merge reads the table.)
+# A transaction's cached model to decode codes belongs to one index file: here both files have a segment of the same number, with other ranges of bytes.
+# With the wrong model a merge would write rows a hundred times too far out, where no search finds them. (On an expression: else the merge reads the table.)
 if ($AM eq 'gpuivf')
 {
 	my $coded = sub { "INSERT INTO coded SELECT i, " . random_vector_sql('i', dims => 8, seed => 4) . " * array_fill($_[2]::real, ARRAY[8])::vector FROM generate_series($_[0], $_[1]) i" };
@@ -92,7 +92,7 @@ is($state, '0A000', 'so is UNIQUE');
 is($state, '0A000', 'and a second column');
 $warm->quit;
 
-# A build held up in a phase after the scan of the table tells how many rows it has done there, of how many.
+# A build stopped in a phase after the scan of the table shows the number of rows done there, and the total.
 my %held = (
 	gpuivf   => [ [ 'ivf_assign:2', 'assigning rows to lists', '' ], [ 'ivf_assign:2', 'assigning rows to lists', q{WITH (storage = 'pq', pq_m = 4, opq)} ] ],
 	gpugraph => [ [ 'graph_progress:20', 'finding neighbors', '' ] ]);
@@ -108,7 +108,7 @@ for my $case (faults_enabled($node) ? @{ $held{$AM} // [] } : ())
 	$builder->{run}->pump_nb;
 	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"), 'a build waits');
 	is($node->safe_psql('postgres', 'SELECT phase, tuples_total, tuples_done BETWEEN 1 AND 2499 FROM pg_stat_progress_create_index'),
-		"building index: $phase|2500|t", "the progress view tells its phase and counts $with");
+		"building index: $phase|2500|t", "the progress view shows its phase and counts $with");
 	$holder->query_safe('SELECT pg_advisory_unlock(1)');
 	is($builder->query_safe('SELECT 1'), '1', 'it goes on');
 	check_index($node, 'counted_v', name => 'and the index is whole');
@@ -116,7 +116,7 @@ for my $case (faults_enabled($node) ? @{ $held{$AM} // [] } : ())
 	$node->safe_psql('postgres', 'DROP TABLE counted');
 }
 
-# CREATE DATABASE TEMPLATE: equal relfilenodes, equal page bytes; each copy goes its own way.
+# CREATE DATABASE TEMPLATE: equal relfilenodes, equal page bytes; then each copy changes separately.
 $node->safe_psql('postgres', 'CREATE DATABASE clone TEMPLATE postgres');
 $node->safe_psql('clone', "DELETE FROM t WHERE id % 2 = 0; $more(5001, 5100) i; VACUUM t; $more(5101, 5150) i");
 for my $db ('postgres', 'clone')
@@ -219,7 +219,7 @@ my $cursor = $node->background_psql('postgres');
 $cursor->query_safe("BEGIN; SET enable_seqscan = off; DECLARE one CURSOR FOR SELECT id FROM busy ORDER BY v <-> $zero; FETCH 2 FROM one");
 ($state) = psql_state($node, "SET lock_timeout = '200ms'; DROP EXTENSION vectorgpu CASCADE");
 is($state, '55P03', 'DROP EXTENSION waits while a cursor is open');
-is(scalar(split /\n/, $cursor->query_safe('FETCH 20 FROM one')), 20, 'the cursor goes on');
+is(scalar(split /\n/, $cursor->query_safe('FETCH 20 FROM one')), 20, 'the cursor continues');
 $cursor->query_safe('COMMIT');
 $node->safe_psql('postgres', 'DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu');
 is($cursor->query_safe("CREATE TEMP TABLE again (id int, v vector(2)); INSERT INTO again VALUES (1, '[1,2]'); CREATE INDEX ON again USING $AM (v vector_l2_ops); SELECT id FROM again ORDER BY v <-> '[0,0]' LIMIT 1"),

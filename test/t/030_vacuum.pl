@@ -1,5 +1,5 @@
-# VACUUM: no stranger after line pointers are used again (C2, F35), every entry visited (C17), options and limits of
-# VACUUM, merges, size that stays bounded.
+# VACUUM: no wrong row after line pointers are reused (C2, F35), every entry visited (C17), options and limits of
+# VACUUM, merges, bounded size.
 use strict;
 use warnings;
 
@@ -14,7 +14,7 @@ use VectorgpuLoad;
 my $node = make_node('vacuum', conf => "max_parallel_maintenance_workers = 2\nmin_parallel_index_scan_size = 0\n");
 create_comparer($node);
 
-# C2: the same places hold other rows after each round. A second session has scanned before and keeps its caches.
+# C2: the same TIDs hold other rows after each round. A second session has scanned before and keeps its caches.
 make_table($node, 't', dims => 8);
 $node->safe_psql('postgres', "CREATE INDEX t_v ON t USING $AM (v vector_l2_ops)");
 my $warm = $node->background_psql('postgres');
@@ -68,13 +68,13 @@ for my $vacuum (@vacuums)
 is($node->safe_psql('postgres', "SELECT count(*) FROM p") , $node->safe_psql('postgres', "SELECT reltuples FROM pg_class WHERE relname = 'p_l2'"),
 	'the index has the right row count after VACUUM');
 
-# Everything deleted, then filled again: no row of before, and the file does not grow for ever.
+# Everything deleted, then filled again: no old row is found, and the file stops growing.
 my @sizes;
 for my $turn (1 .. 6)
 {
 	$node->safe_psql('postgres', 'DELETE FROM p; VACUUM p');
 	is($node->safe_psql('postgres', q{SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM p ORDER BY v <-> '[0,0,0,0]') s}), 0, "turn $turn: empty after DELETE and VACUUM");
-	# As other transactions would do: what vacuum has parked may be written to by transactions younger than the next one.
+	# Like other transactions: only transactions younger than the next one may write to extents that vacuum has parked.
 	$node->safe_psql('postgres', 'SELECT pg_current_xact_id()');
 	fill_vectors($node, 'p', dims => 4, rows => 3000, first => 1, seed => $turn);
 	$node->safe_psql('postgres', "SELECT vectorgpu_merge('p_l2'); SELECT vectorgpu_merge('p_ip'); SELECT vectorgpu_merge('p_cos')");
@@ -92,7 +92,7 @@ $node->safe_psql('postgres', 'DELETE FROM p WHERE id % 3 = 0; VACUUM p; REINDEX 
 answers_equal($node, 'p', dims => 4, op => '<=>', name => 'an invalid index, vacuumed and rebuilt');
 check_index($node, 'p_cos', name => 'its check');
 
-# Autovacuum beside writers, places used again all the time (F35).
+# Autovacuum beside writers, TIDs reused all the time (F35).
 $node->append_conf('postgresql.conf', "autovacuum = on\nautovacuum_naptime = 1s\nautovacuum_vacuum_cost_delay = 0\n");
 $node->restart;
 $node->safe_psql('postgres', <<SQL);
@@ -105,7 +105,7 @@ my $load = start_load($node, {
 		read  => "\\set q random(1, 1000000)\nBEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT assert_answers('f', '<->', quote_literal(test_vector(:q, 8)) || '::vector', 20);\nCOMMIT;\n" },
 	clients => 3, seconds => 8);
 my ($transactions, $problem) = finish_load($load);
-is($problem, '', "no wrong answer in $transactions transactions beside autovacuum");
+is($problem, '', "no wrong answer in $transactions transactions during autovacuum");
 ok($node->poll_query_until('postgres', "SELECT autovacuum_count > 0 FROM pg_stat_user_tables WHERE relname = 'f'"), 'autovacuum came by');
 $node->safe_psql('postgres', 'VACUUM f');
 check_index($node, 'f_v', name => 'check after autovacuum');

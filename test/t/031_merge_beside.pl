@@ -9,7 +9,7 @@ use VectorgpuFaults;
 use VectorgpuTest;
 use VectorgpuWorker;
 
-# With so many background workers that each request for a merge gets one, however fast the requests come.
+# With enough background workers for every merge request, however fast the requests come.
 my $node = make_node('main', conf => "autovacuum = off\nmax_worker_processes = 64\nvectorgpu.auto_merge = off\nvectorgpu.worker = off\n");
 
 plan skip_all => 'fault points are not built in' unless faults_enabled($node);
@@ -31,7 +31,7 @@ sub insert_rows
 
 $node->safe_psql('postgres', insert_rows(5001, 100));
 
-# The merge sleeps for five seconds between two slices. Who has to wait for its lock meanwhile gets an error.
+# The merge sleeps for five seconds between two slices. A session that waits for its lock meanwhile gets an error.
 my $bytes = look('index_bytes');
 my $merger = $node->background_psql('postgres', on_error_stop => 0);
 $merger->query_safe("LOAD 'vectorgpu'; SET vectorgpu.fault = 'merge_extend:2:sleep'");
@@ -44,19 +44,19 @@ is($node->safe_psql('postgres', "SET lock_timeout = '3s';" . insert_rows(10_001,
 like($merger->query("SELECT 'end'"), qr/^merged 3100\n.*end$/s, 'the merge ends');
 $merger->quit;
 is(look('rows, delta_rows, segments'), '7100|4000|1', 'it has taken the rows from before, and the others are in the delta');
-check_index($node, 'i', name => 'after a merge beside inserts');
+check_index($node, 'i', name => 'after a merge during inserts');
 
 # A merge that is cancelled between two slices leaves blocks that the next one uses.
 $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'merge_extend:3:error'; SELECT vectorgpu_merge('i')");
 check_index($node, 'i', name => 'after a merge that stopped while it made the file longer');
 $bytes = look('index_bytes');
 $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'merge_extend:2:error'; SELECT vectorgpu_merge('i')");
-cmp_ok(look('index_bytes') - $bytes, '<=', 2 * 128 * 8192, 'the file does not grow anew with each attempt');
+cmp_ok(look('index_bytes') - $bytes, '<=', 2 * 128 * 8192, 'the file does not grow again with each attempt');
 $node->safe_psql('postgres', "SELECT vectorgpu_merge('i')");
 is(look('rows, delta_rows, segments, leaked_blocks'), '7100|0|1|0', 'the next merge succeeds');
 check_index($node, 'i', name => 'after all merges');
 
-# The maintenance worker holds the table's lock while it reads the delta; somebody comes who wants it.
+# The maintenance worker holds the table's lock while it reads the delta; another session waits for the lock.
 $node->append_conf('postgresql.conf', "vectorgpu.auto_merge = on\nvectorgpu.merge_delta_size = 64kB\nvectorgpu.fault = 'sort_delta_read:1:sleep'\n");
 $node->reload;
 my $gave_way = 0;
@@ -81,8 +81,8 @@ ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_a
 	'and ends');
 check_index($node, 'i', name => 'at last');
 
-# What one request does not bring about is asked for again as rows come, a page of them at a time, not only when the delta has grown by a quarter: rows of
-# one statement, and indexes of one table, whose merges exclude each other.
+# If a request leads to no merge, sessions ask again with each page of inserted rows, not only when the delta has grown by a quarter: rows of one
+# statement, and indexes of one table, whose merges exclude each other.
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE two (id bigint, v vector(64), a int[]);
 CREATE INDEX two_flat ON two USING gpuflat (v vector_l2_ops);
@@ -102,7 +102,7 @@ my $session = $node->background_psql('postgres');
 $session->query_safe("LOAD 'vectorgpu'; SET vectorgpu.auto_merge = on; SET vectorgpu.merge_delta_size = '256kB'");
 my $added = 20_000;
 ok(wait_until(sub {
-	# While one is merged the others are asked for in vain, and then less often.
+	# While one is merged, requests for the others fail, and then come less often.
 	return 0 if $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance'") > 0;
 	$session->query_safe($more->($added + 1, 60));
 	$added += 60;
@@ -113,7 +113,7 @@ cmp_ok($added, '<', 24_000, "$added rows, fewer than a chunk has");
 $session->quit;
 check_index($node, "two_$_", name => "two_$_ after that") for qw(flat lists graph sets);
 
-# A session that fills many indexes, such as those of a table's partitions, asks for 16 merges in three seconds at most, and for a ninth when one of eight is over.
+# A session that fills many indexes, such as those of a table's partitions, makes at most 16 requests in three seconds, and asks for a ninth merge when one of eight has ended.
 $node->append_conf('postgresql.conf', "log_min_messages = debug1\n");
 $node->reload;
 $node->safe_psql('postgres', join ';', map { "CREATE TABLE many_$_ (id bigint, v vector(64)); CREATE INDEX many_i_$_ ON many_$_ USING gpuflat (v vector_l2_ops)" } 1 .. 40);
@@ -123,7 +123,7 @@ my $into_many = sub {
 };
 my $merging = "LOAD 'vectorgpu'; SET vectorgpu.auto_merge = on; SET vectorgpu.merge_delta_size = '64kB'";
 
-# Merges that were asked for from that place of the log on, and how many of them there were at the same time at most: so the postmaster tells, when it gets to it.
+# Merges requested after that place of the log, and the most that ran at the same time, by the postmaster's log, which may be late.
 sub requests
 {
 	my ($server, $offset) = @_;
@@ -154,7 +154,7 @@ cmp_ok($at_once, '<=', 8, "$at_once at a time, at most 8");
 $holder->quit;
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"), 'they end');
 
-# None of them ends by itself.
+# No merge ends by itself.
 $node->append_conf('postgresql.conf', "vectorgpu.fault = 'sort_delta_read:1:lock'\n");
 $node->reload;
 my $gate = $node->background_psql('postgres');
@@ -163,12 +163,12 @@ $offset = -s $node->logfile;
 $node->safe_psql('postgres', join ';', $merging, map { $into_many->($_, 5001) } 1 .. 40);
 ok(wait_until(sub { (requests($node, $offset))[0] >= 8 }), '40 indexes to be merged, tables free: merges are asked for');
 sleep 1;
-is((requests($node, $offset))[0], 8, 'eight, while none has ended');
+is((requests($node, $offset))[0], 8, 'eight merges while none has ended');
 $gate->quit;
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"), 'they end');
 $node->stop;
 
-# The only background worker is taken. Who has asked in vain asks again soon when it is free, and not as seldom as after requests that no merge came of.
+# The only background worker is taken. A failed request is repeated soon after it is free, sooner than after requests that led to no merge.
 $node->append_conf('postgresql.conf', "max_worker_processes = 1\nmax_logical_replication_workers = 0\n");
 $node->start;
 $gate = $node->background_psql('postgres');
@@ -187,7 +187,7 @@ my $more_rows = sub {
 $offset = -s $node->logfile;
 $waiter->query_safe($merging);
 $more_rows->() for 1 .. 20;    # ten seconds: three requests, if those in vain counted, and the next one only eleven seconds later
-is((requests($node, $offset))[0], 0, 'no merge is started beside it');
+is((requests($node, $offset))[0], 0, 'no other merge starts meanwhile');
 $gate->quit;
 ok($node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'vectorgpu maintenance')"), 'it ends');
 my $rounds = 0;

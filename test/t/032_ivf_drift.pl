@@ -1,4 +1,4 @@
-# Drift of gpuivf: a merge judges the rows that have come since the training by themselves, beside however many old ones.
+# Drift of gpuivf: a merge measures the rows inserted since the training separately, however many old rows there are.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -8,7 +8,7 @@ use VectorgpuTest;
 
 my $node = make_node('main', conf => "vectorgpu.auto_merge = off\nvectorgpu.worker = off\n");
 
-# Rows near some of 40 points, so near as `spread` says; their last element is 0.
+# Rows near some of 40 points, at a distance of `spread`; their last element is 0.
 sub rows
 {
 	my ($first, $last, $spread, $seed) = @_;
@@ -17,7 +17,7 @@ sub rows
 	  . " FROM generate_series(1, 8) j) || 0::real)::vector FROM generate_series($first, $last) i";
 }
 
-# The lists of the index before and after a merge, whether they are others, and list_drift then.
+# The lists of the index before and after a merge, whether they changed, and list_drift afterwards.
 sub merged
 {
 	my ($with, $more) = @_;
@@ -39,18 +39,18 @@ sub drift
 
 # A merge that trains leaves a drift of 1.
 cmp_ok(abs(merged('', rows(10001, 11000, 5, 3)) - 1), '<', 0.1, 'rows of the same kind: little drift');
-is(merged('', rows(10001, 11000, 9, 3)), 1, 'a tenth of other rows, three times as far (1.2 in the mean of all): trained anew');
+is(merged('', rows(10001, 11000, 9, 3)), 1, 'a tenth of other rows, three times as far (1.2 in the mean of all): trained again');
 isnt(merged('', rows(10001, 10300, 9, 3)), 1, 'three in a hundred: not for so few');
-# Beyond the ranges of SQ8 in the last element, hardly further from the centroids: their share of the new rows counts, not of all.
+# Beyond the ranges of SQ8 in the last element, hardly farther from the centroids: their share of the new rows counts, not of all rows.
 my $out = rows(10001, 11000, 5, 3) . q{; UPDATE t SET v = (v::real[])[1:8] || 1::real WHERE id > 10000 AND id % 8 = 0};
 
-is(merged(q{, storage = 'sq8'}, $out), 1, 'rows beyond the ranges of bytes: trained anew');
+is(merged(q{, storage = 'sq8'}, $out), 1, 'rows beyond the ranges of bytes: trained again');
 # Distances that overflow: rows without one do not hide the others.
 $node->safe_psql('postgres', 'DROP TABLE t; CREATE TABLE t (id int, v vector(9));' . rows(1, 10000, 5, 1));
 $node->safe_psql('postgres', "INSERT INTO t VALUES (0, '[3e30,0,0,0,0,0,0,0,0]'), (0, '[-3e30,0,0,0,0,0,0,0,0]'), (0, '[0,3e30,0,0,0,0,0,0,0]')");
 $node->safe_psql('postgres', 'CREATE INDEX t_i ON t USING gpuivf (v vector_l2_ops) WITH (lists = 40)');
 unlike(drift(), qr/inf|nan/i, 'drift is a number');
-# A segment beside the one that the model was trained for: its own error is shown, from which nothing of the other's is to be taken out.
+# A segment beside the one that the model was trained for: its own error is shown, without a correction by the other's.
 {
 	my $uniform = sub { 'INSERT INTO t SELECT i, ' . random_vector_sql('i', dims => 9, seed => 4) . " FROM generate_series($_[0], $_[1]) i" };
 

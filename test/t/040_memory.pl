@@ -21,7 +21,7 @@ my $wide    = $ENV{VECTORGPU_LONG} || $AM eq 'gpuflat' ? 6_000 : 2_000;
 my $kept = kept_memory_kb();
 my $allowed = 2048 + $kept;    # kB: what the allocator may keep, not a function of the number of scans
 
-# A value that depends on a number in SQL.
+# SQL of a value that depends on a number.
 sub value
 {
 	my ($number) = @_;
@@ -110,7 +110,7 @@ flat('merge and vacuum, again and again', "SELECT vectorgpu_merge('t_v') IS NULL
   if $session->query_safe("CREATE TEMP SEQUENCE s START 100001; SELECT 1");
 $session->quit;
 
-# A session, and the most memory (kB) that its process has beside what it began with while it runs a statement.
+# For a session: the most memory (kB) that its process takes beyond its start while it runs a statement.
 sub most_memory
 {
 	my ($settings, $sql) = @_;
@@ -142,14 +142,14 @@ is($session->query_safe("SELECT count(*) FROM (SELECT id FROM wide ORDER BY v $O
 cmp_ok(backend_memory_kb($pid) - $before, '<', 8192 + $kept, 'the values were not copied into the backend');
 $session->quit;
 
-# Nor does a statement that inserts many rows keep anything of each; core has a queue of 2 MB and more for its own triggers and locks.
+# A statement that inserts many rows keeps no memory for each row either; core has a queue of 2 MB and more for its triggers and locks.
 ($session, my $most) = most_memory("SET work_mem = '1MB'", "INSERT INTO wide SELECT w.id + $wide * i, w.category, w.v FROM wide w, generate_series(1, 4) i");
 is($session->query_safe('SELECT count(*) FROM wide'), 5 * $wide, 'many rows inserted');
-cmp_ok($most, '<', 16 * 1024 + $kept, "an INSERT of 16 or 48 MB keeps nothing of its rows ($most kB more at most)");
+cmp_ok($most, '<', 16 * 1024 + $kept, "an INSERT of 16 or 48 MB keeps no memory of its rows ($most kB more at most)");
 $session->quit;
 
-# Builds do not hold the table: 20 or 60 MB of values with 2 MB of maintenance_work_mem (6 to train a product quantiser), and batches of up to 24 MB
-# beside it.
+# Builds do not hold the table in memory: 20 or 60 MB of values with 2 MB of maintenance_work_mem (6 to train a product quantiser), and batches of
+# up to 24 MB beside it.
 for my $method (grep { $_->[0] eq $AM } [ 'gpuflat', 2 ], [ 'gpuivf', 2 ], [ 'gpuivf', 6, 'storage = pq, pq_m = 8, pq_bits = 4, refine = none' ], [ 'gpugraph', 2 ], [ 'gpumatch', 2 ])
 {
 	my ($am, $megabytes, $storage) = @$method;
@@ -168,8 +168,8 @@ for my $method (grep { $_->[0] eq $AM } [ 'gpuflat', 2 ], [ 'gpuivf', 2 ], [ 'gp
 
 $node->stop;
 
-# Nor does a worker that lives long keep anything of what it has done (I5): the same again and again, each time by sessions of their own. What it holds when all copies are
-# gone is compared with what it held after the first rounds.
+# A long-lived worker keeps no memory of finished work either (I5): the same work repeatedly, each time by new sessions. Its memory after all copies
+# are gone is compared with that after the first rounds.
 SKIP:
 {
 	skip 'the worker is not installed', 1 unless -x worker_file($node);
@@ -192,7 +192,7 @@ SKIP:
 		$served->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; $scans; SELECT vectorgpu_check('t_v', false, true) IS NULL; SELECT vectorgpu_merge('t_v') IS NULL");
 		$served->safe_psql('postgres', "CREATE INDEX other ON t USING $AM (v $CLASS); SELECT vectorgpu_prewarm('other') IS NULL; DROP INDEX other; SELECT vectorgpu_evict('t_v')");
 	};
-	# What is dropped goes a moment later.
+	# Copies are dropped a moment later.
 	my $held = sub {
 		$served->poll_query_until('postgres', 'SELECT copies = 0 FROM vectorgpu_worker') or die 'copies stay';
 		my ($least) = sort { $a <=> $b } map { select undef, undef, undef, 0.1; backend_memory_kb($worker) } 1 .. 10;
@@ -204,7 +204,7 @@ SKIP:
 	$round->() for 1 .. $rounds;
 	my $at_last = $held->();
 	is(worker_pid($served), $worker, 'it is one worker');
-	cmp_ok($at_last - $at_first, '<', 4096 + $kept, "a worker keeps nothing of $rounds rounds of loads, searches, changes, checks and builds ($at_first kB after $first rounds, then $at_last)");
+	cmp_ok($at_last - $at_first, '<', 4096 + $kept, "a worker keeps no memory of $rounds rounds of loads, searches, changes, checks and builds ($at_first kB after $first rounds, then $at_last)");
 	$served->stop;
 }
 done_testing();

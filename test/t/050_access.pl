@@ -12,7 +12,7 @@ use VectorgpuTest;
 use VectorgpuLoad;
 use VectorgpuWorker;
 
-# No statement is in the log: what it has of a vector then is of something else.
+# Statements are not logged, so a vector in the log would come from another message.
 my $talkative = "log_min_messages = debug1\nlog_error_verbosity = verbose\nlog_statement = none\nlog_min_error_statement = panic\n";
 my $node = make_node('access', conf => $talkative);
 my $zero = "'[0,0,0,0]'::vector";
@@ -50,8 +50,8 @@ for my $call ("vectorgpu_check('t_v', false)", "vectorgpu_merge('t_v')")
 }
 is(state_as('reader', "SELECT vectorgpu_merge('t_v')"), '42501', 'merge is refused to a mere reader');
 
-# C37: each function that takes a relation, on each kind of relation, for the superuser and for somebody who has EXECUTE and nothing else: what it may not
-# have is refused with the error that says why, and without a word of what is in it.
+# C37: each function that takes a relation, on each kind of relation, for the superuser and for a role with EXECUTE only: each refusal has the error
+# with the reason, and shows no contents.
 $node->safe_psql('postgres', 'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO stranger');
 $node->safe_psql('postgres', <<SQL);
 CREATE TABLE broken (id bigint, v vector(4));
@@ -100,13 +100,13 @@ for my $function (sort keys %calls)
 
 		@expected{qw(no_oid oid_0 null)} = ('42704', '42704', '00000');
 		@expected{qw(temporary_index_of_others invalid_index)} = ('0A000', '55000');
-		# What an index is of is looked at once its table may be read; everybody may read pg_class.
+		# The kind of an index is checked after the right to read its table; any role may read pg_class.
 		if ($role eq 'stranger')
 		{
 			@expected{qw(btree_index toast_index temporary_index_of_others invalid_index)} = ('42501') x 4;
 			$expected{catalog_index} = '42501' if $function eq 'vectorgpu_merge';
 		}
-		# Counts and no contents, and NULL for what is no index or not the caller's to know.
+		# Counts and no contents; NULL for a relation that is no index or hidden from the caller.
 		%expected = map { $_ => '00000' } keys %relations if $function eq 'vectorgpu_index_fallbacks';
 		if ($function eq 'vectorgpu_kmeans')
 		{
@@ -120,10 +120,10 @@ for my $function (sort keys %calls)
 	}
 }
 $owner_of_temp->quit;
-# The view is everybody's, and lists the indexes of the tables that one may read.
+# Any role may read the view, which lists the indexes of readable tables.
 my $listed = q{SELECT string_agg(index_name, ' ' ORDER BY index_name) FROM vectorgpu_indexes};
 is($node->safe_psql('postgres', "SET ROLE reader; $listed"), 't_v', 'a reader sees the index of the table that he may read');
-is($node->safe_psql('postgres', "SET ROLE stranger; $listed"), '', 'a stranger sees none');
+is($node->safe_psql('postgres', "SET ROLE stranger; $listed"), '', 'a role without rights sees none');
 is($node->safe_psql('postgres', $listed), 'broken_v t_v', 'a superuser sees all');
 is($node->safe_psql('postgres', <<'SQL'), '', "no function that reads an index is open to PUBLIC (merge shows nothing and asks for ownership, kmeans has its caller's rights, fallbacks are counts and NULL to strangers)");
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
@@ -131,7 +131,7 @@ JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'vectorgpu'
 WHERE p.proname LIKE 'vectorgpu%' AND p.proname NOT IN ('vectorgpu_merge', 'vectorgpu_kmeans', 'vectorgpu_index_fallbacks') AND EXISTS (SELECT FROM unnest(p.proargtypes) a WHERE a = 'regclass'::regtype)
 AND has_function_privilege('public', p.oid, 'EXECUTE')
 SQL
-is($node->safe_psql('postgres', "SET ROLE stranger; SELECT count(*), bool_and(f IS NULL) FROM vectorgpu_index_fallbacks('t_v') f"), '1|t', 'nobody without rights to the table sees how often its scans fell back');
+is($node->safe_psql('postgres', "SET ROLE stranger; SELECT count(*), bool_and(f IS NULL) FROM vectorgpu_index_fallbacks('t_v') f"), '1|t', 'a role without rights to the table does not see its fallbacks');
 is($node->safe_psql('postgres', <<'SQL'), '', 'no function is LEAKPROOF');
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
 JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'vectorgpu' WHERE p.proleakproof
@@ -159,8 +159,8 @@ like(state_as('reader', "SELECT vectorgpu_check('t_v', true)"), qr/^42501$/, 'ch
 $node->safe_psql('postgres', 'CREATE VIEW barrier WITH (security_barrier) AS SELECT id, v FROM t WHERE category = 5; GRANT SELECT ON barrier TO stranger');
 is($node->safe_psql('postgres', "SET ROLE stranger; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM (SELECT id FROM barrier ORDER BY v <-> $zero LIMIT 15) s"), 15, 'a security barrier view');
 
-# F58: a barrier keeps a function that tells what it is given away from rows that it hides, also where their distances bring them first; and what the index
-# gives is what a sequential scan gives.
+# F58: a barrier keeps a function that prints its argument from hidden rows, even if these are nearest; and the index returns the same as a
+# sequential scan.
 $node->safe_psql('postgres', <<'SQL');
 CREATE FUNCTION tells(id bigint, v vector) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS 'BEGIN RAISE NOTICE ''row %'', id; RETURN true; END';
 CREATE ROLE curious;
@@ -183,7 +183,7 @@ for my $plan ('SET enable_seqscan = off; SET enable_sort = off; SET enable_bitma
 }
 is(state_as('curious', "SELECT id FROM t ORDER BY v <-> $zero LIMIT 1"), '42501', 'the table itself is not to be read');
 
-# F58: column grants. A distance is of the vector, whether it is selected or sorts; the functions ask for the whole table.
+# F58: column grants. A distance reads the vector, whether it is selected or sorts; the functions need the whole table.
 $node->safe_psql('postgres', <<SQL);
 CREATE TABLE parts (id bigint, v vector(4), secret int);
 INSERT INTO parts SELECT id, v, 7 FROM t LIMIT 100;
@@ -202,7 +202,7 @@ for my $plan ('enable_seqscan', 'enable_indexscan')
 }
 is(state_as('ids_only', 'SELECT id FROM parts'), '00000', 'the column that may be read');
 is(state_as('ids_only', "SELECT vectorgpu_kmeans('parts', 'v', 2)"), '42501', 'kmeans reads as its caller');
-is(state_as('vectors_too', "SELECT vectorgpu_kmeans('parts', 'v', 2)"), '00000', 'and may what he may');
+is(state_as('vectors_too', "SELECT vectorgpu_kmeans('parts', 'v', 2)"), '00000', 'and has the rights of its owner');
 for my $role ('ids_only', 'vectors_too')
 {
 	for my $call (map { sprintf($calls{$_}, q{'parts_v'}) } grep { !/kmeans|fallbacks/ } sort keys %calls)
@@ -213,7 +213,7 @@ for my $role ('ids_only', 'vectors_too')
 		"nor does the view show the index to $role");
 }
 
-# F58: SECURITY DEFINER. What counts is whose rights the function has: its owner's, be they more or fewer than the caller's.
+# F58: SECURITY DEFINER. The function has the rights of its owner, more or fewer than the caller's.
 $node->safe_psql('postgres', <<SQL);
 CREATE FUNCTION nearest_part(q vector) RETURNS bigint LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS 'SELECT id FROM parts ORDER BY v <-> q LIMIT 1';
 CREATE FUNCTION parts_checked() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = public AS 'SELECT heap_rows_checked FROM vectorgpu_check(''parts_v'', true)';
@@ -235,15 +235,15 @@ $node->safe_psql('postgres', 'GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO
 is(state_as('owner_of_u', "CREATE TABLE u (id int, v vector(2)); CREATE INDEX u_v ON u USING $AM (v vector_l2_ops); SELECT vectorgpu_merge('u_v')"), '00000', 'the owner may merge');
 is(state_as('owner_of_u', "SELECT vectorgpu_check('u_v', true)"), '00000', 'and check');
 
-# No vector in the server log, whatever goes wrong: with statements that fail or are cancelled, from the pages and by the worker, also while it is stopped or
-# dies. Only the one number that a type refuses is named, as core's types do (and a text that is no vector at all, which is left out here).
+# No vector is in the server log, with statements that fail or are cancelled, from the pages and by the worker, also while the worker is stopped or
+# dies. Errors name only the one number that a type refuses, as core's types do (and a text that is no vector at all, not tested here).
 unlike(slurp_file($node->logfile), qr/41,42,43,44/, 'the server log holds no vector of those relations');
 my $secret = make_node('secret', conf => "${talkative}shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\n"
 	  . "vectorgpu.worker_timeout = 60s\nvectorgpu.auto_merge = off\n");
 my $has_worker = -x worker_file($secret);
 my @elements;
 
-# A literal; none of its elements comes twice. SHAPE: what stands in their places and between them.
+# A literal without equal elements. SHAPE: a pattern of its elements and separators.
 sub new_vector
 {
 	my ($shape) = @_;
@@ -251,7 +251,7 @@ sub new_vector
 	return "'" . (($shape // '[?,?,?,?]') =~ s/\?/my $n = push @elements, sprintf('%d.%03d214', 1 + @elements % 9, 137 * @elements % 1000); $elements[$n - 1]/ger) . "'";
 }
 
-# The elements of all these vectors that a text has, rounded or not, or the bytes of them.
+# The elements of these vectors that a text contains, rounded or not, or as bytes.
 sub elements_in
 {
 	my ($text) = @_;
@@ -261,7 +261,7 @@ sub elements_in
 }
 
 my $far = 1_000_000;
-# What is done with vectors that have not been there before: [ SQLSTATE, statement ]; of what succeeds it is none.
+# Statements with new vectors: [ SQLSTATE, statement ]; no SQLSTATE if it succeeds.
 sub statements
 {
 	my ($way) = @_;
@@ -294,7 +294,7 @@ sub statements
 		[ '', sprintf($search, new_vector()) ]);
 }
 
-# All of them in one session. BEFORE: what it does first, once it has made one search.
+# All of them in one session. BEFORE: its first statements, after one search.
 sub in_one_session
 {
 	my ($way, $before) = @_;
@@ -316,7 +316,7 @@ SKIP:
 {
 	skip 'the worker is not installed', 1 unless $has_worker;
 	my $pid = wait_worker($secret);
-	# Of lists of codes the pages answer scans of all rows.
+	# Scans of all rows of lists of codes are answered from the pages.
 	my $asked = sub { my ($name, $column, $code) = @_; ok(wait_until(sub { my $n = worker_stat($secret, $column); $code->(); return worker_stat($secret, $column) > $n }), $name) };
 
 	ok($pid, 'the worker is ready');
@@ -330,14 +330,14 @@ SKIP:
 	}) };
 	ok($cancelled->(), 'a scan that waits for a stopped worker is cancelled') unless pages_answer();
 
-	# The supervisor finds it silent, too, and says so.
+	# The supervisor logs that the worker is silent, too.
 	my $offset = -s $secret->logfile;
 	$secret->safe_psql('postgres', q{ALTER SYSTEM SET vectorgpu.worker_timeout = '1s'; SELECT pg_reload_conf()});
 	my $stopped = sub { $pid = wait_worker($secret); in_one_session('stopped', "\\! kill -STOP $pid"); kill 'CONT', $pid };
 	pages_answer() ? $stopped->() : $asked->('of a stopped one the pages answer', 'fallbacks', $stopped);
 	$pid = wait_worker($secret);
 	kill 'STOP', $pid;
-	ok(wait_log($secret, qr/vectorgpu worker \(PID \d+\) does not answer/, $offset), 'the supervisor says that it does not answer');
+	ok(wait_log($secret, qr/vectorgpu worker \(PID \d+\) does not answer/, $offset), 'the supervisor logs that it does not answer');
 	kill 'CONT', $pid;
 	$secret->safe_psql('postgres', q{ALTER SYSTEM RESET vectorgpu.worker_timeout; SELECT pg_reload_conf()});
 
@@ -347,7 +347,7 @@ SKIP:
 	ok(wait_worker($secret, not_pid => $pid), 'and another one is ready');
 }
 is(elements_in(slurp_file($secret->logfile)), '', 'the server log holds nothing of ' . @elements . ' elements');
-# Were they there, they would be found: a statement is logged now.
+# The search finds vectors in the log: a statement is logged now.
 my $shown = new_vector();
 $secret->psql('postgres', "SET log_min_error_statement = error; SELECT 1 / (id - id), v <-> $shown FROM t");
 like(elements_in(slurp_file($secret->logfile)), qr/\Q@{[substr $elements[-1], 0, 6]}\E$/, 'which are found where they are logged');
@@ -355,8 +355,8 @@ my %logged = map { $_ => 1 } slurp_file($secret->logfile) =~ /ERROR:  (\w{5}): /
 is(join(' ', grep { $_ ne '' && !$logged{$_} } map { $_->[0] } statements('on')), '', 'each kind of error is in the log');
 $secret->stop;
 
-# C20: a scan with another snapshot. Unique and exclusion checks scan with a dirty snapshot, but ask for index kinds that
-# these access methods are not; core's other users of such snapshots cannot reach it from SQL. 020_snapshots hands them over by a function of its own.
+# C20: a scan with another snapshot. Unique and exclusion checks scan with a dirty snapshot, but need other kinds of indexes;
+# core's other users of such snapshots cannot reach the access method from SQL. 020_snapshots passes them by a function of test builds.
 my ($state) = psql_state($node, "ALTER TABLE u ADD EXCLUDE USING $AM (v WITH <->)");
 isnt($state, '00000', 'an exclusion constraint, which would scan with a dirty snapshot, is refused');
 

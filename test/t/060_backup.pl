@@ -94,11 +94,11 @@ SKIP:
 	skip 'the worker is not installed, or switched off', 1 if !-x worker_file($node) || ($ENV{VECTORGPU_WORKER} // '') eq 'off';
 	ok(wait_until(sub { ($node->psql('postgres', "SELECT vectorgpu_prewarm('a_v')"))[0] == 0 && grep({ -S } glob($node->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*')) }), 'the worker runs, and its socket is there');
 }
-# As $node->backup does it, with an eye on what it says: of a socket that it meets it would say that it leaves it out (C38).
+# Like $node->backup, but its output is checked: it would report a socket that it skips (C38).
 my $log_start = -s $node->logfile;
 my $backed_up = IPC::Run::run([ 'pg_basebackup', '-D', $node->backup_dir . '/base', @connect, '--checkpoint', 'fast', '--no-sync' ], '>', \my $said, '2>', \my $warned);
 ok($backed_up, 'pg_basebackup') or diag($warned);
-is($said . $warned, '', 'says nothing of special files, nor of anything else');
+is($said . $warned, '', 'prints nothing about special files or anything else');
 unlike(slurp_file($node->logfile, $log_start), qr/special file/, 'nor does the server');
 is(join(' ', glob($node->backup_dir . '/base/pgsql_tmp*')), '', 'and leaves the socket out');
 $node->safe_psql('postgres', 'VACUUM a');

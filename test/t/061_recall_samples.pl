@@ -1,4 +1,4 @@
-# The rolling recall: scans under a LIMIT are drawn and measured in the background; clients learn of it by the view only. And the way
+# The rolling recall: scans under a LIMIT are sampled and measured in the background; clients see it in the view only. And the update
 # from version 0.1.0 to this one.
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ use VectorgpuWorker;
 
 my $node = make_node('recall', conf => "vectorgpu.recall_sample_rate = 1\nautovacuum = off\n");
 
-# An index made by 0.1.0's objects lives on under this version's, and the objects are those of a new installation.
+# An index made with 0.1.0's objects works after the update, and the objects are those of a new installation.
 $node->safe_psql('postgres', 'DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu VERSION \'0.1.0\'');
 make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 2000);
@@ -28,7 +28,7 @@ $node->safe_psql('postgres', 'CREATE DATABASE fresh');
 $node->safe_psql('fresh', 'CREATE EXTENSION vectorgpu');
 is($node->safe_psql('postgres', $objects), $node->safe_psql('fresh', $objects), 'the objects of an update are those of an installation');
 
-# And not by name only: privileges, definitions and comments are the same.
+# Not only names: privileges, definitions and comments are the same.
 my $member = q{FROM pg_depend m JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid AND e.extname = 'vectorgpu' AND m.deptype = 'e'};
 my %compared = (
 	'comments'                 => qq{SELECT pg_describe_object(c.classoid, c.objoid, c.objsubid), c.description $member JOIN pg_description c ON c.classoid = m.classid AND c.objoid = m.objid},
@@ -65,7 +65,7 @@ sub samples
 	return $node->safe_psql('postgres', q{SELECT coalesce(sum(samples), 0) FROM vectorgpu_index_recall WHERE index_name = 't_ivf'});
 }
 
-# Runs the scan until the view has so many samples more; the ones that are drawn while one is under way are not taken.
+# Runs the scan until the view has this many more samples; scans drawn during a measurement are not sampled.
 sub take_samples
 {
 	my ($n, $settings) = @_;
@@ -85,7 +85,7 @@ sub is_count
 ok(take_samples(3, 'SET gpuivf.probes = 40;'), 'scans are sampled');
 is($node->safe_psql('postgres', q{SELECT recall, recall_high, dropped FROM vectorgpu_index_recall}), '1|1|0', 'all lists: all rows are found');
 
-# Rows that were returned but are not the nearest lower it. One list of forty rarely has the ten nearest rows of random ones.
+# Returned rows that are not the nearest lower it. One list of forty rarely has the ten nearest of random rows.
 ok(take_samples(3, 'SET gpuivf.probes = 1;'), 'with one list');
 my $found = $node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET gpuivf.probes = 1; WITH a AS (SELECT id FROM t ORDER BY v <-> $query LIMIT 10) SELECT count(*) FROM a WHERE id IN (SELECT id FROM (SELECT id, rank() OVER (ORDER BY v <-> $query) r FROM t) s WHERE r <= 10)");
 SKIP:
@@ -94,43 +94,43 @@ SKIP:
 	cmp_ok($node->safe_psql('postgres', q{SELECT recall FROM vectorgpu_index_recall}), '<', 1, 'rows that one list has not got are missed');
 }
 
-# Samples are no sequential scans of anybody's.
+# Samples do not count as sequential scans in statistics.
 my $scans = q{SELECT pg_stat_force_next_flush(); SELECT seq_scan, seq_tup_read FROM pg_stat_user_tables WHERE relname = 't'};
 my $scanned = $node->safe_psql('postgres', $scans);
 ok(take_samples(3, 'SET gpuivf.probes = 40;'), 'more samples');
 is($node->safe_psql('postgres', $scans), $scanned, 'they do not count as sequential scans');
 
-# Another index in its place begins anew; one that is gone has no row.
+# A rebuilt index starts anew; a dropped one has no row.
 $node->safe_psql('postgres', 'REINDEX INDEX t_ivf');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM vectorgpu_index_recall'), '0', 'what was found of the index before is not said of the rebuilt one');
-ok(wait_until(sub { $node->safe_psql('postgres', "SET gpuivf.probes = 40; $scan"); return $node->safe_psql('postgres', q{SELECT recall FROM vectorgpu_index_recall}) eq '1' }), 'a rebuilt index begins anew');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM vectorgpu_index_recall'), '0', 'the recall of the old index is not shown for the rebuilt one');
+ok(wait_until(sub { $node->safe_psql('postgres', "SET gpuivf.probes = 40; $scan"); return $node->safe_psql('postgres', q{SELECT recall FROM vectorgpu_index_recall}) eq '1' }), 'a rebuilt index starts anew');
 
 # Privileges are those of vectorgpu_indexes.
 $node->safe_psql('postgres', 'CREATE ROLE nobody_special');
 is($node->safe_psql('postgres', 'SET ROLE nobody_special; SELECT count(*) FROM vectorgpu_index_recall'), '0', 'only of tables that the user may read');
 
-# What cannot be measured in time is given up.
+# A measurement that takes too long is given up.
 $node->safe_psql('postgres', 'INSERT INTO t SELECT id + 100000 * g, category, v FROM t, generate_series(1, 15) g');
 $node->safe_psql('postgres', 'ALTER DATABASE postgres SET statement_timeout = 1');
 {
-	# Of this test's own sessions none is under that limit, not even the statement that would lift it.
+	# No session of this test is under that limit, not even the statement that resets it.
 	local $ENV{PGOPTIONS} = '-c statement_timeout=0';
 
-	ok(wait_until(sub { $node->safe_psql('postgres', $scan); return $node->safe_psql('postgres', q{SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'what takes longer than a statement may is dropped');
+	ok(wait_until(sub { $node->safe_psql('postgres', $scan); return $node->safe_psql('postgres', q{SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'a sample beyond statement_timeout is dropped');
 	$node->safe_psql('postgres', 'ALTER DATABASE postgres RESET statement_timeout');
 }
 $node->safe_psql('postgres', 'REINDEX INDEX t_ivf');
 $node->append_conf('postgresql.conf', "vectorgpu.recall_sample_time = 1ms\n");
 $node->reload;
-ok(wait_until(sub { $node->safe_psql('postgres', $scan); return $node->safe_psql('postgres', q{SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'what takes too long is dropped');
+ok(wait_until(sub { $node->safe_psql('postgres', $scan); return $node->safe_psql('postgres', q{SELECT coalesce(sum(dropped), 0) > 0 FROM vectorgpu_index_recall}) eq 't' }), 'a sample that takes too long is dropped');
 
-# No sample of what another process cannot see, and none that holds up DROP DATABASE.
+# No sample of data that another process cannot see, and none that blocks DROP DATABASE.
 is($node->safe_psql('postgres', "BEGIN; CREATE TABLE n (v vector(2)); INSERT INTO n VALUES ('[1,2]'); CREATE INDEX n_v ON n USING gpuflat (v vector_l2_ops); SET LOCAL enable_seqscan = off; SELECT v FROM n ORDER BY v <-> '[1,1]' LIMIT 1; COMMIT"), '[1,2]', 'an index of this transaction');
 is($node->safe_psql('postgres', "CREATE TEMP TABLE n2 (v vector(2)); INSERT INTO n2 VALUES ('[1,2]'); CREATE INDEX ON n2 USING gpuflat (v vector_l2_ops); SET enable_seqscan = off; SELECT v FROM n2 ORDER BY v <-> '[1,1]' LIMIT 1"), '[1,2]', 'an index of this session');
 $node->safe_psql('postgres', 'DROP TABLE t');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM vectorgpu_index_recall'), '0', 'no row of an index that is gone');
 
-# The other access methods are sampled as well, and what is said of them is what SQL finds.
+# The other access methods are sampled as well, with the same recall as by SQL.
 $node->append_conf('postgresql.conf', "vectorgpu.recall_sample_time = 4s\n");
 $node->reload;
 make_table($node, 'o', dims => 32);

@@ -1,6 +1,6 @@
-# An index of another version of the format (docs/operations.md, "Version of the format"), of each access method: whoever
-# needs its pages gets SQLSTATE 0A000 with both versions and a hint, and nothing is lost; the table can be read without it,
-# DROP INDEX and REINDEX work. A damaged version is told from another one by the checksum.
+# An index of another version of the format (docs/operations.md, "Version of the format"), of each access method: statements
+# that need its pages get SQLSTATE 0A000 with both versions and a hint, and nothing is lost; the table can be read without it,
+# DROP INDEX and REINDEX work. The checksum distinguishes a damaged version from another one.
 use strict;
 use warnings;
 
@@ -33,7 +33,7 @@ with open(path, 'r+b') as f:
 	f.write(page)
 EOP
 
-# What each access method's indexes are on, and how they are asked.
+# Columns of each access method's indexes, and their queries.
 my %of = (
 	gpuflat  => [ 'vector(8)', 'test_vector(i, 8)::vector', "v <-> '[1,2,3,4,5,6,7,8]'" ],
 	gpuivf   => [ 'vector(8)', 'test_vector(i, 8)::vector', "v <-> '[1,2,3,4,5,6,7,8]'" ],
@@ -50,8 +50,8 @@ sub nearest
 	return $node->safe_psql('postgres', "$use SELECT string_agg(d::text, ',' ORDER BY n) FROM (SELECT d, row_number() OVER () AS n FROM (SELECT $of{$am}[2] AS d FROM t_$am ORDER BY $of{$am}[2] LIMIT 12) s) s");
 }
 
-# The metapage of each index gets this version; 0 for seal leaves the checksum as it was, 1 for fill makes all else of the
-# page that another version may use otherwise something else.
+# Writes this version to the metapage of each index; seal 0 keeps the old checksum, fill 1 overwrites the rest of the page, which
+# another version may use differently.
 sub set_version
 {
 	my ($version, $seal, $fill, @indexes) = @_;
@@ -102,9 +102,9 @@ my @indexes = map { "t_${_}_v" } @methods;
 
 leave_unchecked($node, 'they are given other versions; check_index looks at what REINDEX makes', @indexes);
 
-# One that is newer and keeps the rest, one that is newer and has nothing else of this one's, one that is older.
+# A newer one that keeps the rest of the page, a newer one with another page, an older one.
 my $deleted = 420;
-for my $case ([ $current + 1, 0, 'newer' ], [ $current + 7, 1, 'newer, of which nothing else is known' ], [ $current - 1, 0, 'older' ])
+for my $case ([ $current + 1, 0, 'newer' ], [ $current + 7, 1, 'newer, with an unknown page' ], [ $current - 1, 0, 'older' ])
 {
 	my ($version, $fill, $what) = @$case;
 
@@ -130,7 +130,7 @@ for my $case ([ $current + 1, 0, 'newer' ], [ $current + 7, 1, 'newer, of which 
 	}
 }
 
-# A version that the checksum is not of is damage, and not shown as a version.
+# A version that the checksum does not match is damage, and not shown as a version.
 set_version($current + 1, 0, 0, @indexes);
 for my $am (@methods)
 {
@@ -140,7 +140,7 @@ for my $am (@methods)
 	is($node->safe_psql('postgres', "SELECT format_version, needs_reindex FROM vectorgpu_indexes WHERE index_name = 't_${am}_v'"), '|t', "$am: vectorgpu_indexes does not show it");
 }
 
-# What a new release asks for.
+# REINDEX, as a new release requires.
 $node->safe_psql('postgres', join ';', map { "REINDEX INDEX $_" } @indexes);
 for my $how ('REINDEX INDEX', 'REINDEX INDEX CONCURRENTLY', 'DROP INDEX')
 {

@@ -1,6 +1,6 @@
 # ALTER EXTENSION UPDATE (F46): the SQL objects of each earlier version under this version's library, with indexes of every access method: answers,
-# changes, vacuum, merges, the check and the views before the update, and the same indexes after it. That the objects are those of a new installation
-# is 061_recall_samples.pl's.
+# changes, vacuum, merges, the check and the views before the update, and the same indexes after it. 061_recall_samples.pl
+# checks that the objects are those of a new installation.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -35,7 +35,7 @@ for my $version (@versions)
 			my ($table, undef, undef, undef, $asked) = @$kind;
 
 			is($node->safe_psql($db, "SELECT compare_answers('$table', $asked, 20) || compare_answers('$table', $asked)"), '', "$version, $when: $table, both scans agree");
-			# The narrow scans of check_index want functions of this version.
+			# The narrow scans of check_index need functions of this version.
 			check_index($node, "${table}_v", db => $db, narrow => $when =~ /update/ ? 1 : 0, name => "$version, $when: $table, check");
 		}
 	};

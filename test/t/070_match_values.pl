@@ -1,4 +1,4 @@
-# matchrow and matchquery outlive their server: dump and restore, COPY in both forms, other encodings; match counts and edit distances
+# matchrow and matchquery survive their server: dump and restore, COPY in both forms, other encodings; match counts and edit distances
 # in databases of every encoding of a server; the operators beside those of pg_trgm and intarray.
 use strict;
 use warnings;
@@ -159,7 +159,7 @@ SKIP:
 	my $faults = join ',', ("match_options:1:corrupt") x 2; # an item acts once, and a build looks at them twice
 	$node->safe_psql('postgres', "SET vectorgpu.fault = '$faults'; CREATE INDEX old_index ON old_words USING gpumatch (w text_gram_ops)");
 	is($node->safe_psql('postgres', $scan), 'word 17', 'the planner takes another way than the index of release 0.1');
-	unlike($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (COSTS OFF) SELECT w FROM old_words ORDER BY w <~> 'word 17' LIMIT 1"), qr/Index Scan/, 'as EXPLAIN says');
+	unlike($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (COSTS OFF) SELECT w FROM old_words ORDER BY w <~> 'word 17' LIMIT 1"), qr/Index Scan/, 'as EXPLAIN shows');
 	check_index($node, 'old_index', name => 'the index of release 0.1 is whole');
 	is($node->safe_psql('postgres', q{SELECT needs_reindex FROM vectorgpu_indexes WHERE index_name = 'old_index'}), 't', 'and said to need REINDEX');
 	$node->safe_psql('postgres', q{INSERT INTO old_words SELECT 'word ' || i FROM generate_series(501, 600) i; DELETE FROM old_words WHERE w LIKE '%5'});

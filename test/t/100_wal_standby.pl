@@ -22,7 +22,7 @@ make_table($primary, 'n', dims => 8);          # enough rows for narrow searches
 fill_vectors($primary, 'n', dims => 8, rows => 4000);
 $primary->safe_psql('postgres', "CREATE INDEX n_v ON n USING $AM (v vector_l2_ops)");
 
-# What may become of a standby's query: PostgreSQL's own conflict with recovery, or our 40001 (page_recycled).
+# Possible errors of a standby's query: PostgreSQL's own conflict with recovery, or our 40001 (page_recycled).
 my $reorganized = qr/was reorganized while it was being read/;
 my $cancelled_by = qr/conflict with recovery|$reorganized/;
 
@@ -97,8 +97,8 @@ check_index($standby, $_, name => "check of $_ on the standby") for 't_v', 'wide
 my ($state) = psql_state($standby, "SELECT vectorgpu_merge('t_v')");
 is($state, '25006', 'merge on a standby is refused as any write is');
 
-# A scan over rows that are dead to everybody leaves the index file as it was, on both servers: no hint that hides a row from an older snapshot of a standby
-# (kill_prior_tuple). A row more changes it, so that a change would be seen.
+# A scan over dead rows does not change the index file, on both servers: no hint hides a row from an older snapshot of a standby (kill_prior_tuple).
+# One more row changes it, which shows that the comparison detects changes.
 make_table($primary, 'k', dims => 8);
 fill_vectors($primary, 'k', dims => 8, rows => 600);
 $primary->safe_psql('postgres', "CREATE INDEX k_v ON k USING $AM (v vector_l2_ops)");
@@ -133,8 +133,8 @@ for my $node ($primary, $standby)
 fill_vectors($primary, 'k', dims => 8, rows => 1, first => 1001);
 isnt(index_bytes($_, 'k_v'), $bytes{ $_->name }, $_->name . ': a row more changes it') for $primary, $standby;
 
-# C18, F39: a long snapshot of the standby, no feedback. While the primary inserts and merges only, which no recovery conflict comes of, it has to answer; later its
-# rows are all there or it is cancelled; never fewer.
+# C18, F39: a long snapshot of the standby, no feedback. While the primary only inserts and merges, which causes no recovery conflict, it has to answer; later it
+# returns all its rows or is cancelled; never fewer.
 my $long = $standby->background_psql('postgres', on_error_stop => 0);
 $long->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM t");
 my $count = 'SELECT count(*), md5(string_agg(id::text, \',\')) FROM (SELECT id FROM t ORDER BY v <-> (array_fill(0, ARRAY[12])::vector)) s';
@@ -152,7 +152,7 @@ for my $round (1 .. 3)
 }
 $primary->safe_psql('postgres', "UPDATE t SET category = category + 1, v = v + v WHERE id % 2 = 0; DELETE FROM t WHERE id % 5 = 1;" . rows_sql(9501, 9600, 21));
 wait_standby($primary, $standby);
-# The answer; `cancelled` where standard error says so, also of a statement before in the same transaction; else what it says.
+# The answer; `cancelled` if standard error says so, also for an earlier statement of the transaction; else standard error.
 sub long_answer
 {
 	my $answer = eval { $long->query($count) } // '';
@@ -205,11 +205,11 @@ check_index($standby, $_, name => "after the load: check of $_ on the standby") 
 is($standby->safe_psql('postgres', "SELECT compare_answers('t', '<->', quote_literal(test_vector(1, 12)) || '::vector')"), '', 'after the load, all rows');
 unlike(slurp_file($standby->logfile), qr/inconsistent page found|PANIC/, 'wal_consistency_checking found no difference');
 
-# C19: a standby scan is held up between the manifest and the pages while the primary writes the extents anew.
+# C19: a standby scan is stopped between the manifest and the pages while the primary rewrites the extents.
 SKIP:
 {
 	skip 'needs a build with FAULTS=1', 2 if !faults_enabled($standby);
-	# What the load has left may be too little to be held up at a second page.
+	# The rows left by the load may be too few for a stop at a second page.
 	$primary->safe_psql('postgres', rows_sql(390_001, 391_000, 39) . "SELECT vectorgpu_merge('t_v')");
 	wait_standby($primary, $standby);
 	my $held = $standby->background_psql('postgres', on_error_stop => 0);
@@ -236,9 +236,9 @@ SKIP:
 	answers_equal($standby, 't', dims => 12, name => 'afterwards both scans agree on the standby');
 }
 
-# C19 without the help of conflicts: the primary inserts and merges only, which cancels no query of a standby, and replay would wait
-# for one. A scan that is held up on its way meets pages that were put to another use, begins again, and answers; only one
-# that meets them each time is given up, by our 40001.
+# C19 without conflicts: the primary only inserts and merges, which cancels no query of a standby, and replay would wait
+# for one. A scan that is stopped on its way meets reused pages, starts over, and answers; only a scan
+# that meets them each time ends, with our 40001.
 SKIP:
 {
 	skip 'needs a build with FAULTS=1', 1 if !faults_enabled($standby);
@@ -248,7 +248,7 @@ SKIP:
 	fill_vectors($primary, 'u', dims => 12, rows => 1500);
 	$primary->safe_psql('postgres', "CREATE INDEX u_v ON u USING $AM (v vector_l2_ops)");
 
-	# So few rows that a segment of before has place for one of after; each merge but the first few takes what one before has left.
+	# Few enough rows that a new segment fits the space of an old one; each merge but the first few reuses space of an earlier one.
 	my $added = 0;
 	my $write_anew = sub {
 		for my $merge (1 .. 3)
@@ -281,7 +281,7 @@ SKIP:
 	cmp_ok($rewritten, '>', @before / 4, "meanwhile blocks are put to another use ($rewritten of " . @before . ' are written anew)');
 	like($result, qr/^\Q$right\E$/m, 'then it returns its snapshot');
 	($held, $result) = $scan_all->('page_read:2:lock, meta_read:2:error');
-	# Not while the query was planned, nor as its first read: that would be before a second page.
+	# Not during planning, nor at its first read, which is before a second page.
 	is($held, 1, 'held up there once more');
 	like($result, qr/fault point "meta_read" reached/, 'since it reads the metapage again');
 	($held, $result) = $scan_all->(join(',', map { "page_read:$_:lock" } 2 .. 9));

@@ -2,7 +2,7 @@
 # killed in the middle of a build, an insert and a vacuum (C45, F9, F11), a killed postmaster (F12), unlogged tables
 # crashed twice (C9, F49), wal_level = minimal (C8). After each: no lost row, answers as the sequential scan, check clean. VECTORGPU_LONG: 75 killed builds,
 # of 50 CREATE INDEX.
-# A worker that is on (VECTORGPU_WORKER) has answered before each immediate stop under load, and is the one that answers after it.
+# A worker that is on (VECTORGPU_WORKER) has answered before each immediate stop under load, and a new worker answers after it.
 use strict;
 use warnings;
 
@@ -44,7 +44,7 @@ sub sound
 	return;
 }
 
-# Rows across pages in one of them, so that an insert is more than one WAL record. Some 40 of these are there after a while.
+# One table has rows across pages, so that an insert is more than one WAL record. About 40 of these exist after a while.
 $node->safe_psql('postgres', <<SQL);
 CREATE TABLE s (id bigint, category int, v $type{16});
 CREATE TABLE w (id bigint, category int, v $type{1500});
@@ -83,7 +83,7 @@ for my $round (1 .. $rounds)
 	my $pause = 0.5 + rand 2;
 	my $load  = start_load($node, \%load, clients => 4, seconds => 60);
 
-	# Sessions that commit one row after another, until the stop: what psql has printed is acknowledged.
+	# Sessions that commit one row after another, until the stop: rows that psql has printed are acknowledged.
 	my @sessions = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
 	for my $session (@sessions)
 	{
@@ -119,7 +119,7 @@ for my $round (1 .. $rounds)
 	my @found = own_rows();
 	for my $number (0, 1)
 	{
-		# A row of which nobody was told may be there as well.
+		# A row that was not acknowledged may be there as well.
 		my %there = map { $_ => 1 } split /,/, $found[$number];
 		my @lost = grep { !$there{$_} } @acknowledged;
 
@@ -136,8 +136,8 @@ for my $round (1 .. $rounds)
 }
 is($by_worker, $rounds, 'the worker had answered before each of the stops') if $worker;
 
-# Asynchronous commit: rows that a session has seen in the index may be gone after the stop, others take their place. Some rounds more where none was lost:
-# it is up to the WAL writer whether it has written a commit that nobody waits for.
+# Asynchronous commit: rows that a session has seen in the index may be gone after the stop, others take their place. A few more rounds if none was lost:
+# the WAL writer decides when it writes a commit that no session waits for.
 $node->append_conf('postgresql.conf', "synchronous_commit = off\nbgwriter_lru_maxpages = 0\nwal_writer_delay = 10s\nwal_writer_flush_after = 1GB\n");
 $node->restart;
 my ($lost_rows, $until) = (0);
@@ -145,7 +145,7 @@ for (my $round = 1; $round <= 3 || ($lost_rows == 0 && time < ($until //= time +
 {
 	my $first = 1_000_000 * $round;
 
-	# What is written for the first time after a start is flushed at once; then the WAL writer sleeps for its delay.
+	# The first write after a start is flushed at once; then the WAL writer sleeps for its delay.
 	my $position = $node->safe_psql('postgres', "SELECT pg_current_wal_insert_lsn(); INSERT INTO s VALUES ($first, 3, test_vector($first, 16)::$CAST)");
 	$node->poll_query_until('postgres', "SELECT pg_current_wal_flush_lsn() > '$position'") or die 'the WAL is not flushed';
 	$node->safe_psql('postgres', "INSERT INTO s SELECT $first + i, 3, test_vector($first + i, 16)::$CAST FROM generate_series(1, 50) i");
@@ -154,7 +154,7 @@ for (my $round = 1; $round <= 3 || ($lost_rows == 0 && time < ($until //= time +
 	my $left = $node->safe_psql('postgres', "SELECT count(*) FROM s WHERE id > $first AND id <= $first + 50");
 	is($seen, 1, "asynchronous commit, round $round: seen before, $left of 50 rows after the stop");
 	$lost_rows += 50 - $left;
-	# They were of one transaction.
+	# They belonged to one transaction.
 	like($left, qr/^(?:0|50)$/, "asynchronous commit, round $round: all of them or none");
 	$node->safe_psql('postgres', "INSERT INTO s SELECT $first + 500 + i, 3, test_vector($first + 500 + i, 16)::$CAST FROM generate_series(1, 30) i");
 	sound("asynchronous commit, round $round", s => 16);
@@ -163,8 +163,8 @@ cmp_ok($lost_rows, '>', 0, "asynchronous commit: $lost_rows rows were lost, so t
 $node->append_conf('postgresql.conf', "synchronous_commit = on\nbgwriter_lru_maxpages = 100\nwal_writer_delay = 200ms\n");
 $node->restart;
 
-# Killed backends. The server restarts by itself; the statement has not happened. Core removes no files of a crashed CREATE INDEX, which has no row in
-# pg_class that others see: what is left over is at most that orphaned file, and of builds by CONCURRENTLY, which have one, nothing.
+# Killed backends. The server restarts by itself; the statement has no effect. Core does not remove the file of a crashed CREATE INDEX, which has no
+# visible row in pg_class: at most this orphaned file remains; builds by CONCURRENTLY have such a row and leave nothing.
 $node->append_conf('postgresql.conf', "restart_after_crash = on\nremove_temp_files_after_crash = on\n");
 $node->restart;
 $node->safe_psql('postgres', "CREATE TABLE b (id bigint PRIMARY KEY, category int NOT NULL, v $type{64})");
@@ -203,7 +203,7 @@ for my $what ($ENV{VECTORGPU_LONG} ? (map { ('CREATE INDEX', 'CREATE INDEX', $_ 
 	my $plan = $node->safe_psql('postgres', "SET enable_seqscan = off; EXPLAIN (COSTS OFF) SELECT id FROM b ORDER BY v $OP (SELECT v FROM b WHERE id = 1) LIMIT 1");
 	isnt($state, 'invalid', "$what killed: the index is $state") if $what eq 'CREATE INDEX';
 	is($state, 'complete', "$what killed: the index is there ($new)") if $what eq 'REINDEX CONCURRENTLY';
-	# Left half done it is there, takes inserts and answers nobody.
+	# A half-built index exists, takes inserts and answers no scan.
 	is($plan =~ /Index Scan using b_v\b/ ? 'used' : 'not used', $state eq 'complete' ? 'used' : 'not used', "$what killed: the index is $state");
 	$n_halfway++ if $state ne 'complete' || exists $state{b_v_ccnew} || exists $state{b_v_ccold};
 	fill_values($node, 'b', dims => 64, rows => 20, first => $node->safe_psql('postgres', 'SELECT max(id) + 1 FROM b'));
@@ -211,14 +211,14 @@ for my $what ($ENV{VECTORGPU_LONG} ? (map { ('CREATE INDEX', 'CREATE INDEX', $_ 
 	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS b_v_ccnew; DROP INDEX IF EXISTS b_v_ccold; DROP INDEX IF EXISTS b_v; CHECKPOINT');
 	my %left = orphans($node);
 	delete @left{ keys %before };
-	cmp_ok(scalar keys %left, '<=', $what eq 'CREATE INDEX' ? 1 : 0, "$what killed: files that nobody owns are those that core leaves");
+	cmp_ok(scalar keys %left, '<=', $what eq 'CREATE INDEX' ? 1 : 0, "$what killed: the only files without a relation are those that core leaves");
 	cmp_ok($_, '<', $size * 1.3, "$what killed: such a file is no larger than the index ($_ bytes)") for values %left;
 	is(scalar(glob($node->data_dir . '/base/pgsql_tmp/*')) // '', '', "$what killed: no temporary file is left");
 	$node->safe_psql('postgres', $create);
 	sound("$what killed, then built", b => 64);
 	$node->safe_psql('postgres', 'DROP INDEX b_v');
 }
-is(unowned_bytes($node) - sum0(values %{ { orphans($node) } }), $before, 'the data folder has what its relations have, and those files');
+is(unowned_bytes($node) - sum0(values %{ { orphans($node) } }), $before, 'the data folder has only its relations and those files');
 cmp_ok($n_halfway, '>', $n_killed / 4, "builds were killed before they were done: $n_halfway of $n_killed") if $ENV{VECTORGPU_LONG};
 
 # A backend killed at random in a mixed load of inserts, deletes, vacuums and merges.

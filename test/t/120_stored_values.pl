@@ -1,7 +1,7 @@
 # Values of any size in the delta (gpumatch): an insert that fails or dies at each fault point, the part of a value that it
-# leaves, who comes after it; the standby at every step, under wal_consistency_checking, with a snapshot that is older than what the primary has
+# leaves, and the next insert; the standby at every step, under wal_consistency_checking, with a snapshot that is older than what the primary has
 # vacuumed and merged (C18, F39), and with scans over extents that were written anew (C19); huge values inserted by several
-# sessions at a time. Damaged pages are 210_corruption.pl's.
+# sessions at a time. For damaged pages see 210_corruption.pl.
 use strict;
 use warnings;
 
@@ -67,7 +67,7 @@ sound('values of all sizes in the delta');
 $node->safe_psql('postgres', "DELETE FROM s WHERE id % 5 = 0; VACUUM (INDEX_CLEANUP on) s");
 sound('deleted and vacuumed');
 
-# Several sessions with huge values, small ones between: rows stand whole, one behind the other.
+# Several sessions with huge values, small ones between: each row is contiguous.
 my $load = start_load($node, {
 	'huge@1'  => "INSERT INTO s SELECT (random() * 1e6)::int + 10000, elements((random() * 1e6)::int, 20000);\n",
 	'large@2' => "INSERT INTO s SELECT (random() * 1e6)::int + 10000, elements((random() * 1e6)::int, 3000);\n",
@@ -80,7 +80,7 @@ sound('inserted by four sessions');
 $node->safe_psql('postgres', "VACUUM s; SELECT vectorgpu_merge('s_a')");
 sound('merged');
 
-# C18, F39: an old snapshot of the standby, which the primary does not know of, has all its rows or is cancelled; by PostgreSQL, or for a page that is something else now.
+# C18, F39: an old snapshot of the standby, which the primary does not know of, has all its rows or is cancelled, by PostgreSQL or because a page was reused.
 my $cancelled_by = qr/conflict with recovery|was reorganized while it was being read/;
 my $order = "a <#> '{3,6,9,12,300,30000,60001}'";
 my $rows = "SELECT count(*) || ' ' || md5(string_agg(id::text, ',')) FROM (SELECT id FROM u ORDER BY $order) x";
@@ -91,7 +91,7 @@ for my $turn (1, 2)
 {
 	my $old = $standby->background_psql('postgres', on_error_stop => 0);
 	my $before = $old->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; SET enable_seqscan = off; SET enable_sort = off; $rows");
-	# The first two change no row and remove none: nothing conflicts.
+	# The first two change and remove no row: no conflict.
 	my @steps = ("INSERT INTO u SELECT 10000 * $turn + i, elements(i, i) FROM generate_series(1, 50) i",
 		"SELECT vectorgpu_merge('u_a'); INSERT INTO u SELECT 15000 * $turn + i, elements(i, 30) FROM generate_series(1, 20) i; SELECT vectorgpu_merge('u_a')",
 		"UPDATE u SET a = a || 7 WHERE id % 3 = $turn % 3; DELETE FROM u WHERE id % 11 = $turn; VACUUM u; SELECT vectorgpu_merge('u_a')",
@@ -112,10 +112,10 @@ for my $turn (1, 2)
 	eval { $old->quit };
 }
 note(join ', ', map { "$_ $old_answers{$_} times" } sort keys %old_answers);
-cmp_ok($old_answers{answered} // 0, '>=', 2, 'beside inserts and merges it answers');
+cmp_ok($old_answers{answered} // 0, '>=', 2, 'it answers during inserts and merges');
 
-# C19: without vacuum no conflict cancels a scan. One that is held up on its way while the primary inserts and merges meets pages that are something else now,
-# begins again, and answers; one that meets them each time is given up.
+# C19: without vacuum no conflict cancels a scan. A scan that is stopped on its way while the primary inserts and merges meets reused pages,
+# starts over, and answers; a scan that meets them each time ends with an error.
 SKIP:
 {
 	skip 'the library was built without FAULTS=1', 1 if !faults_enabled($standby);
@@ -175,10 +175,10 @@ SKIP:
 			}
 			sound("$point:$action", primary_only => 1);
 			$id++;
-			# Who comes after it: first with an error of its own while it clears away.
+			# The next insert: first with an error while it cleans up.
 			if ($point =~ /value_part/)
 			{
-				# What a process wrote just before it died may not have reached the log: leave the part again, and log it.
+				# The last writes of a dead process may not have reached the log: leave the part again, and log it.
 				$node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = '$point:error'; INSERT INTO s SELECT $id, elements($id, 30000)") if $action eq 'exit';
 				$node->safe_psql('postgres', 'CHECKPOINT');
 				(undef, undef, $err) = $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'delta_close_part:1:$action'; INSERT INTO s SELECT $id, elements($id, 7)");
@@ -191,7 +191,7 @@ SKIP:
 		}
 	}
 	is($node->safe_psql('postgres', 'SELECT count(*) FROM s WHERE cardinality(a) = 30000'), 0, 'no row of a failed insert is there');
-	# A merge and a vacuum while a part of a value is at the end.
+	# A merge and a vacuum with a part of a value at the end.
 	for my $after ("SELECT vectorgpu_merge('s_a')", 'DELETE FROM s WHERE id % 7 = 0; VACUUM (INDEX_CLEANUP on) s', 'REINDEX INDEX s_a')
 	{
 		$node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'delta_value_part:2:error'; INSERT INTO s SELECT 3000, elements(1, 30000)");
@@ -217,7 +217,7 @@ SKIP:
 		$node->safe_psql('postgres', $statement);
 		sound($statement);
 	}
-	# Memory for all of them does not make one run of 300,000 keys: it could not be cancelled while it is sorted.
+	# With memory for all there is still no single run of 300,000 keys: sorting it could not be cancelled.
 	my $build = "LOAD 'vectorgpu'; SET maintenance_work_mem = '1GB'; CREATE INDEX many_a ON many USING gpumatch (a)";
 	$node->safe_psql('postgres', 'CREATE TABLE many AS SELECT i AS id, ARRAY(SELECT 10 * i + j FROM generate_series(0, 9) j) AS a FROM generate_series(1, 30000) i');
 	my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = 'match_flush_run:3:error'; $build");
@@ -231,7 +231,7 @@ SKIP:
 }
 
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no crash of our own making');
-unlike(slurp_file($standby->logfile), qr/PANIC|TRAP|inconsistent page/, 'and the standby replays what the primary has');
+unlike(slurp_file($standby->logfile), qr/PANIC|TRAP|inconsistent page/, 'and the standby replays the state of the primary');
 $standby->stop;
 $node->stop;
 done_testing();

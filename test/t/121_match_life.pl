@@ -1,6 +1,6 @@
-# gpumatch through what the other access methods go through in files of their own: arrays, documents, tuples and texts under inserts,
+# gpumatch in the situations that other files test for the other access methods: arrays, documents, tuples and texts under inserts,
 # updates, deletes, vacuum, merges and CREATE INDEX CONCURRENTLY, each answer compared with the sequential scan of its snapshot; a worker
-# that is killed meanwhile; immediate stops under load (F14), of which every acknowledged row comes back, and with asynchronous commit (F13); a
+# that is killed meanwhile; immediate stops under load (F14), after which every acknowledged row is there, and with asynchronous commit (F13); a
 # background load; a standby with a worker of its own, promoted; dump and restore; flipped bytes.
 # VECTORGPU_CRASH_ROUNDS (2): stops under load; VECTORGPU_LONG: 100 of them, 20 with asynchronous commit, a minute of changes.
 use strict;
@@ -22,7 +22,7 @@ my $long = $ENV{VECTORGPU_LONG};
 my $seconds = $long ? 60 : 3;
 my $crashes = $ENV{VECTORGPU_CRASH_ROUNDS} // ($long ? 100 : 2);
 my $lost_commits = $long ? 20 : 1;
-# No page is written because its buffer is wanted, which would write the log before it: commits that nobody waits for stay in memory.
+# No page is evicted, which would flush the log first: asynchronous commits stay in memory.
 my $node = make_node('life', streaming => 1,
 	conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\n"
 	  . "vectorgpu.worker_timeout = 60s\nautovacuum = off\nvectorgpu.auto_merge = off\n"
@@ -120,13 +120,13 @@ for my $round (1 .. $seconds - 1)
 	sleep 1;
 }
 my ($transactions, $problem) = finish_load($load);
-is($problem, '', "beside changes and a dying worker: no error and no wrong answer in $transactions transactions");
+is($problem, '', "during changes and with a dying worker: no error and no wrong answer in $transactions transactions");
 cmp_ok($transactions, '>', 20, 'work was done');
 right('afterwards');
-check_index($node, 'm_late', name => 'and of the index that was built beside them');
+check_index($node, 'm_late', name => 'and of the index built meanwhile');
 $node->safe_psql('postgres', 'DROP INDEX m_late');
 
-# Rows of the test's own, which the load leaves alone (k = -1): each has an element that no other row has. Returns the id once it is committed.
+# Rows of the test, which the load does not touch (k = -1): each has an element that no other row has. Returns the id once it is committed.
 my $element = 1_000_000;
 sub own_row
 {
@@ -136,7 +136,7 @@ sub own_row
 	return $node->safe_psql('postgres', "SET synchronous_commit = $commit; INSERT INTO m (k, a, d, w, c) VALUES (-1, ARRAY[1, 2, $element], to_tsvector('simple', 'own$element'), 'own$element', 'own') RETURNING id");
 }
 
-# Those of the rows that are there, ascending, as the table has them and as each of two indexes finds them.
+# The existing rows among these, ascending, by the table and by each of two indexes.
 sub present
 {
 	my ($elements) = @_;
@@ -147,7 +147,7 @@ sub present
 	  [ 'on', 'off', "a <#> '{$list}'" ], [ 'off', 'on', "a <#> '{$list}'" ], [ 'off', 'on', "d <#> '" . join(' ', map { "own$_" } @$elements) . "'" ];
 }
 
-# Immediate stops in the middle of it: what was committed is there, once, and nothing was answered wrongly before.
+# Immediate stops during the load: committed rows are there, once, and no earlier answer was wrong.
 for my $round (1 .. $crashes)
 {
 	my (@ids, @elements);
@@ -170,13 +170,13 @@ for my $round (1 .. $crashes)
 	right("immediate stop $round");
 }
 
-# Asynchronous commit: what the worker's copies have seen may be gone after the stop, and other rows take its place.
+# Asynchronous commit: rows in the worker's copies may be gone after the stop, and other rows take their TIDs.
 my $lost_rows = 0;
 for my $round (1 .. $lost_commits)
 {
 	my @elements;
 
-	# The first one wakes the WAL writer, which writes it at once and then none for its delay.
+	# The first commit wakes the WAL writer, which writes it at once and then waits for its delay.
 	own_row('off');
 	sleep 0.5;
 	for (1 .. 3)
@@ -187,7 +187,7 @@ for my $round (1 .. $lost_commits)
 	is((present(\@elements))[1] =~ tr/,//, 2, "asynchronous commit, round $round: the index finds the rows");
 	crash_restart($node);
 	my ($left, @found) = present(\@elements);
-	is("@found", "$left $left", "asynchronous commit, round $round: what the stop left of them ($left), and no more");
+	is("@found", "$left $left", "asynchronous commit, round $round: only rows that the stop left ($left)");
 	$lost_rows += 3 - (() = $left =~ /\d+/g);
 	wait_worker($node) if -x worker_file($node);
 	own_row('off') for 1 .. 3;
@@ -198,7 +198,7 @@ for my $round (1 .. $lost_commits)
 note("asynchronous commit: $lost_rows of " . 3 * $lost_commits . ' rows were lost');
 cmp_ok($lost_rows, '>', 0, 'asynchronous commits were lost, so that there was something to get wrong') if $long;
 
-# A background load brings everything that a scan does.
+# A background load brings the same rows as a load by a scan.
 SKIP:
 {
 	skip 'the worker is not installed', 1 unless -x worker_file($node);
@@ -241,7 +241,7 @@ $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $n
 is($node->safe_psql('restored', 'SELECT assert_matches(150)'), 'right', 'restored: the indexes answer as the sequential scan');
 check_resources($node, $resources) if defined $resources;
 
-# A byte changed behind the header of a page, the metapage first: an error that says so, or the right answer; never another one.
+# A byte changed behind the header of a page, the metapage first: an error that reports it, or the right answer; never a wrong one.
 $node->safe_psql('postgres', "CREATE TABLE s AS SELECT * FROM m WHERE a IS NOT NULL LIMIT 100; CREATE INDEX s_a ON s USING gpumatch (a); CHECKPOINT");
 $node->safe_psql('postgres', 'ALTER SYSTEM SET vectorgpu.worker = off; SELECT pg_reload_conf()');
 my $query = q{SELECT string_agg(id::text, ',') FROM (SELECT id FROM s ORDER BY a <#> '{1,2,3,4,5}' LIMIT 20) x};

@@ -1,8 +1,8 @@
-# gpumatch by the rules that the files 02x, 03x, 05x, 06x and 230 hold the other access methods to, in brief: changes of the table rolled back,
+# gpumatch by the rules that the files 02x, 03x, 05x, 06x and 230 test for the other access methods, in brief: changes of the table rolled back,
 # in savepoints and committed (C3, C11, C16, F55), temporary tables (C10), broken HOT chains (C14), a subscriber (C15), snapshots that are too old (C21),
 # SERIALIZABLE (C22), concurrent and cancelled builds (C30, F10), LATERAL (C24, F52), prepared transactions over a crash (C31, F56), parallel mode (C32),
-# row security and the log (C36, F58), ways to vacuum (C17), places used again (F35), timeouts (F36), DROP EXTENSION under a cursor (F47). Every answer is taken from the
-# worker and from the pages, and compared with the sequential scan's.
+# row security and the log (C36, F58), ways to vacuum (C17), reused TIDs (F35), timeouts (F36), DROP EXTENSION under a cursor (F47). Every query is answered by
+# the worker and from the pages, and compared with the sequential scan.
 use strict;
 use warnings;
 
@@ -53,8 +53,8 @@ sub equal
 	return;
 }
 
-# C21. With old_snapshot_threshold = 0 a sequential scan prunes what others have deleted and ends its own snapshot; so must an index scan once the
-# index has changed, instead of returning fewer rows.
+# C21. With old_snapshot_threshold = 0 a sequential scan prunes rows that others have deleted and ends its own snapshot; so must an index scan once
+# the index has changed, instead of returning fewer rows.
 $node->safe_psql('postgres', 'CREATE TABLE t (id bigint PRIMARY KEY, category int, v int[]); ' . rows(1, 500) . '; INSERT INTO t VALUES (9999, 1, NULL), (9998, 1, \'{}\'); CREATE INDEX t_v ON t USING gpumatch (v); VACUUM ANALYZE t');
 my $warm = $node->background_psql('postgres', on_error_stop => 0);
 my $count = "SELECT count(*) FROM (SELECT id FROM t ORDER BY v <#> $query) s";
@@ -75,7 +75,7 @@ $node->restart;
 ok(wait_worker($node), 'the worker is ready') if $has_worker;
 my $resources = $has_worker ? note_resources($node) : undef;
 
-# C3, C11, C16, F55: a session that has scanned before sees the rows that there are, and so do others.
+# C3, C11, C16, F55: a session that has scanned before sees the present rows, and so do others.
 $warm = $node->background_psql('postgres');
 $warm->query_safe("$by_index; $count");
 my $all = "SELECT count(*), sum(id) FROM (SELECT id FROM t ORDER BY v <#> $query) s";
@@ -111,7 +111,7 @@ step('ALTER TYPE rolled back', 'BEGIN; ALTER TABLE t ALTER v TYPE int[] USING v 
 step('ALTER TYPE of the column', 'ALTER TABLE t ALTER v TYPE bigint[]; ALTER TABLE t ALTER v TYPE int[]');
 step('DROP INDEX rolled back', 'BEGIN; DROP INDEX t_v; ' . rows(2601, 2610) . '; ROLLBACK');
 step('SET UNLOGGED and SET LOGGED', 'ALTER TABLE t SET UNLOGGED; ' . rows(2701, 2710) . '; ALTER TABLE t SET LOGGED');
-# Both files make a segment of the same number in one transaction.
+# Both index files make a segment of the same number in one transaction.
 step('SET TABLESPACE and a merge there in a savepoint rolled back', 'BEGIN; ' . rows(2721, 2730) . q{; SELECT vectorgpu_merge('t_v'); SAVEPOINT a; ALTER INDEX t_v SET TABLESPACE other; }
 	. rows(2731, 2760) . qq{; SELECT vectorgpu_merge('t_v'); SELECT id FROM t ORDER BY v <#> $query LIMIT 1; ROLLBACK TO a; } . rows(2761, 2765) . q{; SELECT vectorgpu_merge('t_v'); COMMIT});
 step('SET TABLESPACE', 'ALTER INDEX t_v SET TABLESPACE other; ' . rows(2801, 2850));
@@ -161,7 +161,7 @@ $warm->quit;
 $node->safe_psql('postgres', q{BEGIN; DELETE FROM o WHERE id > 5010; PREPARE TRANSACTION 'three'; ROLLBACK PREPARED 'three'; BEGIN; DELETE FROM o WHERE id > 5015; PREPARE TRANSACTION 'four'; COMMIT PREPARED 'four'; VACUUM o});
 equal('o', 'ROLLBACK PREPARED, COMMIT PREPARED of a delete, vacuum');
 
-# C15: rows that logical replication brings, into a second database of the same cluster.
+# C15: rows from logical replication, into a second database of the same cluster.
 $node->safe_psql('postgres', 'CREATE DATABASE subscriber');
 $node->safe_psql('subscriber', 'CREATE EXTENSION vectorgpu');
 create_values($node, 'subscriber');
@@ -238,7 +238,7 @@ $node->safe_psql('postgres', 'ALTER TABLE t DISABLE ROW LEVEL SECURITY');
 $node->safe_psql('postgres', "INSERT INTO t VALUES (77777, 1, '{543219876,5}'); SELECT id FROM t ORDER BY v <#> '{543219876}' LIMIT 1; VACUUM t; SELECT vectorgpu_merge('t_v'); REINDEX INDEX t_v");
 unlike(join("\n", grep { !/STATEMENT:|statement:/ } split /\n/, slurp_file($node->logfile)), qr/543219876/, 'the server log holds no element');
 
-# F35: vacuum gives places to other rows at once; no stranger is found.
+# F35: vacuum frees TIDs for other rows at once; no wrong row is found.
 for my $round (1 .. ($long ? 200 : 6))
 {
 	my $first = 20_000 + 1000 * $round;
@@ -274,7 +274,7 @@ for my $vacuum (
 is($node->safe_psql('postgres', 'SELECT count(*) FROM ways'), $node->safe_psql('postgres', q{SELECT reltuples FROM pg_class WHERE relname = 'ways_v'}), 'the index has the right row count after VACUUM');
 $node->safe_psql('postgres', 'DROP TABLE ways');
 
-# F36: timeouts at any moment of a scan; whatever ends in time is right.
+# F36: timeouts at any moment of a scan; answers in time are right.
 $node->safe_psql('postgres', rows(100_001, 103_000));
 my %known = map { $_ => $node->safe_psql('postgres', "SET enable_indexscan = off; SELECT string_agg(id::text, ',') FROM (SELECT id FROM t ORDER BY v <#> test_vector($_, 8)::int[], ctid LIMIT 10) s") } 1 .. 5;
 for my $worker ($has_worker ? ('on', 'off') : 'off')
@@ -285,7 +285,7 @@ for my $worker ($has_worker ? ('on', 'off') : 'off')
 
 	$session = $node->background_psql('postgres', on_error_stop => 0);
 	$session->query_safe("$by_index; SET vectorgpu.worker = $worker");
-	# Until some have ended and some have not: on a busy machine the ordinary times may be too short for all of them, so that later ones are longer.
+	# Until some have ended in time and some have not: on a busy machine all may be too short, so that later ones are longer.
 	for (my $try = 1; $try <= $tries || (($ended == 0 || $cancelled == 0) && time < ($until //= time + $PostgreSQL::Test::Utils::timeout_default)); $try++)
 	{
 		my $q = $try % 5 + 1;
@@ -294,7 +294,7 @@ for my $worker ($has_worker ? ('on', 'off') : 'off')
 		my $answer = $session->query("SET statement_timeout = $time; SELECT 'ids:' || array_to_string((array_agg(id))[1:10], ',') FROM (SELECT id FROM t ORDER BY v <#> test_vector($q, 8)::int[] LIMIT $limit) s") // '';
 		my $error = $session->{stderr};
 
-		# The timeout holds for the statement that ends it too.
+		# The timeout also applies to the statement that resets it.
 		until (($session->query('SET statement_timeout = 0; SHOW statement_timeout') // '') =~ /^0$/m) { $session->{stderr} = ''; }
 		$session->{stderr} = '';
 		if    ($answer =~ /ids:([\d,]+)/) { $ended++; push @wrong, "$q: $1" if $1 ne $known{$q}; }
@@ -327,7 +327,7 @@ my $cursor = $node->background_psql('postgres');
 $cursor->query_safe("$by_index; BEGIN; DECLARE one CURSOR FOR SELECT id FROM t ORDER BY v <#> $query; FETCH 2 FROM one");
 ($state) = psql_state($node, q{SET lock_timeout = '200ms'; DROP EXTENSION vectorgpu CASCADE});
 is($state, '55P03', 'DROP EXTENSION waits while a cursor is open');
-is(scalar(split /\n/, $cursor->query_safe('FETCH 20 FROM one')), 20, 'the cursor goes on');
+is(scalar(split /\n/, $cursor->query_safe('FETCH 20 FROM one')), 20, 'the cursor continues');
 $cursor->query_safe('COMMIT');
 $node->safe_psql('postgres', 'DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu; CREATE INDEX t_v ON t USING gpumatch (v)');
 equal('t', 'after DROP and CREATE EXTENSION');

@@ -1,12 +1,11 @@
 # Every fault point that test/faults.txt gives this file, in every kind of statement that reaches it, at its first, second, third … call until
 # the statement ends without reaching it: the statement fails with the error of the fault and nothing else, and afterwards
 # both scans agree and the check is clean. Action exit: the server recovers, then the same. Action corrupt: the damage is
-# reported, REINDEX heals. VECTORGPU_LONG=1: every call of every point in every kind of statement, with each of these actions, until the log
-# says that the point did not act any more; of points that a statement reaches thousands of times a part of the later calls (@tried).
-# Of gpumatch, whose storage is that of the others, the suite takes a sample of the kinds of statements, the later calls and
-# the exits.
-# VECTORGPU_SHARE=2of6: of the later calls and of what comes once for each kind of statement only every sixth, so that six shares run
-# beside each other; with VECTORGPU_LONG.
+# reported, REINDEX heals. VECTORGPU_LONG=1: every call of every point in every kind of statement, with each of these actions, until the
+# log shows that the point no longer acted; for points that a statement reaches thousands of times, some of the later calls (@tried).
+# For gpumatch, which shares the storage with the others, the suite takes a sample of the kinds of statements, of later calls and of exits.
+# VECTORGPU_SHARE=2of6, with VECTORGPU_LONG: every sixth of the later calls, and of the tests that run once for each kind of statement, so
+# that six shares can run beside each other.
 use strict;
 use warnings;
 
@@ -24,7 +23,7 @@ use VectorgpuWorker;
 my $long = $ENV{VECTORGPU_LONG};
 my $match = $AM eq 'gpumatch';
 my ($share, $shares) = ($ENV{VECTORGPU_SHARE} || ($match && !$long ? '1of12' : '1of1')) =~ /^(\d+)of(\d+)$/ or die "VECTORGPU_SHARE is not like 2of6";
-# The least for gpumatch: more than one run of inverted lists.
+# The minimum for gpumatch: more than one run of inverted lists.
 my $build_mem = $match ? '1MB' : '2MB';
 my $node = make_node('faults', conf => "restart_after_crash = on\nfsync = off\nmaintenance_work_mem = '$build_mem'\nmin_parallel_table_scan_size = 0\n");
 
@@ -63,7 +62,7 @@ for my $table (sort keys %dims)
 	$node->safe_psql('postgres', "CREATE INDEX ${table}_v ON $table USING $AM (v$class)");
 }
 
-# For each kind: the table; what runs before the fault is set; the statements under the fault; what tidies up. Each a list.
+# For each kind: the table; statements before the fault is set; statements under the fault; clean-up. Each a list.
 my $other = $match ? 'v array_minhash_ops' : 'v vector_ip_ops';
 my $create = "CREATE INDEX w_x ON w USING $AM ($other)";
 my $drop   = 'DROP INDEX IF EXISTS w_x';
@@ -114,7 +113,7 @@ sub try_faults
 	return ($state // '00000', $err, $out =~ /^answer $/m && $out =~ /^check 00000$/m ? '' : "afterwards: $out $err");
 }
 
-# Whether what comes once for a point and a kind of statement is this share's. By name, since not every run reaches the same points.
+# Whether a test that runs once for a point and a kind of statement belongs to this share. By name, since runs differ in the points reached.
 sub ours
 {
 	my ($name, $kind) = @_;
@@ -135,14 +134,13 @@ sub tidy
 	return;
 }
 
-# Whether a statement asks the worker, and how often, depends on a worker that dies each second, and whether it has to wait for one on how fast
-# that is; whether a value is logged in parts on where in the delta it begins. Such points are tried several times, and a statement may end without
-# meeting them.
+# With a worker that dies each second, chance decides whether and how often a statement asks it; timing decides whether it waits for it; and the place of
+# a value in the delta decides whether it is logged in parts. Such points are tried several times, and a statement may end without reaching them.
 my $flapping = ($ENV{VECTORGPU_WORKER} // '') eq 'flapping';
 sub by_chance { my ($name) = @_; return $flapping || $name eq 'graph_worker_wait' || $name eq 'delta_value_part'; }
 
-# How often an exit is tried before a statement may say that it does not meet the point. Whether a few rows need another chunk of the delta depends
-# on the room in the last one, which they fill up sooner or later.
+# The number of tries of an exit before a statement counts as not reaching the point. Whether a few rows need another chunk of the delta depends on the
+# space in the last one, which they fill after some tries.
 sub tries
 {
 	my ($name, $kind) = @_;
@@ -187,8 +185,7 @@ for my $name (qw(reclaim_pending ivf_train ivf_train_codec))
 	delete @{ $reached{$name} }{qw(merge long_merge)};
 	delete $reached{$name} if !%{ $reached{$name} };
 }
-# Whether there is a part of a value to clear away depends on the insert before: below. Whether a merge has more than one run of inverted lists is
-# certain for large rows only.
+# A part of a value to clean up depends on the previous insert: below. Only large rows ensure that a merge has more than one run of inverted lists.
 my $closes_parts = delete $reached{delta_close_part};
 delete $reached{$_}{merge} for grep { exists $reached{$_} } qw(match_flush_run match_merge_runs);
 
@@ -210,7 +207,7 @@ for my $name (sort keys %reached)
 
 			$problems{"$kind, call $nth, $action"} = $wrong if $wrong ne '';
 			$problems{"$kind, call $nth, $action"} = "SQLSTATE $state: $error" if $state ne ($acted ? $code : '00000');
-			# What failed statements leave to be merged would else grow faster than the calls are counted up.
+			# Else rows left by failed statements for a merge would grow faster than the number of calls.
 			tidy() if ++$tried % 16 == 0;
 			return $acted;
 		};
@@ -235,7 +232,7 @@ for my $name (sort keys %reached)
 			last if $state ne '00000' || $wrong ne '';
 		}
 		$met++ if $state eq '53200';
-		# Met by the search before, without a worker that answers perhaps never again.
+		# Reached by the previous search; without a worker that answers perhaps never again.
 		next if by_chance($name) && $state eq '00000' && $wrong eq '';
 		$problems{"$kind, enomem"} = "SQLSTATE $state: $error $wrong" if $state ne '53200' || $wrong ne '';
 	}
@@ -248,7 +245,7 @@ for my $name (sort keys %reached)
 # The process ends at the point, as by a crash. In long runs at every call too.
 my ($turn, $points) = (0, 0);
 
-# What is wrong after an exit: both scans, vacuum and merge.
+# Problems after an exit: both scans, vacuum and merge.
 sub after_exit
 {
 	my ($table) = @_;
@@ -289,7 +286,7 @@ for my $name (sort keys %reached)
 		my $nth = $reached{$name}{$kind} > 2 && !$long ? 1 + int($reached{$name}{$kind} / 2) : 1;
 		my ($state, $error, $wrong) = try_faults($kind, "$name:$nth:exit");
 
-		# Where the number of calls depends on what went before.
+		# If the number of calls depends on earlier statements.
 		for (2 .. tries($name, $kind))
 		{
 			last if $state ne '00000';
@@ -308,7 +305,7 @@ for my $name (sort keys %reached)
 
 cmp_ok($met, '>', $points, 'most points were met in both ways');
 
-# What a failed merge has taken is given back by the next vacuum, at whatever point that one fails in turn.
+# The next vacuum frees the blocks of a failed merge, even if it fails itself at any point first.
 SKIP:
 {
 	my %codes = (error => 'XX000', enomem => '53200', exit => '08006');
@@ -324,7 +321,7 @@ SKIP:
 	}
 }
 
-# The part of a value that a failed insert has left is cleared away by the next one, at whatever point that one fails in turn.
+# The next insert cleans up the part of a value left by a failed one, even if it fails itself at any point first.
 SKIP:
 {
 	my %codes = (error => 'XX000', enomem => '53200', exit => '08006');
@@ -376,10 +373,10 @@ for my $name (grep { $reached{$_} } slurp_file(fault_list_file()) =~ /^(\w+)\b.*
 	%problems = ();
 }
 
-# The maintenance worker fails, or ends as by a crash: no statement does, and the next one merges.
+# The maintenance worker fails, or ends as by a crash: no statement fails, and the next worker merges.
 {
 	my $delta = q{SELECT delta_rows FROM vectorgpu_indexes WHERE index_name = 'w_v'};
-	# The insert itself may be thrown out by an exit.
+	# An exit may disconnect the insert itself.
 	my $grow = sub { $node->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = ''; SET vectorgpu.merge_delta_size = '64kB'; " . new_rows('w', 40)); };
 
 	for my $action (qw(error enomem exit))
@@ -401,7 +398,7 @@ for my $name (grep { $reached{$_} } slurp_file(fault_list_file()) =~ /^(\w+)\b.*
 		ok($out =~ /^answer $/m && $out =~ /^check 00000$/m, "$action in the maintenance worker: answers and index are right") or diag("$out $err");
 	}
 	cmp_ok($node->safe_psql('postgres', $delta), '>=', 40, 'nothing was merged');
-	# One that meets autovacuum on the table gives way, and the next insert asks again.
+	# A merge that meets autovacuum on the table gives way, and the next insert asks again.
 	my $tries = 0;
 	ok(wait_until(sub { $grow->() if $tries++ % 50 == 0; return $node->safe_psql('postgres', $delta) < 40 }), 'the next maintenance worker merges');
 }

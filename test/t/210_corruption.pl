@@ -1,8 +1,8 @@
 # Damaged index files (F22, F23, F24): bytes flipped at random places, pages exchanged, files cut and lengthened. Every
-# statement gives the right answer or an error that names index and block (a stranger's page: 40001); no crash, no hang, no
-# damage to the table; vectorgpu_check reports each flip inside what a page's checksum covers; REINDEX heals.
+# statement gives the right answer or an error that names index and block (another index's page: 40001); no crash, no hang, no
+# damage to the table; vectorgpu_check reports each flip in the checksummed part of a page; REINDEX heals.
 # VECTORGPU_FLIPS (default 120): bytes flipped. VECTORGPU_SEED: repeats a run. VECTORGPU_SHARE=2of4: every fourth round, so that four
-# shares run beside each other; the deliberate damage is the first one's.
+# shares can run beside each other; only the first tests the deliberate damage.
 use strict;
 use warnings;
 
@@ -28,7 +28,7 @@ note("seed $seed");
 srand($seed + $share);
 create_values($node);
 
-# Probe of one index, all in one call: each statement's outcome.
+# Probe one index, all in one call: the outcome of each statement.
 $node->safe_psql('postgres', <<'SQL' =~ s/<->/$OP/gr =~ s/::vector/::$CAST/gr);
 CREATE TYPE outcome AS (what text, state text, message text);
 CREATE FUNCTION probe(tab text, writes boolean) RETURNS SETOF outcome LANGUAGE plpgsql AS $$
@@ -209,7 +209,7 @@ sub damage_deliberately
 	$n = @damages + 2;
 	make_tables();
 	my @paths = split /\n/, $node->safe_psql('postgres', "SELECT pg_relation_filepath(('f' || i || '_v')::regclass) FROM generate_series(1, $n) i ORDER BY i");
-	# The stranger has other rows than the damaged tables.
+	# The other index has other rows than the damaged tables.
 	$node->safe_psql('postgres', "UPDATE f$n SET v = v " . (of_match() ? '|| 5' : '+ v') . "; VACUUM f$n; REINDEX INDEX f$n" . "_v");
 	$paths[ $n - 1 ] = $node->safe_psql('postgres', "SELECT pg_relation_filepath('f${n}_v')");
 	$node->stop;
@@ -223,7 +223,7 @@ sub damage_deliberately
 	{
 		my $what = $damages[ $i - 1 ][0];
 
-		# A whole intact file of another index is beyond what tags can tell from its own; the check against the table is not.
+		# Page tags cannot detect a whole intact file of another index; the check against the table does.
 		if ($what eq 'a stranger\'s file')
 		{
 			my ($state) = psql_state($node, "SELECT vectorgpu_check('f${i}_v', true)");

@@ -1,5 +1,5 @@
-# A full disk during build, insert, merge and vacuum (F15): SQLSTATE 53100, nothing lost, and all works again once there is
-# room; and a full disk of the log (F16), which ends in a crash of PostgreSQL's own. Needs a small file system: VECTORGPU_SMALL_FS names a folder on one of at most 256 MB that the test may fill;
+# A full disk during build, insert, merge and vacuum (F15): SQLSTATE 53100, nothing lost, and all works again after space
+# is freed; and a full disk of the log (F16), which PostgreSQL answers by a PANIC. Needs a small file system: VECTORGPU_SMALL_FS names a folder on one of at most 256 MB that the test may fill;
 # without it the test mounts one, which only root can.
 use strict;
 use warnings;
@@ -108,7 +108,7 @@ sub fill_disk
 my $vectors = 'array_fill((i %% 1000)::float4, ARRAY[512])::vector';
 my $arrays = '(SELECT array_agg(i %% 700 + 3 * d) FROM generate_series(1, CASE WHEN i %% 100 = 0 THEN 9000 ELSE 90 END) d)';
 my @others = (
-	# name, type, values of i, what the index is made with, another index, a question
+	# name, type, values of i, index definition, another index, a query
 	[ 'gpuivf', 'vector(512)', $vectors, '(v vector_l2_ops) WITH (lists = 10)', '(v vector_ip_ops) WITH (lists = 10)', "'<->', $query" ],
 	[ 'gpuivf', 'vector(512)', $vectors, "(v vector_l2_ops) WITH (lists = 10, storage = 'sq8')", "(v vector_ip_ops) WITH (lists = 10, storage = 'pq', refine = 'none')", "'<->', $query" ],
 	[ 'gpugraph', 'vector(512)', $vectors, '(v vector_l2_ops)', '(v vector_ip_ops)', "'<->', $query" ],
@@ -145,7 +145,7 @@ $node->safe_psql('postgres', 'DROP TABLE s; DROP TABLE t; CHECKPOINT; DROP TABLE
 $node->stop;
 rmdir $location;
 
-# --- the disk of the log: PostgreSQL gives up with PANIC; once there is room it recovers, and what was committed is there.
+# --- the disk of the log: PostgreSQL ends with PANIC; after space is freed it recovers, and committed rows are there.
 my $wal = PostgreSQL::Test::Cluster->new('wal');
 $wal->init(extra => [ "--waldir=$folder/wal_$$", '--wal-segsize=1' ]);
 $wal->append_conf('postgresql.conf', "max_wal_size = 1GB\ncheckpoint_timeout = 1h\nautovacuum = off\nfsync = off\n");
@@ -177,7 +177,7 @@ isnt($ended, '00000', "the log's disk is full after $committed inserts ($ended)"
 like(slurp_file($wal->logfile), qr/PANIC:.*No space left on device/, 'PostgreSQL gave up');
 unlink $ballast or die $!;
 
-# Its own attempts to recover may have failed for want of room, and then it has ended.
+# Its own attempts to recover may have failed for lack of space; then it has ended.
 # Before the postmaster notices, it still takes connections.
 ok(wait_until(sub { slurp_file($wal->logfile) =~ /was terminated by signal 6/ }), 'the postmaster has noticed');
 my $up;
@@ -188,9 +188,9 @@ for (1 .. 10 * $PostgreSQL::Test::Utils::timeout_default)
 	system('pg_ctl', '-s', '-w', '-D', $wal->data_dir, '-l', $wal->logfile, 'start') if !-e $wal->data_dir . '/postmaster.pid';
 	select undef, undef, undef, 0.1;
 }
-ok($up, 'it is back once there is room');
+ok($up, 'it is back after space is freed');
 $wal->_update_pid(1);
-is($wal->safe_psql('postgres', 'SELECT ' . join(' + ', map { "(SELECT count(*) FROM w$_ WHERE category = 1)" } 0 .. $#methods)), 400 * $committed, 'what was committed is there, and no more');
+is($wal->safe_psql('postgres', 'SELECT ' . join(' + ', map { "(SELECT count(*) FROM w$_ WHERE category = 1)" } 0 .. $#methods)), 400 * $committed, 'the committed rows are there, and no others');
 for my $i (0 .. $#methods)
 {
 	is($wal->safe_psql('postgres', "SET gpuivf.probes = 4; SET gpugraph.search_width = 4000; SELECT compare_answers('w$i', " . ($methods[$i] =~ /gpumatch/ ? q{'<#>', '''{3,4,70,500}''::int[]'} : q{'<->', quote_literal(array_fill(3.3, ARRAY[64])::vector::text) || '::vector'}) . ', 20)'), '', "$methods[$i]: both scans agree");

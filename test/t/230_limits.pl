@@ -1,6 +1,6 @@
-# Limits of the session: storms of timeouts and cancels with known answers, and how soon they are heeded (F36), a client that goes away in the middle of a
-# scan (F37), no memory left in the backend (F19), cancelled maintenance.
-# VECTORGPU_LONG: 10,000 statements of each storm, and cancels of large builds, scans, merges and the like at many moments.
+# Limits of the session: storms of timeouts and cancels with known answers, and how soon they act (F36), a client that disconnects during a scan
+# (F37), no memory left in the backend (F19), cancelled maintenance.
+# VECTORGPU_LONG: 10,000 statements of each storm, and cancels of large builds, scans, merges and others at many moments.
 use strict;
 use warnings;
 
@@ -30,13 +30,13 @@ fill_values($node, 't', dims => 64, rows => $rows * 0.2, first => $rows * 0.8 + 
 # The order of rows for a query number, in SQL.
 sub by_query { my ($number) = @_; return "v $OP test_vector($number, 64)::$CAST"; }
 
-# F36. Searches that look at few lists, or follow edges, give what they give without a timeout.
+# F36. Searches of few lists, or along edges, return the same as without a timeout.
 my $narrow = 'SET gpuivf.probes = 2; SET gpugraph.search_width = 16;';
 my $index_only = 'SET enable_seqscan = off; SET enable_sort = off; SET vectorgpu.worker_min_size = 0; SET vectorgpu.worker_timeout = \'60s\';';
 my $has_worker = -x worker_file($node) && ($ENV{VECTORGPU_WORKER} // '') ne 'off';
 my $stays = $has_worker && ($ENV{VECTORGPU_WORKER} // '') ne 'flapping';
 
-# What is known of queries 1 to 20: their 10 nearest rows.
+# The known answers of queries 1 to 20: their 10 nearest rows.
 sub known_answers
 {
 	my ($settings, $ties) = @_;
@@ -45,7 +45,7 @@ sub known_answers
 		"$settings SELECT q, (SELECT string_agg(id::text, ',') FROM (SELECT id FROM t ORDER BY " . by_query('q') . "$ties LIMIT 10) s) FROM generate_series(1, 20) q") };
 }
 
-# A query that says which it is, and its first 10 rows; several in one statement.
+# A query's number and its first 10 rows; several in one statement.
 sub question
 {
 	my ($q, $limit) = @_;
@@ -54,7 +54,7 @@ sub question
 		map { "SELECT 'answer $_ ' || array_to_string((array_agg(id))[1:10], ',') FROM (SELECT id FROM t ORDER BY " . by_query($_) . ' LIMIT ' . ($limit // 10) . ') s' } ref $q ? @$q : $q) . ";\n";
 }
 
-# Of a psql script's output: how many answers there are, and what is wrong with them.
+# From a psql script's output: the number of answers, and the wrong ones.
 sub judge
 {
 	my ($out, $known) = @_;
@@ -70,21 +70,21 @@ sub judge
 	return ($n, @wrong);
 }
 
-# The timeout holds for the statement that ends it too, which on a busy machine may be cancelled itself.
+# The timeout also applies to the statement that resets it, which on a busy machine may be cancelled itself.
 my $calm_line = "SET statement_timeout = 0;\n";
 my $calm = $calm_line x 8;
 
-# The milliseconds for which this session and its psql have wanted a processor and had none, in SQL: see waited.
+# The milliseconds for which this session and its psql have waited for a CPU, in SQL: see waited.
 my $waited_ms = q{(SELECT sum(split_part(pg_read_file(file), ' ', 2)::float8) / 1e6 FROM unnest(ARRAY['/proc/self/schedstat', :'schedstat']) file)};
 
-# Three tests: so many statements, each with a timeout of a few ms, and behind each of them a query that is none of its business. Both answer rightly if they
-# do, the second always. Of the statements that are cut off 99 in a hundred end within 100 ms of when they have to, all but one where they are fewer, without what
-# the session and psql have waited for a processor. As they may have done so before the statement had to end, that may be less than nothing.
+# Three tests: a number of statements, each with a timeout of a few ms, and after each a query without one. An answer of the first is right, and the
+# second always answers. 99 in a hundred of the cancelled statements end within 100 ms of their timeout (all but one if they are fewer), less the
+# time that session and psql waited for a CPU. They may have waited before the timeout, so the difference may be negative.
 #   setting    the timeout
-#   statement  gives for a try the SQL to be cut off
-#   answers    that it has if it is not
-#   error      what it ends with
-#   always     1: it never ends otherwise
+#   statement  function of a try: the SQL to be cancelled
+#   answers    its answers if it is not cancelled
+#   error      its error if it is
+#   always     1: it is always cancelled
 sub timeout_storm
 {
 	my ($name, $settings, $known, $n, %opt) = @_;
@@ -109,7 +109,7 @@ sub timeout_storm
 		$answers += $n_answers;
 		$cancelled += () = $err =~ /ERROR: +canceling statement due to $opt{error}/g;
 		my @lines = split /\n/, $script;
-		# A timeout that comes as its statement ends is a cancel without a reason to the next one, where that sets the timer anew: so PostgreSQL does it.
+		# A timeout at the end of its statement cancels the next one without a reason if that sets the timer again: PostgreSQL's behaviour.
 		my @others = grep { /ERROR:/ && !/canceling statement due to $opt{error}/ } split /\n/, $err;
 		my $n_others = @others;
 		@others = grep { !(/:(\d+): ERROR: +canceling statement due to user request/ && "$lines[ $1 - 1 ]\n" eq $calm_line) } @others;
@@ -132,7 +132,7 @@ sub timeout_storm
 	return;
 }
 
-# Two tests: another session cancels whatever this one does, every few ms, so many times.
+# Two tests: another session cancels this one's statements every few ms, a number of times.
 sub cancel_storm
 {
 	my ($name, $settings, $known, $n) = @_;
@@ -159,7 +159,7 @@ sub cancel_storm
 	return;
 }
 
-# Runs CODE while the worker is stopped and goes on, every few ms: then scans wait for it, and what it answers to a scan that is cancelled comes late.
+# Runs CODE while the worker is stopped and continued every few ms: scans wait for it, and its answers to cancelled scans come late.
 sub with_a_slow_worker
 {
 	my ($code) = @_;
@@ -183,7 +183,7 @@ sub with_a_slow_worker
 	return;
 }
 
-# How long a process has waited for a processor, in seconds.
+# Seconds that a process has waited for a CPU.
 sub waited
 {
 	my ($pid) = @_;
@@ -191,8 +191,8 @@ sub waited
 	return slurp_file("/proc/$pid/schedstat") =~ /^\d+ (\d+)/ ? $1 / 1e9 : 0;
 }
 
-# Starts a statement, and cancels it when CODE returns. The seconds from the cancel to the session's next statement, without those in which its process wanted
-# a processor and had none; undef if it was done before.
+# Starts a statement, and cancels it when CODE returns. Returns the seconds from the cancel to the session's next statement, less those that its process
+# waited for a CPU; undef if it ended before.
 sub cancel_takes
 {
 	my ($session, $other, $sql, $code) = @_;
@@ -205,7 +205,7 @@ sub cancel_takes
 	my $before = waited($pid);
 	my ($sent) = $other->query("SELECT extract(epoch FROM clock_timestamp()), pg_cancel_backend($pid)") =~ /^([\d.]+)\|t/ or die 'not cancelled';
 	my $out = $session->query(q{SELECT 'end'});
-	# It came as the statement was done, to the one that tells when.
+	# It came when the statement was done, and cancelled the one that reads the time.
 	return undef if $out =~ /^end$/m && $out !~ /^over/m && $session->{stderr} =~ /canceling statement due to user request/;
 	my ($over) = $out =~ /^over ([\d.]+)/m or die "the session does not go on: $session->{stderr}";
 	my $took = $over - $sent - (waited($pid) - $before);
@@ -213,10 +213,10 @@ sub cancel_takes
 	return $session->{stderr} =~ /canceling statement due to user request/ ? $took : undef;
 }
 
-# One test: a statement heeds a cancel within 100 ms, wherever it is: at each of some moments of its duration one of several tries does. What else the machine does
-# holds up a try; a part of a statement that looks for no interrupts does each of them. Returns at how many moments it was cancelled at all, not being done before.
+# One test: a statement obeys a cancel within 100 ms: at each of some moments of its duration at least one of several tries does. Other load of the machine
+# delays a try; a part of a statement that does not check for interrupts delays each. Returns the number of moments at which it was cancelled before its end.
 #   moments  shares of the duration
-#   seconds  that it lasts; default: as long as the first time
+#   seconds  its duration; default: that of the first run
 #   prepare  SQL before each try
 #   session  settings
 sub heeds_cancel
@@ -277,7 +277,7 @@ if ($AM =~ /ivf|graph/)
 	timeout_storm('statement_timeout, few rows', "$narrow $settings", $known{few}, $n_storm / 2, setting => 'statement_timeout', error => 'statement timeout',
 		statement => sub { my ($try) = @_; return question([ map { 1 + ($try + $_) % 20 } 1 .. 8 ]) }, answers => 8);
 }
-# What waits for a lock that another session holds.
+# Statements that wait for a lock of another session.
 {
 	my $holder = $node->background_psql('postgres');
 	my @waiting = ("SELECT vectorgpu_merge('t_v')", 'REINDEX INDEX t_v', 'VACUUM t');
@@ -322,7 +322,7 @@ SKIP:
 	$node->safe_psql('postgres', q{LOAD 'vectorgpu'; ALTER SYSTEM RESET vectorgpu.worker_timeout; SELECT pg_reload_conf()});
 }
 
-# What takes long: the suite takes builds that do so of a small table.
+# Long statements: in the suite slow builds of a small table.
 my $other_class = of_match() ? 'array_minhash_ops' : 'vector_ip_ops';
 my %build = (sql => "CREATE INDEX t_x ON t USING $AM (v $other_class)" . ($AM eq 'gpugraph' ? ' WITH (degree = 64)' : ''), after => 'DROP INDEX IF EXISTS t_x');
 if (!$ENV{VECTORGPU_LONG})
@@ -361,7 +361,7 @@ else
 	$node->safe_psql('postgres', 'DROP TABLE big');
 }
 
-# F37: the client goes away in the middle of an open cursor.
+# F37: the client disconnects with an open cursor.
 for my $round (1 .. 5)
 {
 	my $gone = $node->background_psql('postgres');
@@ -370,7 +370,7 @@ for my $round (1 .. 5)
 }
 ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"), 'sessions of clients that went away end');
 
-# F19: the address space of a backend is limited to a little more than it has, which for each kind of statement is too little once.
+# F19: the address space of a backend is limited to a little more than it has, until each kind of statement has failed once.
 SKIP:
 {
 	skip 'prlimit is not there', 1 if system('command -v prlimit >/dev/null') != 0;
@@ -388,7 +388,7 @@ SKIP:
 	$statements{narrow} = "$narrow " . sprintf($scan, ' LIMIT 10') if $AM =~ /ivf|graph/;
 	for my $kind (sort keys %statements)
 	{
-		# Most of these are too little or plenty; those halfway between let it go further before it has too little.
+		# Most of these are too little or enough; values between let it go further before it fails.
 		my @spares = $long ? (64, 512, 1024, 4096, 16384) : (64, 1024, 4096);    # kB
 		my $halfway = 3;
 		my ($too_little, $enough);
@@ -422,17 +422,17 @@ SKIP:
 		}
 		cmp_ok($refused{$kind}, '>', 0, "$kind: there was too little memory $refused{$kind} times");
 	}
-	is(join("\n", @problems), '', 'out of memory is SQLSTATE 53200, the session goes on');
+	is(join("\n", @problems), '', 'out of memory is SQLSTATE 53200, the session continues');
 	cmp_ok($of_ours, '>', 0, "$of_ours of these times in memory of this module");
 }
 answers_equal($node, 't', %of_table, name => 'afterwards both scans agree');
 check_index($node, 't_v');
 
-# Maintenance cancelled at moments all over its duration, until it was so often enough: it may be done before.
+# Maintenance cancelled at moments over its whole duration, until it was cancelled often enough: it may end before.
 for my $sql ("SELECT vectorgpu_merge('t_v')", 'VACUUM (INDEX_CLEANUP on) t', "SELECT vectorgpu_check('t_v', true)", 'REINDEX INDEX t_v')
 {
 	my ($hit, $tries, @problems) = (0, 0);
-	# After some changes, in a session of its own: SQLSTATE and message, and the ms that the statement took, undef if it did not end.
+	# After some changes, in a new session: SQLSTATE and message, and the ms of the statement, undef if it did not end.
 	my $run = sub {
 		my ($timeout) = @_;
 
@@ -440,7 +440,7 @@ for my $sql ("SELECT vectorgpu_merge('t_v')", 'VACUUM (INDEX_CLEANUP on) t', "SE
 			  . "INSERT INTO t SELECT last + i, 0, test_vector(last + i, 64)::$CAST FROM (SELECT max(id) AS last FROM t) s, generate_series(1, $rows / 50) i");
 		my ($state, $message, $out) = psql_state($node, "SELECT clock_timestamp() AS began \\gset\nSET statement_timeout = $timeout;\n$sql;\n\\echo over\n"
 			  . "SELECT 'took ' || extract(epoch FROM clock_timestamp() - :'began') * 1000");
-		# The timeout holds for the statement after it too.
+		# The timeout also applies to the next statement.
 		return $out =~ /^over$/m ? ('00000', '', $out =~ /^took ([\d.]+)/m) : ($state, $message);
 	};
 	my ($duration) = sort { $a <=> $b } map { ($run->(0))[2] } 1 .. 3;

@@ -1,5 +1,5 @@
 # Life of the worker process: started by the first use or with the server, restarted when it dies, stopped with the server;
-# missing or broken executables; settings. Whatever happens, clients see right answers and no errors.
+# missing or broken executables; settings. Clients always see right answers and no errors.
 use strict;
 use warnings;
 use File::Copy qw(copy);
@@ -22,7 +22,7 @@ $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops
 $node->safe_psql('postgres', 'CREATE TABLE other AS SELECT * FROM t');
 $node->safe_psql('postgres', 'CREATE INDEX other_v ON other USING gpuflat (v vector_l2_ops)');
 
-# Fallbacks of an index, of the reason given or all.
+# Fallbacks of an index, for a reason or all.
 sub index_fallbacks
 {
 	my ($index, $reason) = @_;
@@ -31,8 +31,8 @@ sub index_fallbacks
 	return $node->safe_psql('postgres', "SELECT $column FROM vectorgpu_indexes WHERE index_name = '$index'");
 }
 
-# Beside all that follows: servers that are started with an executable that is missing, or not executable (F6), and one whose worker ends at once (F5), with the
-# pauses that vectorgpu.worker_restart_delay_max has by default. Looked at in the end.
+# Beside all tests below: servers started with a missing executable, or one that is not executable (F6), and a server whose worker ends at once (F5), with the
+# default of vectorgpu.worker_restart_delay_max. Checked at the end.
 my $loop_program = PostgreSQL::Test::Utils::tempdir() . '/program';
 my $loop = make_node('loop', conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_program = '$loop_program'\n");
 make_table($loop, 't', dims => 8);
@@ -56,7 +56,7 @@ $loop->start;
 ok(wait_log($loop, qr/WARNING:  could not start the vectorgpu worker "\Q$loop_program\E": Permission denied/, $loop_offset), 'started with one that is not executable: the same');
 loop_answers('started with one that is not executable');
 
-# Preloaded, and no background worker left for the supervisor: the server starts, scans are answered, and what needs the worker says at once why there is none.
+# Preloaded, and no background worker left for the supervisor: the server starts, scans are answered, and functions that need the worker report the reason at once.
 $loop->append_conf('postgresql.conf', 'max_worker_processes = 0');
 $loop_offset = -s $loop->logfile;
 $loop->restart;
@@ -78,7 +78,7 @@ $loop_offset = -s $loop->logfile;
 $loop->start;
 
 # Without shared_preload_libraries
-# Not by the view, which asks for the worker itself.
+# Not by the view, which itself asks for the worker.
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'vectorgpu%'}), 0,
 	'nothing runs before the first scan');
 compare_scans($node, 't', '<->', query_vector($node, 1, dims => 8), limit => 10, name => 'the first scan is answered');
@@ -96,7 +96,7 @@ is(sprintf('%o', (stat $socket_folder)[2] & 07777), '700', 'only the owner may e
 my @sockets = glob("$socket_folder/pgsql_tmp_w.*");
 is(scalar @sockets, 1, 'there is one socket');
 is(sprintf('%o', (stat $sockets[0])[2] & 07777), '600', 'and it is the owner\'s alone');
-# Of a process that the kernel takes first both are higher: what it is to add, and what it makes of that and of memory.
+# A process that the kernel takes first has higher values of both: the adjustment, and the score computed from it and from memory.
 my $backend = $node->background_psql('postgres');
 $backend->query_safe(scan_sql());
 my ($of_backend, $of_worker) = (session_pid($backend), worker_pid($node));
@@ -104,8 +104,8 @@ for my $score ('oom_score_adj', 'oom_score')
 {
 	my ($backend_score, $worker_score) = map { slurp_file("/proc/$_/$score") + 0 } $of_backend, $of_worker;
 
-	# No score is higher than 1000, which all processes have in some containers.
-	cmp_ok($worker_score, $backend_score < 1000 ? '>' : '>=', $backend_score, "the worker goes before a backend when memory runs out ($score)");
+	# A score is at most 1000, which all processes have in some containers.
+	cmp_ok($worker_score, $backend_score < 1000 ? '>' : '>=', $backend_score, "the kernel takes the worker before a backend when memory runs out ($score)");
 }
 $backend->quit;
 is(scalar(grep { !/^(0|1|2|3)$/ && (readlink($_) // '') =~ /\/base\// } glob('/proc/' . worker_pid($node) . '/fd/*')),
@@ -125,7 +125,7 @@ for my $signal (qw(KILL SEGV ABRT TERM))
 }
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the new worker');
 
-# Functions that are about the worker itself, in a session whose worker has just been killed: they ask the next one.
+# Functions of the worker, in a session whose worker has just been killed: they ask the next one.
 for (['prewarm', "vectorgpu_prewarm('i') > 0", 't'], ['evict', "vectorgpu_evict('i')", 'f'], ['check', "cache_rows_checked FROM vectorgpu_check('i', false, true)", 0])
 {
 	my ($name, $expression, $result) = @$_;
@@ -145,7 +145,7 @@ SQL
 my $old = worker_pid($node);
 my $supervisor = supervisor_pid($node);
 is($node->safe_psql('postgres', "SELECT pg_terminate_backend($supervisor)"), 't', 'the supervisor can be terminated');
-ok(wait_gone($old), 'the worker goes with its supervisor');
+ok(wait_gone($old), 'the worker ends with its supervisor');
 compare_scans($node, 't', '<->', query_vector($node, 3, dims => 8), limit => 10, name => 'right answers without a supervisor');
 ok(wait_worker($node, not_supervisor => $supervisor), 'another supervisor and worker come');
 
@@ -168,7 +168,7 @@ for my $function ("vectorgpu_prewarm('i')", "vectorgpu_evict('i')", "vectorgpu_c
 		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
 	like($err, qr/08006: the vectorgpu worker is switched off.*DETAIL.*HINT/s, "$function says that the worker is off");
 }
-# Sessions that want it nevertheless: each scan counts.
+# Sessions that still want it: each scan counts.
 my $wanting = 'SET vectorgpu.worker = on; SET enable_seqscan = off; SET enable_sort = off;';
 my $scan = q{SELECT id FROM %s ORDER BY v <-> array_fill(1, ARRAY[8])::vector LIMIT 1;};
 my ($of_server, $of_index) = (worker_stat($node, 'fallbacks'), index_fallbacks('i'));
@@ -180,15 +180,15 @@ is(index_fallbacks('other_v'), 2, 'with another file it is the same index');
 $node->safe_psql('postgres', 'TRUNCATE other; INSERT INTO other SELECT * FROM t');
 is(index_fallbacks('other_v'), 2, 'and with other rows too');
 
-# More indexes than are counted: those that were counted longest ago give way.
+# More indexes than can be counted: the one counted longest ago is replaced.
 my @many = map { "many_$_" } 1 .. 140;
 $node->safe_psql('postgres', join '', map { "CREATE TABLE $_ AS SELECT id, v FROM t LIMIT 1; CREATE INDEX ${_}_v ON $_ USING gpuflat (v vector_l2_ops);" } @many);
 $node->safe_psql('postgres', $wanting . join '', map { sprintf($scan, $_) x 2 . sprintf($scan, 'other') } @many);
 is($node->safe_psql('postgres', q{SELECT count(*), min(fallbacks), max(fallbacks) FROM vectorgpu_indexes WHERE index_name LIKE 'many%' AND fallbacks > 0}),
 	'127|2|2', 'the last 127, and the one that was counted all the time');
 is(index_fallbacks('other_v'), 142, 'which has all of its counts');
-is(index_fallbacks('i') . ' ' . index_fallbacks('many_1_v'), '0 0', 'the first ones begin anew');
-is(worker_stat($node, 'fallbacks'), $of_server + 5 + 140 * 3, 'the server has lost none');
+is(index_fallbacks('i') . ' ' . index_fallbacks('many_1_v'), '0 0', 'the first ones start anew');
+is(worker_stat($node, 'fallbacks'), $of_server + 5 + 140 * 3, 'the count of the server lost none');
 $node->safe_psql('postgres', 'DROP TABLE ' . join ', ', @many);
 $node->append_conf('postgresql.conf', "vectorgpu.worker = on\n");
 $node->reload;
@@ -235,7 +235,7 @@ is(index_fallbacks('other_v'), 0, 'and for no other');
 cmp_ok($node->safe_psql('postgres', q{SELECT size FROM pg_shmem_allocations WHERE name = 'vectorgpu fallbacks'}), '>', 1024 * 11 * 8, 'with room for more indexes');
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", on_error_stop => 0,
 	extra_params => [ '-v', 'VERBOSITY=verbose' ]);
-like($err, qr/08006: the vectorgpu worker cannot be started.*DETAIL.*HINT/s, 'a function that asks for the worker itself says so');
+like($err, qr/08006: the vectorgpu worker cannot be started.*DETAIL.*HINT/s, 'a function that needs the worker reports it');
 
 $log_offset = -s $node->logfile;
 copy('/bin/false', "$program.new") or die "could not copy: $!";
@@ -255,7 +255,7 @@ is(count_restarts($node), 0, 'the server never restarted by itself');
 check_resources($node, $resources);
 check_stopped($node);
 
-# The crash loop: starts are 1, 2, 4 and 8 seconds apart at least, and up to a minute. A line for each end, one that says that the pauses grow, and no more.
+# The crash loop: starts are at least 1, 2, 4 and 8 seconds apart, up to a minute. The log has a line for each end, one about growing pauses, and no other.
 my ($loop_log, @ends);
 ok(wait_until(sub {
 	$loop_log = slurp_file($loop->logfile, $loop_offset);
@@ -273,14 +273,14 @@ for my $pause (@pauses)
 }
 is(join(', ', @short[ 0 .. ($#short < 5 ? $#short : 5) ]), '', 'after ' . join(', ', map { sprintf '%.1f', $_ } @pauses[ 0 .. 3 ]) . ' s and so on');
 is(scalar(() = $loop_log =~ /vectorgpu worker/g), @ends + 1, 'a line for each of ' . @ends . ' ends, and one more');
-is(scalar(() = $loop_log =~ /LOG:  vectorgpu worker ended early 5 times in a row/g), 1, 'which says that the pauses grow');
+is(scalar(() = $loop_log =~ /LOG:  vectorgpu worker ended early 5 times in a row/g), 1, 'which reports growing pauses');
 like($loop_log, qr/longer and longer pauses, up to 60 seconds/, 'and how long they may be');
 
 # A repaired setting is tried at once, not after a pause that is 16 seconds long by now.
 $loop->append_conf('postgresql.conf', "vectorgpu.worker_program = ''\n");
 my $repaired = time;
 $loop->reload;
-ok(wait_worker($loop), 'with a program that is one there is a worker');
+ok(wait_worker($loop), 'with a valid program there is a worker');
 cmp_ok(time - $repaired, '<', 10, sprintf('at once (%d s)', time - $repaired));
 is(count_restarts($loop), 0, 'the server never restarted by itself');
 check_stopped($loop);

@@ -1,5 +1,5 @@
 # The worker killed, crashing, stopped and silent under clients that check every answer: no client sees an error or a wrong
-# row, nobody waits beyond the deadline, the server does not restart, nothing leaks.
+# row, no scan waits beyond the deadline, the server does not restart, nothing leaks.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -37,7 +37,7 @@ for my $signal (sort keys %number)
 	my $first = worker_stat($node, 'answered');
 	my ($done, $killed_at, %killed, %busy, @wrong) = (0, $first);
 
-	# Rounds, until there were deaths enough: a busy machine starts few workers in one.
+	# Rounds until there were enough deaths: a busy machine starts few workers in one round.
 	for my $round (1 .. 20)
 	{
 		my $run = start_clients($node, clients => $clients, seconds => $seconds, op => $OP);
@@ -48,10 +48,10 @@ for my $signal (sort keys %number)
 			sleep 0.1 + rand 0.3;
 			my ($pid, $answered) = split /\|/, $node->safe_psql('postgres', 'SELECT pid, answered FROM vectorgpu_worker');
 
-			# Who has died may still be in the view.
+			# A dead worker may still be in the view.
 			next if $pid eq '' || $killed{$pid};
-			# Of what has been answered since the last kill the one before may have had a reply to each client under way. Whoever answered more than that
-			# dies among questions; one in three dies as it is found, which may be while it starts or loads.
+			# Of the answers since the last kill, at most one per client may come from the previous worker. A worker with more answers than that dies
+			# under requests; one in three is killed as it is found, possibly while it starts or loads.
 			my $is_busy = $answered - $killed_at >= 2 * $clients;
 
 			next if !($is_busy || keys(%killed) % 3 == 2) || !kill $signal, $pid;
@@ -64,7 +64,7 @@ for my $signal (sort keys %number)
 		push @wrong, $wrong if $wrong ne '';
 		last if keys %busy >= $deaths && $done > 100;
 	}
-	# The supervisor says who has ended by it.
+	# The supervisor's log names workers that ended by it.
 	my %ended;
 	wait_until(sub {
 		%ended = map { $_ => 1 } slurp_file($node->logfile, $log_start) =~ /vectorgpu worker \(PID (\d+)\) ended by signal $number{$signal}\b/g;
@@ -79,8 +79,8 @@ for my $signal (sort keys %number)
 	ok(wait_worker($node), 'there is a worker again');
 }
 
-# Stopped (F3): whoever is under way waits once, for the deadline; nobody waits after that, neither in these sessions nor in new ones. The deadline is
-# long enough for a wait to show.
+# Stopped (F3): scans under way wait once, for the deadline; later scans do not wait, neither in these sessions nor in new ones. The deadline is long
+# enough for a wait to be measurable.
 my $deadline = $ENV{VECTORGPU_LONG} ? 4 : 2;
 my $stopped = $ENV{VECTORGPU_LONG} ? 60 : 5;    # seconds; after thirty deadlines it would be killed
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = ${deadline}s\n");
@@ -97,15 +97,15 @@ soon($node, $deadline - 1, 'a new session is not held up by it', scan_sql($OP)) 
 sleep 0.1 while time() < $until;
 kill 'CONT', $pid;
 my ($done, $wrong) = finish_clients($run);
-is($wrong, '', "no client error, no wrong row while the worker is stopped for $stopped s, and when it goes on with late replies");
+is($wrong, '', "no client error, no wrong row while the worker is stopped for $stopped s, and when it continues with late replies");
 my ($n_scans, $waits) = count_waits($node, $deadline);
 cmp_ok($waits, '>', 0, 'clients were waiting for it');
-# If each scan waited, these would be two and a half times as many; a few may have taken as long for the machine's sake.
+# If each scan waited, these would be two and a half times as many; a few may take as long on a busy machine.
 cmp_ok($waits, '<', 2 * $clients, "$waits of $n_scans scans did");
 by_worker($node, 'when it goes on', sub { $node->safe_psql('postgres', scan_sql($OP)) });
 is(worker_pid($node), $pid, 'the same worker answers again');
 
-# Stopped again and again, for longer than the deadline.
+# Stopped repeatedly, for longer than the deadline.
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 300ms\n");
 $node->reload;
 $seconds = 4 if !$ENV{VECTORGPU_LONG};
@@ -120,7 +120,7 @@ for (; $stops < 3 || time() < $until; $stops++)
 	kill 'CONT', $pid;
 }
 ($done, $wrong) = finish_clients($run);
-is($wrong, '', "no client error, no wrong row while the worker is stopped and goes on, $stops times");
+is($wrong, '', "no client error, no wrong row while the worker is stopped and continued, $stops times");
 is(wait_worker($node), $pid, 'the same worker answers again');
 
 # statement_timeout is honoured while a backend waits for a stopped worker, and its next answer is its own.
@@ -130,11 +130,11 @@ my $nearest = sub {
 	return "SELECT ARRAY(SELECT id FROM t ORDER BY v $OP (SELECT v FROM t WHERE id = $q) LIMIT $limit)";
 };
 my $right = sub { return "\\unset is_right\n" . $nearest->($_[0], 10) . " = (SELECT ids FROM answers WHERE q = $_[0]) AS is_right \\gset\n\\echo answer :is_right\n"; };
-# The timeout holds for the statement that ends it too: on a busy machine one SET may be cancelled itself.
+# The timeout also applies to the statement that resets it: on a busy machine SET itself may be cancelled.
 my $calm = "SET statement_timeout = 0;\n" x 8;
 my $check = "$setup SET vectorgpu.worker_timeout = '10min';\n" . $nearest->(1, 5) . ";\n\\! kill -STOP $pid\nSET statement_timeout = 200;\n"
   . $nearest->(2, 5) . ";\n\\! kill -CONT $pid\n$calm" . $right->(3);
-# The supervisor would pass over a worker that is silent, and no scan would wait for it.
+# The supervisor would mark a silent worker, and no scan would wait for it.
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = '10min'\n");
 $node->reload;
 my ($rc, $out, $err, $waited);
@@ -153,7 +153,7 @@ like($out, qr/^answer t$/m, 'and the next answer is right');
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 300ms\n");
 $node->reload;
 
-# A storm of cancelled queries: the late answer of one is never taken for the next one's.
+# A storm of cancelled queries: a late answer is never taken for that of the next query.
 ok(wait_worker($node), 'the worker is ready');
 my $storm = $setup;
 for my $i (1 .. 300)
@@ -170,9 +170,9 @@ cmp_ok($cancelled, '>', 10, "queries were cancelled ($cancelled of 300)");
 is($n_wrong, 0, 'and no query after them was answered wrongly');
 is($n_right, 300, 'each of them was answered');
 
-# Clients that vanish (F37) leave their sessions to be closed: one in an open cursor, whose backend is terminated; one in the middle of a statement whose
-# scans the worker answers one after the other; one while it waits for a worker that is stopped.
-# Those of the clients before are closed when the worker comes to it: the supervisor's is left, and that of the process that asks.
+# The sessions of vanished clients (F37) are closed: one with an open cursor, whose backend is terminated; one during a statement whose scans the worker
+# answers one after the other; one that waits for a stopped worker.
+# Sessions of earlier clients are closed with a delay: those of the supervisor and of the asking process remain.
 my $sessions = 2;
 ok(wait_until(sub { (worker_stat($node, 'sessions') // 0) == $sessions }), 'earlier sessions are closed');
 
@@ -218,7 +218,7 @@ for my $way ('scans', 'waits')
 		by_worker($node, 'before it stops', sub { $node->safe_psql('postgres', scan_sql($OP)) });
 	}
 	my $before = worker_stat($node, 'answered');
-	# An hour of scans. In the view are those of a session as they end.
+	# An hour of scans. The view shows a session's scans as they end.
 	begin($session, "SELECT count(*) FROM generate_series(1, 10000000) g, LATERAL (SELECT id FROM t ORDER BY v $OP (SELECT v FROM t WHERE id = 1 + g % 20) LIMIT 10) s");
 	ok(wait_until(sub { worker_stat($node, 'answered') > $before + 100 }), "a client $way: the worker answers one scan after the other");
 	kill 'STOP', $pid if $way eq 'waits';
@@ -233,8 +233,8 @@ is(worker_pid($node), $pid, 'the worker lives');
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 300ms\n");
 $node->reload;
 
-# No descriptors (F20): the worker has as many as it has open, and some for two more sessions. Clients beyond that are refused, which they do not notice; it lives, and
-# answers again when they are gone.
+# No descriptors (F20): the worker's limit is the number that it has open and some for two more sessions. Further clients are refused, which they do not notice;
+# the worker survives, and answers again when they are gone.
 $pid = wait_worker($node);
 SKIP:
 {

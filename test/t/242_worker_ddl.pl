@@ -1,4 +1,4 @@
-# DDL with warm copies and with a stopped worker: right answers, no waiting, no copies left over. What names access methods itself runs once.
+# DDL with warm copies and with a stopped worker: right answers, no waiting, no copies left over. Tests that name access methods themselves run once.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -11,7 +11,7 @@ use VectorgpuWorker;
 
 my $node = make_node('main',
 	conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nshared_preload_libraries = 'vectorgpu'\n"
-	  # So long that what waits for a stopped worker is sure to show.
+	  # Long enough to detect a statement that waits for a stopped worker.
 	  . "vectorgpu.worker_timeout = 60s\n"
 	  . "allow_in_place_tablespaces = on\nmax_prepared_transactions = 5\n");
 
@@ -59,8 +59,8 @@ agrees('in another tablespace');
 $node->safe_psql('postgres', 'ALTER INDEX i SET TABLESPACE pg_default');
 agrees('and back');
 
-# What a session knows of a graph's segment is of one file: a merge in a file that is rolled back and the next one in the old file make
-# segments of the same number. The calibration of the first wants narrow searches, whose rows have 3 dimensions in truth; that of the other wide ones.
+# A session's cached data of a graph's segment belongs to one file: a merge in a file that is rolled back, and the next one in the old file, make segments of
+# the same number. The calibration of the first asks for narrow searches, since its rows have 3 dimensions in truth; that of the other for wide ones.
 if ($AM eq 'gpuflat')
 {
 	my $easy = sub { 'INSERT INTO g SELECT i, 0, (' . random_vector_sql('i', dims => 3, seed => 7)
@@ -89,7 +89,7 @@ if ($AM eq 'gpuflat')
 	$node->safe_psql('postgres', 'DROP TABLE g');
 }
 
-# Rows that a transaction inserts are seen by itself, and by nobody once it is rolled back.
+# Rows that a transaction inserts are visible to itself, and to no transaction after a rollback.
 my $own = $node->safe_psql('postgres', <<'SQL');
 SET enable_seqscan = off;
 BEGIN;
@@ -113,7 +113,7 @@ is($node->safe_psql('postgres', "SET enable_seqscan = off; SELECT id FROM t ORDE
 	100003, 'rows of a prepared transaction come with its commit');
 agrees('after it');
 
-# Vacuum gives line pointers to new rows: a copy without the tombstones would show strangers.
+# Vacuum frees line pointers for new rows: a copy without the tombstones would return wrong rows.
 for my $round (1 .. 3)
 {
 	$node->safe_psql('postgres', "DELETE FROM t WHERE id % 7 = $round");
@@ -183,7 +183,7 @@ if ($AM eq 'gpuflat')
 		}
 	}
 	$_->quit for @sessions;
-	is(worker_stat($node, 'answered'), $answered, 'none of them by the worker');
+	is(worker_stat($node, 'answered'), $answered, 'the worker answered none of them');
 	is(worker_stat($node, 'copies'), $copies_before, 'which has no copy of them');
 }
 
@@ -191,7 +191,7 @@ if ($AM eq 'gpuflat')
 is($node->safe_psql('postgres', "SET force_parallel_mode = regress; SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(0, ARRAY[8])::vector) s"),
 	$node->safe_psql('postgres', 'SELECT count(*) FROM t'), 'in a parallel worker');
 
-# Copies of what was dropped are swept, and nothing waits for a stopped worker.
+# Copies of dropped indexes are swept, and no statement waits for a stopped worker.
 my $pid = wait_worker($node);
 my $make_d = "DROP TABLE IF EXISTS d; CREATE TABLE d AS SELECT * FROM t; CREATE INDEX di ON d USING $AM (v vector_l2_ops);";
 my $warm = 'SET enable_seqscan = off; SELECT id FROM d ORDER BY v <-> array_fill(0, ARRAY[8])::vector LIMIT 10';
@@ -220,9 +220,9 @@ with_stopped_worker('DROP TABLESPACE other', before => "DROP TABLESPACE IF EXIST
 with_stopped_worker('CREATE DATABASE third', before => 'DROP DATABASE IF EXISTS third', seconds => 10);
 kill 'CONT', $pid;
 $node->safe_psql('postgres', 'DROP DATABASE clone; DROP DATABASE third; DROP TABLE d');
-ok(wait_worker($node), 'the worker goes on');
-# A drop that is rolled back changes nothing; one that commits takes the copy with it at once: the sweep is put off, once it
-# has taken what was dropped above.
+ok(wait_worker($node), 'the worker continues');
+# A drop that is rolled back changes nothing; a committed drop removes the copy at once: the sweep interval is long, after it has
+# removed the copies dropped above.
 $node->append_conf('postgresql.conf', "vectorgpu.worker_sweep_interval = 1s\n");
 $node->reload;
 ok($node->poll_query_until('postgres', 'SELECT copies = (SELECT count(*) FROM vectorgpu_indexes WHERE resident_bytes IS NOT NULL) FROM vectorgpu_worker'),
@@ -237,25 +237,25 @@ $node->safe_psql('postgres', 'BEGIN; SAVEPOINT s; DROP INDEX ei; ROLLBACK TO s; 
 compare_scans($node, 'e', '<->', query_vector($node, 2, dims => 8), limit => 10, name => 'after a drop that was rolled back');
 is(worker_stat($node, 'copies'), $copies, 'its copy is still there');
 $node->safe_psql('postgres', 'REINDEX INDEX ei');
-ok($node->poll_query_until('postgres', "SELECT copies < $copies FROM vectorgpu_worker"), 'the copy of an index that was made anew goes without a sweep');
+ok($node->poll_query_until('postgres', "SELECT copies < $copies FROM vectorgpu_worker"), 'the copy of a rebuilt index is dropped without a sweep');
 $node->safe_psql('postgres', "SELECT vectorgpu_prewarm('ei')");
 is(worker_stat($node, 'copies'), $copies, 'the new one has a copy');
 $node->safe_psql('postgres', 'DROP TABLE e');
-ok($node->poll_query_until('postgres', "SELECT copies < $copies FROM vectorgpu_worker"), 'the copy of a dropped index goes without a sweep');
+ok($node->poll_query_until('postgres', "SELECT copies < $copies FROM vectorgpu_worker"), 'the copy of a dropped index is dropped without a sweep');
 $node->append_conf('postgresql.conf', "vectorgpu.worker_sweep_interval = 1s\n");
 $node->reload;
 $node->safe_psql('postgres', 'DROP TABLE u');
-ok($node->poll_query_until('postgres', 'SELECT copies <= 1 FROM vectorgpu_worker'), 'copies of what was dropped are swept');
+ok($node->poll_query_until('postgres', 'SELECT copies <= 1 FROM vectorgpu_worker'), 'copies of dropped indexes are swept');
 
-# C12, F47: what goes with its schema, its database or its extension leaves nothing in the worker, a kill of which between makes no difference. The extension is
-# dropped in a database of its own: this one goes on to see what the worker has.
+# C12, F47: indexes dropped with their schema, database or extension leave nothing in the worker, even if it is killed in between. The extension is dropped in a
+# separate database: this one continues to look at the worker.
 if ($AM eq 'gpuflat')
 {
 	$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
 	# A copy of a file that the index had before goes with the next sweep.
 	ok($node->poll_query_until('postgres', 'SELECT copies = 1 FROM vectorgpu_worker'), 'there is one copy');
 	my $base = worker_stat($node, 'resident_bytes');
-	cmp_ok($base, '>', 0, 'bytes of the one copy that there is to be');
+	cmp_ok($base, '>', 0, 'bytes of exactly the one expected copy');
 
 	# One test: the worker has the copy of index i, and no byte more.
 	sub back_to_base
@@ -269,7 +269,7 @@ if ($AM eq 'gpuflat')
 		return;
 	}
 
-	# A database with tables and indexes of its own, and with copies of these.
+	# A database with its own tables and indexes, and with copies of these.
 	$node->safe_psql('postgres', 'CREATE DATABASE made');
 	create_extension($node, 'made');
 	$node->safe_psql('made', 'CREATE SCHEMA gone; CREATE TABLE gone.g AS SELECT i, ARRAY[i, i % 7, 1]::vector(3) AS v, ARRAY[i % 5] AS tags FROM generate_series(1, 100) i; '
@@ -314,7 +314,7 @@ if ($AM eq 'gpuflat')
 		$node->safe_psql($in, $sql);
 		back_to_base("$sql, the worker killed before and warm again");
 
-		# Nobody tells a worker that does not run.
+		# A worker that does not run is not told.
 		make_warm();
 		my $stopped = wait_worker($node);
 		kill 'STOP', $stopped;

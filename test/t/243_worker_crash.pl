@@ -1,4 +1,4 @@
-# Crashes of the server with a warm worker: what a client saw of rows whose WAL was lost is never shown again.
+# Crashes of the server with a warm worker: rows whose WAL was lost are never returned again, even if a client has seen them.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -68,7 +68,7 @@ ok(wait_for_restart($node), 'the server is back');
 ok(wait_worker($node, not_pid => $pid), 'and so is a worker');
 compare_sweep($node, 't', '<->', dims => 8, queries => 2, strict_ties => 1, name => 'scans agree');
 
-# The supervisor is killed: the server restarts itself as for any of its processes; its worker is gone within a second, at best, and there is never a second one.
+# The supervisor is killed: the server restarts as for any of its processes; the worker is gone within a second in the best try, and there are never two workers.
 sub workers
 {
 	my $folder = $node->data_dir;

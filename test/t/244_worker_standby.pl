@@ -1,4 +1,4 @@
-# A standby with a worker of its own follows the primary in an open session, and goes on through a promotion.
+# A standby with its own worker follows the primary in an open session, and through a promotion.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -18,7 +18,7 @@ fill_vectors($primary, 't', dims => 8, rows => 800);
 $primary->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
 
 my $standby = make_standby($primary, 'standby');
-ok(wait_worker($standby), 'the standby has a worker of its own');
+ok(wait_worker($standby), 'the standby has its own worker');
 ok(wait_worker($primary), 'and so has the primary');
 isnt(worker_pid($standby), worker_pid($primary), 'another one');
 my $resources = note_resources($standby);

@@ -1,4 +1,4 @@
-# Peers that break the protocol, on both sides of the socket: clients get right answers all the same.
+# Peers that break the protocol, on both sides of the socket: clients still get right answers.
 use strict;
 use warnings;
 use IO::Socket::UNIX;
@@ -23,7 +23,7 @@ make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 500);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 make_answers($node, 20);
-# For a merge that a worker with a GPU would build anew, and others insert: 10 % more rows.
+# For a merge that a worker with a GPU would rebuild, and other workers do by insertion: 10 % more rows.
 $node->safe_psql('postgres', 'CREATE TABLE g AS SELECT i AS id, array_fill(sin(i)::real, ARRAY[7])::vector || array_fill(i % 100, ARRAY[1])::vector AS v FROM generate_series(1, 6000) i; '
 	  . 'ALTER TABLE g ALTER v TYPE vector(8); CREATE INDEX gi ON g USING gpugraph (v vector_l2_ops) WITH (degree = 8); INSERT INTO g SELECT id + 6000, v + v FROM g LIMIT 600');
 ok(wait_worker($node), 'the worker is ready');
@@ -48,7 +48,7 @@ for my $message ('', 'x', "\0" x 32, "\xff" x 32, 'y' x 60000, $hello->(version 
 	for (1 .. 3)
 	{
 		socket(my $socket, PF_UNIX, SOCK_SEQPACKET, 0) or die "socket: $!";
-		# The name is too long for an address where the data directory is deep; a short link leads there.
+		# In a deep data directory the path is too long for an address; a short link leads there.
 		my $link = PostgreSQL::Test::Utils::tempdir_short() . '/s';
 		symlink($node->data_dir . '/pgsql_tmp_vectorgpu', $link);
 		connect($socket, pack_sockaddr_un("$link/pgsql_tmp_w.$epoch")) or die "connect: $!";
@@ -65,7 +65,7 @@ by_worker($node, 'a scan', sub {
 	compare_scans($node, 't', '<->', query_vector($node, 1, dims => 8), limit => 10, name => 'a scan');
 });
 
-# A false worker
+# A fake worker
 my $mode_file = $node->data_dir . '/fake_mode';
 my $notes_file = $node->data_dir . '/fake_notes';
 my $program = PostgreSQL::Test::Utils::tempdir() . '/program';
@@ -84,7 +84,7 @@ my $sweep = join ';', 'SET enable_seqscan = off; SET enable_sort = off', map {
 } 1 .. 8;
 my $all_right = join "\n", ('t') x 8;
 
-# What the false worker has noted: its mode, and how often each other word is there.
+# Notes of the fake worker: its mode, and the count of each other word.
 sub notes
 {
 	my ($mode, @words) = split /\n/, -e $notes_file ? slurp_file($notes_file) : '';
@@ -94,7 +94,7 @@ sub notes
 	return ($mode // '', \%n);
 }
 
-# How many scans did without the worker for one reason, and for all others together.
+# Number of fallbacks for one reason, and for all others together.
 sub fallbacks
 {
 	my ($reason) = @_;
@@ -102,15 +102,15 @@ sub fallbacks
 	return split /\|/, $node->safe_psql('postgres', "SELECT (fallback_reasons->>'$reason')::int, fallbacks - (fallback_reasons->>'$reason')::int FROM vectorgpu_worker");
 }
 
-# What scans got from the worker, and how many did without it, by reason.
+# Number of answers by the worker, and of fallbacks by reason.
 sub counters
 {
 	return +{ map { split /\|/ } split /\n/, $node->safe_psql('postgres',
 		"SELECT n.* FROM vectorgpu_worker, jsonb_each_text(fallback_reasons || jsonb_build_object('answered', answered)) n") };
 }
 
-# Which of them have grown. A busy machine makes any worker silent now and then, and where a session was closed the next scans do without one for a
-# moment: these count only where they are looked for.
+# The counters that have grown. A busy machine may make any worker silent, and after a closed session the next scans run without one for a moment: these
+# count only in tests about them.
 sub grown
 {
 	my ($before, $reason) = @_;
@@ -119,12 +119,12 @@ sub grown
 	return grep { $now->{$_} > $before->{$_} && (/^($reason)$/ || !/^(silent|slot_busy|unreachable)$/) } sort keys %$now;
 }
 
-# One whose greeting nobody takes: the supervisor does not count on it, so that scans do not even try to reach it.
+# One whose greeting is not accepted: the supervisor does not mark it as ready, so that scans do not try to reach it.
 sub refused_before
 {
 	my ($mode) = @_;
 
-	# The supervisor has greeted it, and left at once, or still waits for what a mute one says.
+	# The supervisor has greeted it and left at once, or still waits for a reply.
 	ok(wait_until(sub { my ($of, $n) = notes(); $of eq $mode && $n->{$mode eq 'mute' ? 'connected' : 'left'} > 0 }), "$mode: it is started, and its greeting refused");
 	sleep 0.3;
 	return [ worker_pid($node), fallbacks('not_running') ];
@@ -144,8 +144,8 @@ sub refused_after
 	return;
 }
 
-# Scans beside a false worker of one mode.
-#   reason   what they count it as: a key of fallback_reasons, or answered; one of several: a|b; none: its greeting is refused
+# Scans with a fake worker of one mode.
+#   reason   the counter that must grow: a key of fallback_reasons, or answered; one of several: a|b; none: its greeting is refused
 #   dropped  1: each of its answers makes them drop the copy that it is from
 #   limit    seconds that the best of some sweeps may take
 sub with_mode
@@ -170,7 +170,7 @@ sub with_mode
 		$refused = refused_before($mode);
 	}
 	my $best;
-	# Scans may pass over a worker that was slow once: as long as none of them turns to it there is nothing to see.
+	# Scans may skip a worker that was slow once: until one asks it there is nothing to test.
 	my $until = time() + $PostgreSQL::Test::Utils::timeout_default;
 	for (my $i = 1; ; $i++)
 	{
@@ -200,7 +200,7 @@ sub with_mode
 
 with_mode($_) for qw(version epoch small_area large_area no_fds short_memory unsealed half_welcome mute);
 
-# One that does all rightly: what is wrong with the answers of the others is what their modes say, and not how they are written.
+# One without errors: so the defects of the others are those of their modes, and not of the fake worker itself.
 with_mode('right', reason => 'answered');
 ok(wait_until(sub {
 	my $answered = counters()->{answered};
@@ -209,13 +209,13 @@ ok(wait_until(sub {
 	return $out eq $all_right && counters()->{answered} == $answered + 8;
 }), 'right: all answers of a sweep are its own, and right');
 
-# Bytes that are no reply to a SEARCH. The last has no rows and says that more follow: it would be taken for the end of them.
+# Bytes that are no reply to a SEARCH. The last has no rows and announces more: it would be taken for the end.
 with_mode($_, reason => 'wrong_answer') for qw(garbage too_long count_lies status more_forever);
 
-# A reply with rows that cannot be.
+# A reply with impossible rows.
 with_mode($_, reason => 'wrong_answer', dropped => 1) for qw(too_many order twice no_such_block bad_offset);
 
-# A slot that holds what it must not.
+# A slot with invalid contents.
 my $graph = q{SELECT md5(string_agg(k::text, ',' ORDER BY k::text)) FROM vectorgpu_knn_graph('i', 3) k};
 my $right = $node->safe_psql('postgres', "SET vectorgpu.worker = off; $graph");
 for my $mode (qw(other_sequence state))
@@ -235,7 +235,7 @@ for my $mode (qw(other_sequence state))
 	is(scalar(grep { $_ ne $right } @graphs), 0, "$mode: and is right");
 }
 
-# The same after a scan that has given up: the next one finds it.
+# The same after a scan that has given up: the next scan detects it.
 sub until_counted
 {
 	my ($mode, $reason) = @_;
@@ -255,7 +255,7 @@ with_mode('close', reason => 'gone');
 with_mode('late_close', reason => '(gone )?silent');
 until_counted('late_close', 'gone');
 
-# One that never answers, and is waited for so long that each wait shows: eight scans of a session wait for one timeout, those of later sessions for none.
+# One that never answers, with a timeout long enough to measure each wait: eight scans of a session wait for one timeout in all, those of later sessions for none.
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 2s\n");
 $node->reload;
 with_mode('silent', reason => 'silent', limit => 4);
@@ -277,10 +277,10 @@ $node->reload;
 	$session->quit;
 }
 
-# Beside searches: a function that cannot do without the worker asks two of them, a merge that could ask for two kinds of work waits for one timeout.
+# Apart from searches: a function that needs the worker asks two workers; a merge that could ask for two kinds of work waits for one timeout.
 with_mode('hangs_up', reason => 'gone');
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_prewarm('i')", extra_params => [ '-v', 'VERBOSITY=verbose' ]);
-like($err, qr/08006: could not reach the vectorgpu worker.*ended, or closed the connection/s, 'two workers in a row hang up: prewarm says so');
+like($err, qr/08006: could not reach the vectorgpu worker.*ended, or closed the connection/s, 'two workers in a row disconnect: prewarm reports it');
 with_mode('deaf', reason => 'silent');
 # Not in each try: a greeting that is late counts too.
 my @merged;
@@ -292,10 +292,10 @@ ok(wait_until(sub {
 		  . 'INSERT INTO g SELECT id + 20000, v + v FROM g WHERE id <= 660');
 	$n_rows += 660;
 	return counters()->{silent} == $before + 1;
-}), 'a merge beside a worker that never answers waits for it once');
+}), 'a merge waits once for a worker that never answers');
 is(join(' ', grep { $_ ne '1|0' } @merged), '', 'and does without it');
 check_index($node, 'gi', recall => 0);
-ok(wait_log($node, qr/answered without the worker/, 0), 'the log tells of scans without the worker');
+ok(wait_log($node, qr/answered without the worker/, 0), 'the log reports scans without the worker');
 my $minutes = 1 + (time() - $started) / 60;
 cmp_ok(scalar(() = slurp_file($node->logfile) =~ /answered without the worker/g), '<=', $minutes + 1, 'once a minute');
 
@@ -306,7 +306,7 @@ ok(wait_worker($node, not_pid => $pid), 'the real worker is back');
 by_worker($node, 'and scans are answered', sub {
 	compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree');
 });
-# Rows that cannot be, once: the copy is dropped, and as long as this session goes on without one that is the reason. Not in each try: on a busy machine
+# Impossible rows, once: the copy is dropped, and this is the reason as long as this session continues without a copy. Not in each try: on a busy machine
 # the worker may be late with a greeting or with a reply to the DROP.
 my $wrong_rows = 0;
 ok(wait_until(sub {

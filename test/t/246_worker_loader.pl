@@ -1,4 +1,4 @@
-# Large indexes are loaded in the background: complete in the end, and in nobody's way meanwhile.
+# Large indexes are loaded in the background: complete in the end, and without blocking other sessions.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -16,11 +16,11 @@ my $node = make_node('main',
 
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
-# Loading is the same for all access methods, building is not: of those that build slowly fewer rows, which are more than worker_memory below all the same.
+# Loading is the same for all access methods, building is not: fewer rows for slow builds, but still more than worker_memory below.
 my $long = $ENV{VECTORGPU_LONG} || $AM eq 'gpuflat';
 my $rows = $ENV{VECTORGPU_LONG} ? 30000 : $long ? 12000 : 8000;
 
-# Vectors that are quick to make: 1000 equal elements, which differ from row to row.
+# Cheap vectors: 1000 equal elements, which differ from row to row.
 sub fill
 {
 	my ($db, $first, $rows) = @_;
@@ -91,16 +91,16 @@ for my $round (1 .. 3)
 	compare_scans($node, 't', '<->', 'array_fill(3, ARRAY[1000])::vector', limit => 100, db => 'big', name => "round $round: scans agree");
 }
 
-# Loading is not atomic: with the first rows sent and the others yet to be read, or with everything sent and the version yet to be published, rows go and
-# others come, in the places of those that went as well, or the whole index is merged. Meanwhile answers come from the pages; what the copy then says that it is
-# was true before its first page was read.
+# Loading is not atomic: after the first rows are sent, or after all are sent and before the version is published, rows are removed and inserted, with reused
+# TIDs as well, or the whole index is merged. Meanwhile answers come from the pages; the version that the copy then gets was valid before its first page was
+# read.
 SKIP:
 {
 	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
 	my $n_stops = 0;
 	my $n_new = $rows / 20; # more than the rows that were deleted above have left room for
 
-	# Of segments rows are read again and again, by the loader alone: the second time.
+	# Rows of segments are read repeatedly, by the loader only: at the second time.
 	for my $way ([ 'feed_segment:2', 'vacuum' ], [ 'feed_publish:1', 'vacuum' ], $ENV{VECTORGPU_LONG} ? ([ 'feed_segment:2', 'merge' ], [ 'feed_publish:1', 'merge' ]) : ())
 	{
 		my ($point, $change) = @$way;
@@ -113,13 +113,13 @@ SKIP:
 		my $holder = $node->background_psql('big');
 
 		$holder->query_safe("SET vectorgpu.fault = ''; SELECT pg_advisory_lock(1)");
-		# Deleted before the load begins, which in its first slice may have a snapshot of the catalogs, for which a vacuum keeps what went later. Rows that lie
-		# together, so that others fit where they were.
+		# Deleted before the load begins: in its first slice it may have a snapshot of the catalogs, for which a vacuum keeps rows deleted later. Adjacent rows, so
+		# that others fit into their space.
 		my $gone = $node->safe_psql('big', "WITH d AS (DELETE FROM t WHERE id >= $old AND id < $old + 300 RETURNING ctid) SELECT string_agg(ctid::text, ' ') FROM d");
 		$node->safe_psql('big', "SELECT vectorgpu_evict('i')");
 		$node->safe_psql('postgres', "ALTER SYSTEM SET vectorgpu.fault = '$point:lock'; SELECT pg_reload_conf()");
 		ok(wait_until(sub { scan_in('big'); slurp_file($node->logfile, $offset) =~ /fault point "$name" acts at call $call/ }), "$with: the load stops");
-		# Of a large table these are too few for a vacuum to turn to the index by itself.
+		# In a large table these are too few for a vacuum to clean the index by default.
 		$node->safe_psql('big', 'VACUUM (INDEX_CLEANUP on) t');
 		$node->safe_psql('big', "INSERT INTO t SELECT i, 0, array_fill(900 + i % 7, ARRAY[1000])::vector FROM generate_series($first, $first + $n_new - 1) i");
 		cmp_ok($node->safe_psql('big', "SELECT count(*) FROM t WHERE id >= $first AND ctid::text = ANY (string_to_array('$gone', ' '))"), '>', 0, "$with: other rows are where rows were");
@@ -147,8 +147,8 @@ for my $stopped ($long ? (0, 1) : ())
 	# A worker at work is the easier case: all of them with a stopped one, or in a long run.
 	for my $what ('DROP DATABASE load', $stopped || $ENV{VECTORGPU_LONG} ? ('DROP INDEX i', 'CREATE DATABASE copy TEMPLATE load') : ())
 	{
-		# Files of 120 MB take their own time, and that of a busy machine: where a second does not do, the same
-		# statement without a load tells how much.
+		# Files of 120 MB take time, more on a busy machine: if a second is too short, the same statement without a
+		# load gives the limit.
 		my $best = ms_during_load($what, $with, $stopped);
 		my $limit = 1000;
 
@@ -165,7 +165,7 @@ for my $stopped ($long ? (0, 1) : ())
 	}
 }
 
-# One test, and the milliseconds that a statement takes while the loader loads, or (alone) while nobody does.
+# One test, and the milliseconds of a statement while the loader loads, or (alone) without a load.
 sub ms_during_load
 {
 	my ($what, $with, $stopped, %opt) = @_;
@@ -204,10 +204,10 @@ my @before = ($reason->('too_large'), $reason->('loading'));
 is(scan_in('big'), 10, "an index that does not fit is answered, scan $_") for 1 .. 5;
 is(join(' ', $reason->('too_large') - $before[0], $reason->('loading') - $before[1]), '5 0', 'that it does not fit is the reason, from the first scan on');
 is($node->safe_psql('big', join(';', 'SET enable_seqscan = off', ("SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(1, ARRAY[1000])::vector LIMIT 10) s") x 3)),
-	join("\n", (10) x 3), 'a session goes on without it');
+	join("\n", (10) x 3), 'a session continues without it');
 is(join(' ', $reason->('too_large') - $before[0], $reason->('loading') - $before[1]), '8 0', 'for the same reason');
-# The loader may be at it.
-ok(wait_until(sub { ($node->psql('big', "SELECT vectorgpu_prewarm('i')"))[2] =~ /no room for this index/ }), 'vectorgpu_prewarm says why');
+# The loader may be at work.
+ok(wait_until(sub { ($node->psql('big', "SELECT vectorgpu_prewarm('i')"))[2] =~ /no room for this index/ }), 'vectorgpu_prewarm reports the reason');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 check_resources($node, $resources);
 check_stopped($node);

@@ -1,7 +1,7 @@
 # Every fault point on the server's side of the worker, at its n-th call, for n = 1, 2, ... until the log says that it did not act any more:
-# what goes wrong between server and worker never reaches the client; an error that is raised on purpose leaves the session,
-# the lease and the copy such that the next answers are right. For the access methods whose way to the worker is gpuflat's the quick suite stops
-# at the first call. VECTORGPU_LONG=1: at every call for them too, and a backend that ends there as by a crash.
+# failures between server and worker never reach the client; after a deliberate error session, lease and copy are in a state that gives right
+# answers. For access methods that use the worker like gpuflat the quick suite stops at the first call. VECTORGPU_LONG=1: every call for
+# them too, and a backend that ends there as by a crash.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -32,12 +32,12 @@ ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 make_answers($node, 3, undef, $OP);
 
-# Those of the supervisor, of the loader and of searches side by side are below.
+# Points of the supervisor, of the loader and of parallel searches are below.
 my @points = grep { !/^(?:supervisor_|worker_pipe|worker_fork|loader_slice|sweep|lane_)/ } faults_required();
 cmp_ok(scalar @points, '>', 5, scalar(@points) . ' fault points of sessions');
 my $first_only = $AM ne 'gpuflat' && !$long;
 my $most_calls = 1000;      # of one point in one course: none has as many
-# Whether a process waits, or a copy is loaded in the background, is a matter of time.
+# Timing decides whether a process waits, or a copy is loaded in the background.
 sub tries { my ($point) = @_; return $point eq 'loader_register' ? 6 : !$long ? 1 : $point eq 'bridge_wait' ? 10 : 3 }
 my $right = join ';', map {
 	"SELECT ARRAY(SELECT id FROM t ORDER BY v $OP (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
@@ -46,7 +46,7 @@ my $right = join ';', map {
 # A value that is far from all others.
 sub far_value { my ($n) = @_; return of_match() ? "ARRAY[100000 + $n]" : "array_fill(100 + $n, ARRAY[8])::vector"; }
 
-# A session that loads the copy anew (with tombstones), is a little behind, and scans. The rows that it adds are far away.
+# A session that reloads the copy (with tombstones), adds rows that are not in the copy, and scans. These rows are far away.
 sub course
 {
 	my ($point, $n, $action, $before) = @_;
@@ -75,8 +75,8 @@ $right;
 SQL
 }
 
-# As a session that goes this course, and that the worker has greeted: it is then stopped, until the point has acted. Otherwise no process need wait at all, and one
-# that has not been greeted asks nothing.
+# The same session after the worker's greeting: the worker is stopped until the point has acted. Otherwise no process might wait, and a session without a
+# greeting asks nothing.
 sub waiting_course
 {
 	my ($point, $n, $action, $offset) = @_;
@@ -129,7 +129,7 @@ for my $point (@points)
 	}
 }
 
-# Searches side by side, by which a graph of nearest neighbors is made.
+# Parallel searches, which make a graph of nearest neighbours.
 if (!of_match())
 {
 	my $graph = q{SELECT md5(string_agg(k::text, ',' ORDER BY k::text)) FROM vectorgpu_knn_graph('i', 3) k};
@@ -143,7 +143,7 @@ if (!of_match())
 			my $offset = -s $node->logfile;
 			my ($rc, $out, $err, $acted);
 
-			# A busy machine may greet too late for a graph to have lanes: then it does without.
+			# On a busy machine a greeting may be too late for a graph to have lanes: then it uses none.
 			for (1 .. ($n <= 7 ? 5 : 1))
 			{
 				($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = 'lane_receive:$n:$action'; $graph");
@@ -163,7 +163,7 @@ if (!of_match())
 	}
 }
 
-# A backend that ends at the point, as by a crash: the server restarts, and what comes then is right.
+# A backend that ends at the point, as by a crash: the server restarts, and later answers are right.
 my $exits = 0;
 for my $point ($long ? @points : ())
 {
@@ -201,7 +201,7 @@ for my $setting (@background)
 	my $offset = -s $node->logfile;
 	my $ask = "SET vectorgpu.fault = ''; SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SET enable_sort = off; $right";
 
-	# The supervisor may be at the point before these sessions have their answer; where it ends there, so do they.
+	# The supervisor may reach the point before these sessions have their answer; if it ends there, they end too.
 	for my $sql ("ALTER SYSTEM SET vectorgpu.fault = '$setting'; SELECT pg_reload_conf()", "SET vectorgpu.fault = ''; SELECT pg_terminate_backend(supervisor_pid) FROM vectorgpu_worker")
 	{
 		$node->psql('postgres', $sql, on_error_die => $action ne 'exit');
@@ -213,12 +213,12 @@ for my $setting (@background)
 	}
 	ok(wait_until(sub {
 		$node->psql('postgres', $ask);
-		# Another worker, and a file that is gone.
+		# Another worker, and a removed file.
 		if ($n > 1 && $point =~ /^worker_/) { my $pid = worker_pid($node); kill 'KILL', $pid if $pid; }
 		$node->psql('postgres', "SET vectorgpu.fault = ''; CREATE TABLE gone (LIKE t); CREATE INDEX ON gone USING $AM (v $CLASS); DROP TABLE gone") if $n > 1 && $point eq 'sweep';
 		return fault_acted($node, $point, $n, $offset);
 	}), "$setting in the background: it was reached");
-	# A supervisor that ends whenever it starts leaves no time for SQL.
+	# If the supervisor ends at each start, there is no time for SQL.
 	if ($action eq 'exit')
 	{
 		$node->append_conf('postgresql.auto.conf', "vectorgpu.fault = ''\n");
@@ -227,7 +227,7 @@ for my $setting (@background)
 	ok($action ne 'exit' || wait_for_restart($node), "$setting in the background: the server is there");
 	ok(wait_until(sub { $node->safe_psql('postgres', "SET vectorgpu.fault = ''; ALTER SYSTEM RESET vectorgpu.fault; SELECT pg_reload_conf()"); 1 }), "$setting: is reset");
 	ok(wait_worker($node), "$setting: there is a worker afterwards");
-	# Until it was reset it may have ended another process.
+	# It may have ended another process before it was reset.
 	$exits = count_restarts($node) if $action eq 'exit';
 }
 answers_equal($node, 't', dims => 8, op => $OP, type => $CAST, name => 'scans agree at last');
@@ -239,7 +239,7 @@ is(count_restarts($node), $exits, 'the server restarted for those exits only');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
 check_resources($node, $resources);
 
-# A module that is loaded by its first use has to ask for a supervisor.
+# A module that is loaded by first use has to request a supervisor.
 my $late;
 if ($AM eq 'gpuflat')
 {

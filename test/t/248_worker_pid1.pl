@@ -1,6 +1,6 @@
 # The postmaster as process 1 of a PID namespace, as in a container: it inherits every orphan and takes the death of a child
 # that it does not know, by a signal, for that of a backend. The worker and its supervisor die in every way; the server
-# restarts only for SIGKILL of the supervisor, which any process of a server does, and nothing is left unreaped.
+# restarts only after SIGKILL of the supervisor, as for any of its processes, and every process is reaped.
 use strict;
 use warnings;
 use IPC::Run ();
@@ -13,9 +13,9 @@ use VectorgpuResources;
 use VectorgpuTest;
 use VectorgpuWorker;
 
-# A user namespace too, so that it needs no privilege where the kernel allows that.
+# With a user namespace, so that it needs no privilege if the kernel allows that.
 my @unshare = qw(unshare --user --map-current-user --pid --fork --mount-proc --kill-child);
-plan skip_all => 'this machine lets nobody make a PID namespace' if system(join(' ', @unshare, 'true 2>/dev/null')) != 0;
+plan skip_all => 'this machine does not allow a PID namespace' if system(join(' ', @unshare, 'true 2>/dev/null')) != 0;
 
 my $node = PostgreSQL::Test::Cluster->new('pid1');
 $node->init;
@@ -27,7 +27,7 @@ plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 my $listing = PostgreSQL::Test::Utils::tempdir() . '/processes';
 my $server;
 
-# A test that fails leaves no server behind: with unshare goes process 1, and with that everything.
+# A failed test leaves no server behind: unshare ends process 1, and that ends the rest.
 END
 {
 	my $status = $?;
@@ -61,7 +61,7 @@ sub host_pid
 	return 0;
 }
 
-# Runs a command in the server's namespace. What it kills may take the session along.
+# Runs a command in the server's namespace. Its kill may end the session too.
 sub inside
 {
 	my ($command, %opt) = @_;
@@ -194,9 +194,9 @@ note(count_restarts($node) . ' restarts after two SIGKILLs of a supervisor');
 cmp_ok(count_restarts($node), '<=', 4, 'restarts end');
 check_index($node, 'i');
 check_resources($node, $resources, %ours);
-check_all($node); # that this server is to be stopped, nobody else knows
+check_all($node); # no other code stops this server
 
-# A stop takes everything along.
+# A stop ends all processes.
 my $host_pid = host_pid(1);
 inside('kill -INT 1', deadly => 1);
 ok(wait_gone($host_pid), 'a fast shutdown ends process 1, and with it the namespace');

@@ -1,5 +1,5 @@
-# A worker that gets no memory: its address space is limited while indexes are brought to it and searched. It refuses and
-# lives; scans are answered from the pages, by backends that may be short of memory themselves; with room again it goes on.
+# A worker that gets no memory: its address space is limited while indexes are loaded into it and searched. It refuses and
+# survives; scans are answered from the pages, by backends that may be short of memory themselves; with memory again it continues.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -23,7 +23,7 @@ $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops
 make_answers($node, 20);
 for my $n (1 .. 4)
 {
-	# 16 MB each, quick to make.
+	# 16 MB each, cheap to make.
 	$node->safe_psql('postgres', "CREATE TABLE big$n (id bigint, category int, v vector(1000)); "
 		  . "INSERT INTO big$n SELECT i, 0, array_fill((hashint8(i * $n) % 1000) / 100.0, ARRAY[1000])::vector FROM generate_series(1, 4000) i; "
 		  . "CREATE INDEX big${n}_v ON big$n USING gpuflat (v vector_l2_ops)");
@@ -41,8 +41,7 @@ sub limit_to
 	return;
 }
 
-# A loader in the background that the worker has no room for counts that for its index. The scans that wanted one say no more than that it
-# is being brought.
+# If the worker has no room for a background load, the load counts that for its index. The scans only count `loading`.
 my $asking = $node->background_psql('postgres');
 my $by_loader = q{SELECT coalesce(sum(fallbacks - (fallback_reasons->>'loading')::int8), 0) FROM vectorgpu_indexes WHERE index_name };
 $asking->query_safe("SET enable_seqscan = off; SET enable_sort = off; SET vectorgpu.inline_load_size = 0; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1) LIMIT 1");
@@ -68,7 +67,7 @@ for my $spare_mb (0, 4, 12, 40)
 	{
 		my ($state, $message) = psql_state($node, "SELECT vectorgpu_prewarm('big${n}_v')");
 		$refused++ if $state ne '00000';
-		# No memory; or, in a new session that got no slot, out of reach.
+		# out_of_memory; or unreachable, in a new session that got no slot.
 		push @problems, "prewarm of big$n: $message" if $state !~ /^(?:00000|53200|08006)$/;
 		($state, $message) = psql_state($node, 'SET enable_seqscan = off; SET enable_sort = off; ' . $big_scan->($n));
 		push @problems, "scan of big$n: $message" if $state ne '00000';
@@ -82,7 +81,7 @@ for my $spare_mb (0, 4, 12, 40)
 	$node->psql('postgres', "SELECT vectorgpu_evict('big${_}_v')") for 1 .. 4;
 }
 
-# With room again everything is loaded and right.
+# With memory again everything is loaded and right.
 for my $n (1 .. 4)
 {
 	ok(wait_until(sub { (psql_state($node, "SELECT vectorgpu_prewarm('big${n}_v')"))[0] eq '00000' }), "big$n is loaded with room again");
@@ -93,8 +92,7 @@ for my $n (1 .. 4)
 }
 $node->safe_psql('postgres', "SELECT vectorgpu_evict('big${_}_v')") for 1 .. 4;
 
-# A backend short of memory itself, beside a worker that is. What it has beside what it asks for is malloc's affair, so that how much is too little is
-# found out.
+# A backend that is short of memory, beside a worker that is too. The limit that is too low depends on malloc, so it is searched for.
 my ($worker_kb) = slurp_file("/proc/$pid/status") =~ /VmSize:\s+(\d+)/;
 my $too_little = 0;
 limit_to($worker_kb * 1024);
@@ -112,7 +110,7 @@ for my $spare_kb (0, 256, 1024, 4096)
 	unlike($limited->{stderr}, qr/ERROR:(?!  53200: out of memory)|terminated|server closed/, "a backend with $spare_kb kB to spare fails by 53200 ($errors of 4 scans)");
 	system('prlimit', "--pid=$backend", '--as=unlimited:');
 	$limited->{stderr} = '';
-	is($limited->query_safe('SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1)) s'), 4000, 'its session goes on');
+	is($limited->query_safe('SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 1)) s'), 4000, 'its session continues');
 	$limited->quit;
 }
 cmp_ok($too_little, '>', 0, "$too_little of 16 scans had too little memory");

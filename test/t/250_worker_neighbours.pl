@@ -1,6 +1,6 @@
 # Clusters that share everything but their epoch: a restored one and its origin have the same file numbers, the same uuids and
-# the same versions of their indexes, and from then on different rows. Each has a worker of its own and never sees rows of the
-# other; nor does one that finds a worker of an earlier life in its data directory.
+# the same versions of their indexes, and later different rows. Each has its own worker and never sees rows of the other; nor does
+# a cluster that finds a worker of an earlier life in its data directory.
 use strict;
 use warnings;
 use IPC::Run ();
@@ -65,7 +65,7 @@ isnt($epoch, $origin_epoch, 'of another epoch');
 agrees($restored, 'the restored cluster');
 $resources{ $restored->name } = note_resources($restored);
 
-# Both go on, by as many rows and vacuums each: their versions stay alike.
+# Both continue, with the same number of rows and vacuums: their versions stay equal.
 for my $round (1 .. 3)
 {
 	for my $node ($origin, $restored)
@@ -82,7 +82,7 @@ kill 'KILL', wait_worker($origin);
 agrees($restored, 'the restored cluster after the other\'s worker was killed');
 agrees($origin, 'and the origin');
 
-# A worker of an earlier life that nobody has ended: it holds the lock of the folder, and copies of an older epoch.
+# A surviving worker of an earlier life: it holds the lock of the folder, and copies of an older epoch.
 check_resources($restored, $resources{ $restored->name });
 $restored->stop;
 my @leftover = glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*');
@@ -96,13 +96,13 @@ fill_vectors($restored, 't', dims => 8, rows => 30, first => 90_001, seed => 77)
 ok(wait_log($restored, qr/vectorgpu worker \(PID \d+\) ended with status 1/, $log_start), 'the new worker does not take its place');
 compare_sweep($restored, 't', '<->', dims => 8, queries => 2, strict_ties => 1, name => 'right answers meanwhile');
 $old->kill_kill(grace => 0);
-ok(wait_worker($restored), 'once it has ended there is a new one');
+ok(wait_worker($restored), 'after its end there is a new one');
 # This server has inherited the pipes to that worker from this process.
 $resources{ $restored->name } = note_resources($restored);
 ($epoch) = (glob($restored->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*'))[0] =~ /w\.(\w+)$/;
 agrees($restored, 'with the new worker');
 
-# Each has a budget of its own (F44): one that is full says nothing of the other. A table larger than it is in the one cluster's worker alone.
+# Each has its own budget (F44): if one is full, the other is not. Only one cluster's worker holds a table larger than the other's budget.
 for my $node ($origin, $restored)
 {
 	my $old = worker_pid($node);
@@ -125,9 +125,9 @@ for my $node ($origin, $restored)
 	cmp_ok($node->safe_psql('postgres', 'SELECT resident_bytes FROM vectorgpu_worker'), '<=', $node->safe_psql('postgres', 'SELECT memory_bytes FROM vectorgpu_worker'), $node->name . ': its copies keep within its budget');
 }
 by_worker($origin, 'the table, by the worker that has room for it', sub { compare_sweep($origin, 'large', '<->', dims => 1000, queries => 2, limits => [10], strict_ties => 1, name => 'the table'); });
-ok($origin->poll_query_until('postgres', "SELECT resident_bytes > 0 FROM vectorgpu_indexes WHERE index_name = 'large_i'"), 'it has a copy where there is room');
-is($restored->safe_psql('postgres', "SELECT count(*) FROM vectorgpu_indexes WHERE index_name = 'large_i' AND resident_bytes > 0"), 0, 'and none where there is not');
-is($reason->($origin), $too_large{ $origin->name }, 'the one has refused nothing for its size');
+ok($origin->poll_query_until('postgres', "SELECT resident_bytes > 0 FROM vectorgpu_indexes WHERE index_name = 'large_i'"), 'it has a copy if there is room');
+is($restored->safe_psql('postgres', "SELECT count(*) FROM vectorgpu_indexes WHERE index_name = 'large_i' AND resident_bytes > 0"), 0, 'and none if there is not');
+is($reason->($origin), $too_large{ $origin->name }, 'the first has refused nothing for its size');
 cmp_ok($reason->($restored), '>', $too_large{ $restored->name }, 'the other has');
 
 for my $node ($origin, $restored)

@@ -1,7 +1,7 @@
-# The fault points inside the worker that test/worker_faults.txt gives this file, end to end: what goes wrong there, and a worker that dies or
+# The fault points inside the worker that test/worker_faults.txt gives this file, end to end: an error there, and a worker that dies or
 # sleeps there, changes no answer and reaches no client. Rows without a structure, lists, a graph and inverted lists of sets, each in a table of
-# its own. VECTORGPU_LONG=1: each table alone, at call 1, 2, 3 … of each point until the worker does not come to it any more, and at every call.
-# VECTORGPU_SHARE=2of8, with VECTORGPU_LONG: of the pairs of a table and a point only every eighth, so that eight shares run beside each other.
+# its own. VECTORGPU_LONG=1: each table alone, at call 1, 2, 3 … of each point until the worker no longer reaches it, and at every call.
+# VECTORGPU_SHARE=2of8, with VECTORGPU_LONG: every eighth pair of a table and a point, so that eight shares can run beside each other.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -29,7 +29,7 @@ fill_vectors($node, 't', dims => 8, rows => 50, first => 1001, seed => 2);
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 50 = 0; VACUUM t');
 fill_vectors($node, 't', dims => 8, rows => 20, first => 2001, seed => 3);
 make_answers($node, 20);
-# The same rows in lists, and in a graph, which a copy has besides; and sets.
+# The same rows in lists and in a graph, whose copies have these structures too; and sets.
 my %op = map { $_ => $_ eq 's' ? '<#>' : '<->' } qw(t u g s);
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE u (LIKE t, PRIMARY KEY (id));
@@ -66,7 +66,7 @@ sub set_fault
 	return;
 }
 
-# Scans that load the copies, in three sessions, so that whatever was refused once is tried again.
+# Scans that load the copies, in three sessions, so that a refused request is repeated.
 sub questions
 {
 	my (@asked) = @_;
@@ -77,12 +77,12 @@ sub questions
 	} @asked;
 }
 
-# What the log says of a worker that has ended at a point.
+# The log line of a worker that has ended at a point.
 my %ended = (exit => qr/vectorgpu worker \(PID \d+\) ended with status 3/, abort => qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/);
 
-# What goes wrong with a fault in the worker, while the tables are asked.
+# Problems with a fault in the worker while the tables are queried.
 #   reached  1: the worker has to end there; a reference: whether it has
-#   seconds  for which a worker is waited for between two sessions
+#   seconds  longest wait for a worker between two sessions
 sub problems_with
 {
 	my ($fault, $asked, %opt) = @_;
@@ -99,8 +99,8 @@ sub problems_with
 		count('answers', scalar @$asked);
 	};
 	my $has_ended = sub { return exists $ended{$action} && slurp_file($node->logfile, $offset) =~ $ended{$action} };
-	# The supervisor starts a worker that has died, and greets one that has not been greeted. With a GPU a start takes seconds. One that ends
-	# whenever it is greeted is never ready.
+	# The supervisor starts a worker that has died, and greets one that has not been greeted. With a GPU a start takes seconds. A worker that
+	# ends at each greeting is never ready.
 	my $wait = sub {
 		my $before = $has_ended->();
 
@@ -115,8 +115,8 @@ sub problems_with
 		$ask->($session);
 		$wait->() if $session < 3;
 	}
-	# The worker has been there if it has ended there. The three sessions may have come before a worker that takes seconds to start and to load a
-	# copy; further ones ask until it has ended, or has answered.
+	# The worker has reached the point if it has ended there. The three sessions may precede a worker that takes seconds to start and to load a copy;
+	# further sessions ask until it has ended, or has answered.
 	if (ref $opt{reached})
 	{
 		my $late = 0;
@@ -135,7 +135,7 @@ sub problems_with
 	return $problems;
 }
 
-# One test a point: at the first call, or at the second where the first is the supervisor's.
+# One test for each point: at the first call, or at the second if the first is the supervisor's.
 expect_crash($node, qr/vectorgpu worker \(PID \d+\) ended by signal 6\b/); # action abort
 my @points = qw(accept make_slot send_welcome receive create load_segment load_structure seal append_delta tombstones manifest search reply);
 my %by_supervisor = map { $_ => 1 } qw(accept make_slot send_welcome receive reply);
@@ -152,7 +152,7 @@ for my $point ($long ? () : @points)
 	}
 	is($problems, '', "$point: right answers, no error");
 }
-# The structures of each access method, of which the others load theirs before.
+# The structures of each access method, after those of the others are loaded.
 for my $table ($long ? () : qw(g s))
 {
 	my $problems = '';
@@ -165,9 +165,9 @@ for my $table ($long ? () : qw(g s))
 	is($problems, '', "load_structure of table $table alone: right answers, no error");
 }
 
-# Every call that three sessions of one table bring about. That one is reached is known by the worker's end, and what comes before it is the same
-# whatever is to happen there: so a call at which the worker ends is tried with the other actions too. What a course of sessions meets
-# may differ by a call of the supervisor's, so two of them have to end without.
+# Every call that three sessions of one table cause. The worker's end shows that a call is reached, and the steps before it do not depend on the
+# action: so a call at which the worker ends is tried with the other actions too. The calls of a course may differ by one of the supervisor, so two
+# courses have to end without reaching it.
 my $turn = 0;
 for my $table ($long ? sort keys %op : ())
 {
@@ -202,8 +202,8 @@ for my $table ($long ? sort keys %op : ())
 	}
 }
 
-# F4: every search takes five seconds, and so, in long runs, every load, or every reply. Nobody waits for more than the deadline; and no more scans
-# wait for it than there are sessions at a time, and then one of the server now and then, though each comes in a session of its own.
+# F4: every search takes five seconds, and in long runs every load, or every reply. No scan waits longer than the deadline. As many scans wait for it as
+# there are concurrent sessions, and then only one of the server now and then, though each scan has a session of its own.
 my ($timeout, $clients, $tries) = (2, 8, 3); # in ten seconds a pause is over twice, after four and ten
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = ${timeout}s\n");
 $node->reload;
@@ -216,7 +216,7 @@ for my $point ('search', $ENV{VECTORGPU_LONG} ? ('create', 'reply') : ())
 	for (1 .. 3)
 	{
 		set_fault("$point:0:sleep");
-		# One that replies so late is never found ready.
+		# A worker that replies this late is never found ready.
 		$point eq 'reply' ? wait_until(sub { defined worker_pid($node) }) : wait_worker($node);
 		my ($done, $wrong) = finish_clients(start_clients($node, clients => $clients, seconds => $ENV{VECTORGPU_LONG} ? 10 : 6, watched => 1, extra => ['-C']));
 		is($wrong, '', "no client error, no wrong row while each $point takes five seconds ($done transactions)");
@@ -231,7 +231,7 @@ for my $point ('search', $ENV{VECTORGPU_LONG} ? ('create', 'reply') : ())
 $node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 500ms\n");
 $node->reload;
 
-# A single search that takes so long: the same worker is asked again once it has passed.
+# A single search that takes this long: afterwards the same worker is asked again.
 set_fault('search:1:sleep');
 my $slow = wait_worker($node);
 my $before = $node->safe_psql('postgres', "SELECT fallback_reasons->>'silent' FROM vectorgpu_worker");

@@ -1,5 +1,5 @@
-# More rows from one scan than one SEARCH may ask for (1,048,576): the scan goes on behind the last row of the first answer,
-# and the two parts make one answer, in order, ties by TID, without a row twice or left out.
+# More rows from one scan than one SEARCH may ask for (1,048,576): the scan continues after the last row of the first answer,
+# and the two parts form one answer, in order, ties by TID, without a repeated or missing row.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;

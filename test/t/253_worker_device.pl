@@ -1,5 +1,5 @@
-# vectorgpu.device and vectorgpu.gpu_memory: what the worker computes on. A GPU that cannot be used is a line in the log and
-# never an error: the CPU engine answers. No machine that runs this has 1,000 GPUs, so that cuda:999 is never there.
+# vectorgpu.device and vectorgpu.gpu_memory: the device of the worker. A GPU that cannot be used is a line in the log and
+# never an error: the CPU engine answers. No machine has 1,000 GPUs, so cuda:999 never exists.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -16,12 +16,12 @@ make_table($node, 't', dims => 8);
 fill_vectors($node, 't', dims => 8, rows => 500);
 $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 
-# auto: the GPU where there is one, else the CPU
+# auto: the GPU if there is one, else the CPU
 ok(wait_worker($node), 'a worker with the device auto');
 my $resources = note_resources($node);
 ok($node->poll_query_until('postgres', 'SELECT engine IS NOT NULL FROM vectorgpu_worker'), 'it names its engine');
 my $auto = worker_stat($node, 'engine');
-like($auto, qr/^(cpu|cuda)$/, "auto stands for an engine that there is: $auto");
+like($auto, qr/^(cpu|cuda)$/, "auto selects an available engine: $auto");
 ok($auto eq 'cuda' || slurp_file($node->logfile) =~ /no GPU is used: .+; the CPU engine answers/,
 	'where auto means the CPU, the log says why');
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the device auto');
@@ -64,7 +64,7 @@ $offset = restart_with("vectorgpu.device = 'cuda:0'");
 is_engine($auto, 'the device cuda:0 is what auto found');
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with the device cuda:0');
 
-# A budget that nothing fits into: the index is answered all the same.
+# A budget that no copy fits: queries of the index are still answered.
 restart_with('vectorgpu.gpu_memory = 1MB');
 compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agree with little memory on the GPU');
 
@@ -79,7 +79,7 @@ for my $wrong ('gpu', 'cuda', 'cuda:', 'cuda:x', 'cuda:1234', 'cuda:-1', 'CPU', 
 	  if $wrong ne '';
 	like($err, qr/22023/, 'so is the empty value') if $wrong eq '';
 }
-is(worker_pid($node), $pid, 'the worker goes on');
+is(worker_pid($node), $pid, 'the worker continues');
 is(count_restarts($node), 0, 'the server never restarted by itself');
 check_resources($node, $resources);
 check_stopped($node);

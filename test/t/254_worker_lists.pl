@@ -41,11 +41,11 @@ SQL
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 
-# What an index is made with, and the setting that says how wide a search is.
+# Storage parameters of an index, and the setting for the width of a search.
 my $graph = ($ENV{VECTORGPU_ACCESS_METHOD} // '') eq 'gpugraph';
 my ($method, $with, $width) = $graph ? ('gpugraph', 'degree = 8', 'gpugraph.search_width') : ('gpuivf', 'lists = 25', 'gpuivf.probes');
 
-# What EXPLAIN tells of a search that the engine has answered together with others: sessions ask while the worker stands still.
+# EXPLAIN of a search that the engine answered together with others: sessions ask while the worker is stopped.
 sub explained_together
 {
 	my @sessions = map { $node->background_psql('postgres') } 1 .. 3;
@@ -193,7 +193,7 @@ unless ($graph)
 		$node->safe_psql('postgres', 'VACUUM t');
 		codes_of_changed_rows($codes, @some);
 
-		# Several segments, small ones among them, which are read as a whole.
+		# Several segments, including small ones, which are read whole.
 		$node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, k, v, h FROM t WHERE id % 3 = 0 AND id BETWEEN 1 AND 9000');
 		$node->safe_psql('postgres', "SET vectorgpu.merge_delta_size = '64kB'; VACUUM t");
 		$node->safe_psql('postgres', 'INSERT INTO t SELECT id + 20000, k, v, h FROM t WHERE id % 400 = 0 AND id BETWEEN 1 AND 9000');
@@ -204,7 +204,7 @@ unless ($graph)
 				  . "SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5");
 		});
 
-		# Rounds with and without the worker in turns.
+		# Rounds alternately with and without the worker.
 		for my $n (faults_enabled($node) ? 1 .. 3 : ())
 		{
 			is($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET test.op = '<->'; SET test.col = 'v'; SET $width = 1; "
@@ -241,7 +241,7 @@ if ($graph)
 	$node->safe_psql('postgres', 'DROP INDEX i');
 }
 
-# A life of changes.
+# A series of changes.
 $node->safe_psql('postgres', "CREATE INDEX i ON t USING $method (v vector_l2_ops) WITH ($with); SELECT vectorgpu_prewarm('i')");
 $node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, k, v, h FROM t WHERE id % 20 = 0');
 compare('rows inserted', '<->', 'v');
@@ -271,7 +271,7 @@ like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = o
 	  . "SELECT id FROM t WHERE k = 3 ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 40"),
 	qr/Answered By: worker /, 'EXPLAIN says who answered, under a filter too');
 
-# Several rounds, some of them without the worker: each way goes on where the other has stopped.
+# Several rounds, some without the worker: each continues where the previous one stopped.
 if (faults_enabled($node))
 {
 	for my $n (1 .. 4)
@@ -281,8 +281,8 @@ if (faults_enabled($node))
 	}
 }
 
-# A scan that is to look at all lists of the segments that it knows of meets a copy with a merged segment by then, which has more
-# lists: it looks at all of those too.
+# A scan of all lists of the segments that it knows of meets a copy that has a merged segment with more lists by then: it looks at
+# all of those too.
 if (faults_enabled($node))
 {
 	my ($scan, $sort) = map { "SELECT string_agg(id::text, ',') FROM (SELECT id FROM m ORDER BY v <-> (SELECT v FROM m WHERE id = 31)$_ LIMIT 300) x" } '', ', ctid';

@@ -1,5 +1,5 @@
 # Builds and merges of gpuivf and gpugraph that the worker takes part in: the indexes are as good as the backend's own, for every metric, type and
-# storage; when the worker fails, is refused or dies in the middle, the backend goes on by itself and nobody notices.
+# storage; if the worker fails, is refused or dies in the middle, the backend continues alone, without an error.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -17,7 +17,7 @@ my $node = make_node('main',
 
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
-# Rows in 40 heaps, some alike, some without a value.
+# Rows in 40 groups, some equal, some without a value.
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE t (id int, v vector(20), h halfvec(20), b bit(50));
 INSERT INTO t SELECT i, CASE WHEN i % 97 <> 0 THEN ARRAY(SELECT (round((20 * sin((i % 40) * j + j))::numeric) + (i * j * 7919) % 11)::real
@@ -30,7 +30,7 @@ my $resources = note_resources($node);
 
 my ($trained, $assigned) = (qr/the worker has trained/, qr/the worker has assigned/);
 
-# Builds t_i; what the server said; the index is checked against the table and found good enough.
+# Builds t_i; returns the server's messages; checks the index against the table, and its recall.
 sub build
 {
 	my ($name, $class, $col, $with, $settings) = @_;
@@ -59,12 +59,12 @@ for my $case (['l2', 'vector_l2_ops', 'v', 'lists = 30'], ['inner product', 'vec
 	unlike(build("$name, without the worker", @with, 'SET vectorgpu.worker = off'), $trained, "$name: switched off");
 }
 
-# The labels are those that the backend computes: so says vectorgpu_check with heapallindexed; a merge with the model taken over.
+# The labels are those of the backend, by vectorgpu_check with heapallindexed; a merge that keeps the model.
 build('merged', 'vector_l2_ops', 'v', 'lists = 30', 'SELECT 1');
 $node->safe_psql('postgres', "INSERT INTO t SELECT id + 10000, v, h FROM t WHERE id <= 2000; SELECT vectorgpu_merge('t_i')");
 is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_i', true))"), '1', 'a merge by the worker passes the check');
 
-# gpugraph: the worker builds the graph. It is the one that the backend builds: narrow searches find the same, and so does a recall target.
+# gpugraph: the worker builds the same graph as the backend: narrow searches find the same, and so do searches by recall target.
 my $built = qr/the worker has built the graph/;
 
 sub build_graph
@@ -76,12 +76,12 @@ sub build_graph
 
 	is($rc, 0, "$name: the index is built") or diag($err);
 	is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_g', true))"), '1', "$name: the check passes");
-	# A job winds down after its session has its answer; a worker that has left is not back at once.
+	# A job ends a little after its session has its answer; a worker that has ended is not back at once.
 	ok($node->poll_query_until('postgres', 'SELECT copies = 0 FROM vectorgpu_worker'), "$name: the worker keeps nothing of it");
 	return $err;
 }
 
-# Widths by the recall target are the calibration's.
+# Widths for a recall target come from the calibration.
 sub graph_edges
 {
 	return $node->safe_psql('postgres', <<'SQL');
@@ -108,7 +108,7 @@ for my $case (['graph, l2', 'vector_l2_ops', 'v'], ['graph, inner product', 'vec
 	$edges = graph_edges();
 	$graph //= $edges;
 	unlike(build_graph("$name, without the worker", $class, $col, 'SET vectorgpu.worker = off', $options), $built, "$name: switched off");
-	# A GPU may take another of two rows that are the same fraction away, as gpugraph's README has it: a wide search finds the same then.
+	# A GPU may take another of two rows at nearly equal distance (README of gpugraph): then a wide search finds the same.
 	my $which = $class eq 'bit_jaccard_ops' && $node->safe_psql('postgres', 'SELECT engine FROM vectorgpu_worker') eq 'cuda' ? qr/\n(.*)/ : qr/(.*)/s;
 	is(join(' ', graph_edges() =~ $which), join(' ', $edges =~ $which), "$name: the graph is the same");
 }
@@ -132,10 +132,10 @@ END $$;
 SELECT sessions <= 2 FROM vectorgpu_worker;
 SQL
 $node->safe_psql('postgres', 'DROP INDEX t_g; DELETE FROM t WHERE id > 10000');
-# Nothing in the worker bears a temporary table's name: it may build for one.
+# The worker may build for a temporary table, since builds have no name there.
 like(($node->psql('postgres', "CREATE TEMP TABLE s AS SELECT v FROM t WHERE id <= 1000; SET client_min_messages = debug1; CREATE INDEX ON s USING gpugraph (v vector_l2_ops)"))[2],
 	$built, 'the worker builds the graph of a temporary table');
-# By itself a large build takes longer than a worker to start.
+# A large build takes longer than the start of a worker.
 $node->safe_psql('postgres', 'CREATE TABLE many AS SELECT ARRAY[i * 7919 % 10007, i * 104729 % 10009]::vector(2) AS v FROM generate_series(1, 20000) i');
 $node->restart;
 like(($node->psql('postgres', 'SET client_min_messages = debug1; CREATE INDEX ON many USING gpugraph (v vector_l2_ops) WITH (degree = 12)'))[2],
@@ -149,7 +149,7 @@ ok(wait_worker($node), 'the worker is ready');
 SKIP:
 {
 	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
-	# Of some 2,500 rows: the beginning, the rows, the start, looks at it, then the results.
+	# With some 2,500 rows: begin, rows, start, polls, then results.
 	for my $n (1, 2, 3, 4, 7)
 	{
 		for my $fault ("bridge_send:$n:corrupt", "bridge_receive:$n:corrupt")
@@ -167,7 +167,7 @@ SKIP:
 		like($err, qr/fault point/, "$fault ends the build");
 		like(build_graph("after $fault", 'vector_l2_ops', 'v', 'SELECT 1'), $built, "after $fault the worker builds again");
 	}
-	# Several at a time: each is built by the worker, and all are alike.
+	# Several at a time: each is built by the worker, and all are equal.
 	$node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_g');
 	my @builds;
 
@@ -189,7 +189,7 @@ SKIP:
 }
 $node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_g');
 
-# A worker that goes away, or has no room, at any point of the build.
+# A worker that ends, or has no room, at any point of the build.
 SKIP:
 {
 	skip 'built without FAULTS=1', 1 unless faults_enabled($node);

@@ -1,5 +1,5 @@
-# A merge of gpugraph that changes little inserts into the graph of its largest segment: the index is sound, finds as much as one that is built anew, and
-# after enough of them the graph is built anew; an error on the way leaves what was there.
+# A merge of gpugraph with few changes inserts into the graph of its largest segment: the index is sound and has the recall of a new index; after enough
+# such merges the graph is rebuilt; an error leaves the old index.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -24,7 +24,7 @@ $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpugraph (v vector_l2_op
 
 $node->safe_psql('postgres', 'CREATE TABLE queries AS SELECT point(q * 101 + 7) AS v FROM generate_series(100001, 100200) q');
 
-# What share of the 10 nearest of 200 points a narrow search finds.
+# The share of the 10 nearest rows of 200 points that a narrow search finds.
 sub recall
 {
 	return $node->safe_psql('postgres', <<'SQL');
@@ -34,7 +34,7 @@ SELECT avg((SELECT count(*) FROM (SELECT id FROM t ORDER BY t.v <-> near.v LIMIT
 SQL
 }
 
-# The merge; true if it inserted. What the server said.
+# Merges; returns true if it inserted, and the server's messages.
 my $said;
 
 sub merged
@@ -61,7 +61,7 @@ sub check_as_anew
 	return;
 }
 
-# A tenth of new rows, of which some take the places of rows that vacuum has removed.
+# A tenth of new rows, some with reused TIDs of rows that vacuum has removed.
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 25 = 3; VACUUM (INDEX_CLEANUP ON) t');
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1, $rows + 600) i");
 is($node->safe_psql('postgres', "SELECT count(*) > 100 FROM t WHERE id > $rows AND ctid < (SELECT max(ctid) FROM t WHERE id <= $rows)"),
@@ -69,17 +69,17 @@ is($node->safe_psql('postgres', "SELECT count(*) > 100 FROM t WHERE id > $rows A
 ok(merged(), 'a merge that changes a tenth inserts');
 check_as_anew('after a merge by insertion');
 
-# What has changed adds up.
+# Changes add up over merges.
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, CASE WHEN i % 50 > 0 THEN point(i) END FROM generate_series($rows + 601, $rows + 1000) i");
 ok(merged(), 'a second one inserts');
 check_index($node, 'i', name => 'after two of them');
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1001, $rows + 1400) i");
-ok(!merged(), 'with a third one more has changed than insertion serves for, and the graph is built anew');
+ok(!merged(), 'with a third one the changes are too many for insertion, and the graph is rebuilt');
 check_as_anew('after a merge that builds anew');
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1401, $rows + 1800) i");
 ok(merged(), 'then insertion serves again');
 
-# Little memory, and other reasons to build anew.
+# Little memory, and other reasons to rebuild.
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1801, $rows + 1810) i");
 $node->safe_psql('postgres', "ALTER SYSTEM SET maintenance_work_mem = '1MB'");
 $node->reload;
@@ -87,8 +87,8 @@ ok(!merged(), 'without memory for an insertion there are several graphs');
 $node->safe_psql('postgres', "ALTER SYSTEM RESET maintenance_work_mem");
 $node->reload;
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1811, $rows + 1820) i");
-ok(!merged(), 'several graphs become one that is built anew');
-check_index($node, 'i', name => 'after merges that built anew');
+ok(!merged(), 'several graphs become one new graph');
+check_index($node, 'i', name => 'after merges that rebuilt the graph');
 
 if (faults_enabled($node))
 {
@@ -121,24 +121,24 @@ SKIP:
 	ok(wait_worker($node), 'the worker is ready');
 	$resources = note_resources($node);
 	$insert->(300);
-	ok(merged(), 'a merge beside the worker inserts');
+	ok(merged(), 'a merge with a worker inserts');
 	like($said, qr/the worker has built the graph of \d+ rows by insertion/, '... and the worker does it');
 	check_as_anew('after an insertion by the worker');
 
 	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
-	# As beside a GPU, where a build anew is faster unless little changes.
+	# As with a GPU, where a rebuild is faster unless few rows change.
 	my $exact = "SET vectorgpu.fault = 'graph_worker_exact:1:corrupt";
 
 	$insert->(100);
-	ok(merged("$exact';"), 'beside a GPU a merge that changes little inserts');
+	ok(merged("$exact';"), 'with a GPU a merge with few changes inserts');
 	like($said, qr/by insertion/, '... by the worker');
 	$insert->(600);
-	ok(!merged("$exact';"), 'one that changes more builds anew');
+	ok(!merged("$exact';"), 'one with more changes rebuilds');
 	my $how = $node->safe_psql('postgres', 'SELECT engine FROM vectorgpu_worker') eq 'cuda' ? ', neighbors by exact searches' : '';
 	like($said, qr/the worker has built the graph of \d+ rows\Q$how\E$/m, '... by the worker');
 	check_as_anew('after a merge as beside a GPU');
 	$insert->(700);
-	ok(merged("$exact,bridge_send:3:corrupt';"), 'one whose build anew fails on the way inserts');
+	ok(merged("$exact,bridge_send:3:corrupt';"), 'one whose rebuild fails inserts');
 	check_as_anew('after that');
 	check_faults_reached($node);
 }

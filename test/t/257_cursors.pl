@@ -1,6 +1,6 @@
-# Cursors that stay open while their index changes (C25, C26, G10): rows come and go, places of removed rows are used again, VACUUM and merges
-# write other segments, the worker's copy is dropped and loaded anew. What a cursor returns then is of its snapshot, each row once, in order
-# under vectorgpu.scan_order = strict, and every row under relaxed or where no LIMIT can end the scan; with the worker and without,
+# Cursors that stay open while their index changes (C25, C26, G10): rows are inserted and deleted, TIDs reused, VACUUM and merges write
+# other segments, the worker's copy is dropped and reloaded. A cursor then returns rows of its snapshot, each once, in order under
+# vectorgpu.scan_order = strict, and every row under relaxed or if no LIMIT can end the scan; with the worker and without,
 # by narrow searches, which need several rounds, and by exhaustive ones.
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ my $node = make_node('main',
 
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
-# near(): rows that lie about the query, nearer than any other; some rows have no value.
+# near(): rows around the query, nearer than any other; some rows have no value.
 my $dims  = 12;
 my $query = '[' . join(',', map { $_ / 16 } 1 .. $dims) . ']';
 my $any   = random_vector_sql('i', dims => $dims);
@@ -37,7 +37,7 @@ SQL
 ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 
-# What others do between two FETCHes of the cursor.
+# Changes by other sessions between two FETCHes of the cursor.
 sub change_index
 {
 	my ($turn) = @_;
@@ -58,13 +58,13 @@ SQL
 
 # One cursor over two turns of changes. what:
 #   order        ORDER BY
-#   settings     of its session
+#   settings     settings of its session
 #   complete     1: every row of the snapshot has to come; else half of them
 #   ordered      1: by ascending distance
 #   limited      1: a LIMIT that can end the scan at any row stands above it, behind a window function
 #   rounds       1: some passes must not look at everything; 0: each must; undef: exact access methods have none
 #   worker       on, off
-#   by_worker    how many of its three batches the worker answers: of a gpumatch index by signatures only those that leave rows out
+#   by_worker    how many of its three batches the worker answers: for a gpumatch index by signatures only those that leave rows out
 sub cursor_course
 {
 	my ($name, %what) = @_;
@@ -100,7 +100,7 @@ sub cursor_course
 		$by_worker++ if worker_stat($node, 'answered') > $before;
 	};
 
-	# Batches end behind 100 rows and 1,700, steps of ranks behind 32, 128 and 512.
+	# Batches end after 100 rows and 1,700, steps of ranks after 32, 128 and 512.
 	$cursor->query_safe("DECLARE c NO SCROLL CURSOR FOR $select");
 	$fetch->(30);
 	change_index(1);
@@ -154,7 +154,7 @@ sub courses
 			cursor_course("$method, $scan_order, narrow, worker $worker", %what, order => $order, settings => "$narrow{$method}; SET vectorgpu.scan_order = $scan_order",
 				limited => $scan_order eq 'strict', rounds => 1, complete => $scan_order eq 'relaxed', ordered => $scan_order eq 'strict',
 				worker => $worker, by_worker => $method eq 'gpumatch' ? 1 : 3);
-			# What no LIMIT can end is exact under strict, however narrow its searches are.
+			# A scan that no LIMIT can end is exact under strict, even with narrow searches.
 			next if $method eq 'gpumatch';
 			cursor_course("$method, relaxed, by the recall target, worker $worker", %what, order => $order, settings => 'SET vectorgpu.scan_order = relaxed',
 				complete => 1, ordered => 0, worker => $worker, by_worker => 3)

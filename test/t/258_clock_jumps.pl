@@ -1,6 +1,6 @@
 # The wall clock is set a year back and two years forth while a server runs (F60): scans are answered, by the worker, dead workers and supervisors are
-# replaced, merges and samples of recall are made, deadlines are kept. Server and worker run with libfaketime, which changes what the wall clock says
-# and leaves CLOCK_MONOTONIC alone, as an administrator or a time server does.
+# replaced, merges and samples of recall are made, deadlines are kept. Server and worker run with libfaketime, which changes the wall clock but not
+# CLOCK_MONOTONIC, as an administrator or a time server does.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -41,7 +41,7 @@ for my $table (sort keys %indexes)
 }
 $node->safe_psql('postgres', q{CREATE TABLE m AS SELECT i AS id, ARRAY[i % 7, 10 + i % 11, 30 + i % 13] AS v FROM generate_series(1, 1000) i; CREATE INDEX i_m ON m USING gpumatch (v)});
 
-# A session from before the jumps: what it has noted, it has noted by the clock of then.
+# A session from before the jumps, with times of the old clock.
 my $session = $node->background_psql('postgres');
 my $next = 10_000;
 sub merges_in_the_background
@@ -107,7 +107,7 @@ my $seconds = time();
 cmp_ok(abs($node->safe_psql('postgres', $now) - $seconds), '<', 3600, 'the clock is right');
 works('before');
 
-# A worker that stands still is found slow by each look, however the clock is set meanwhile; and the server's log tells of it once a minute.
+# A stopped worker is found slow at each look, even if the clock is set meanwhile; and the server's log reports it once a minute.
 set_clock('-365d');
 cmp_ok($node->safe_psql('postgres', $now) - $seconds, '<', -300 * 86400, 'the clock is a year slow');
 works('a year back');
@@ -115,7 +115,7 @@ works('a year back');
 my $pid = wait_worker($node);
 kill 'STOP', $pid;
 set_clock('+365d');
-compare_scans($node, 't', '<->', query_vector($node, 2, dims => 8), limit => 20, name => 'the worker stands still while the clock is set');
+compare_scans($node, 't', '<->', query_vector($node, 2, dims => 8), limit => 20, name => 'the worker is stopped while the clock is set');
 kill 'CONT', $pid;
 cmp_ok($node->safe_psql('postgres', $now) - $seconds, '>', 300 * 86400, 'the clock is a year fast');
 works('a year forth');
@@ -124,7 +124,7 @@ set_clock('-3650d');
 works('ten years back');
 $session->quit;
 my $lines = () = slurp_file($node->logfile) =~ /vectorgpu scans are answered without the worker/g;
-cmp_ok($lines, '<', 10, "the log tells of scans without the worker once a minute at most ($lines times)");
+cmp_ok($lines, '<', 10, "the log reports scans without the worker once a minute at most ($lines times)");
 check_index($node, "i_$_") for sort keys %indexes;
 check_index($node, 'i_m');
 $node->stop;

@@ -1,5 +1,5 @@
 # EXPLAIN of scans of each access method (F53): with every option in every format; beside auto_explain, loaded before the module or after it, with nested
-# statements; without ANALYZE while the worker is stopped: finite costs, at once, and nobody asks the worker.
+# statements; without ANALYZE while the worker is stopped: finite costs, at once, without asking the worker.
 use strict;
 use warnings;
 
@@ -15,7 +15,7 @@ use VectorgpuWorker;
 
 my $node = make_node('explain', conf => "vectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\nvectorgpu.worker_timeout = 60s\n");
 my %query = (gpuflat => "v <-> '[1,2,3]'", gpuivf => "v <=> '[1,2,3]'", gpugraph => "v <-> '[3,2,1]'", gpumatch => "tags <#> '{1,2,3}'");
-# The module is there before a first EXPLAIN, which would load it too late for the list of its scans where the query has no value of its types.
+# The module is loaded before the first EXPLAIN, which would load it too late to list its scans if the query has no value of its types.
 my $settings = "LOAD 'vectorgpu'; SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan = off";
 
 for my $method (sort keys %query)
@@ -29,10 +29,10 @@ sub scan { my ($method) = @_; return "SELECT id FROM $method ORDER BY $query{$me
 my %asked = (gpuflat => 5, gpuivf => 32, gpugraph => 32, gpumatch => 5);
 my %answer = map { $_ => $node->safe_psql('postgres', "$settings; " . scan($_)) } keys %query;
 
-# What stands where costs do, in any format.
+# Values of costs, in any format.
 sub costs { my ($text) = @_; return ($text =~ /cost=(\S+?)\.\.(\S+)/g, $text =~ /(?:Startup|Total)[ -]Cost"?(?:: |>)([^<,\s]+)/g); }
 
-# Every option at a time, in every format.
+# Each option separately, in every format.
 for my $method (sort keys %query)
 {
 	for my $format ('TEXT', 'JSON', 'XML', 'YAML')
@@ -62,7 +62,7 @@ for my $method (sort keys %query)
 	}
 }
 
-# Beside auto_explain: a plan of each statement in the log, nested ones too; EXPLAIN and answers as ever. Loaded before the module is, and after it.
+# Beside auto_explain: a plan of each statement in the log, nested ones too; EXPLAIN and answers unchanged. Loaded before the module, and after it.
 $node->safe_psql('postgres', <<'SQL');
 CREATE FUNCTION nested() RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -112,7 +112,7 @@ SKIP:
 	ok($pid, 'the worker is ready');
 	$node->safe_psql('postgres', "$settings; SELECT vectorgpu_prewarm('${_}_i'); " . scan($_)) for sort keys %query;
 
-	# Texts that are compared with the query are rows whose distance was computed, whoever does it: some, not all, and as many. A GPU compares all.
+	# Texts compared with the query are rows whose distance was computed, by backend or worker: some, not all, and equally many. A GPU compares all.
 	my $on_gpu = worker_stat($node, 'engine') eq 'cuda';
 	$node->safe_psql('postgres', "CREATE TABLE words AS SELECT i AS id, md5(i::text) AS w FROM generate_series(1, 1000) i; CREATE INDEX words_i ON words USING gpumatch (w text_gram_ops); ANALYZE words");
 	my $near = "SELECT id FROM words ORDER BY w <~> substr(md5('500'), 1, 30) LIMIT 1";
@@ -128,7 +128,7 @@ SKIP:
 			$scan = decode_json($node->safe_psql('postgres', "$settings; SET vectorgpu.worker = $worker; EXPLAIN (ANALYZE, FORMAT JSON) $near"))->[0]{'Vectorgpu Scans'}[0];
 			return $worker eq 'off' || $scan->{'Answered By'} eq 'worker';
 		});
-		is($scan->{'Answered By'}, $worker eq 'on' ? 'worker' : 'backend', "worker $worker: who answers");
+		is($scan->{'Answered By'}, $worker eq 'on' ? 'worker' : 'backend', "worker $worker: what answers");
 		cmp_ok($scan->{Rescored}, '>', 0, "worker $worker: texts are compared");
 		cmp_ok($scan->{Rescored}, '<', 1000, "worker $worker: not all of them") unless $on_gpu && $worker eq 'on';
 		is($scan->{Candidates}, $scan->{Rescored}, "worker $worker: those that their grams name");
@@ -160,7 +160,7 @@ SKIP:
 	}
 	is($sockets->(), $n, 'the session has no connection to the worker');
 	kill 'CONT', $pid;
-	is($asked->(), $before, 'nobody has asked the worker');
+	is($asked->(), $before, 'the worker was not asked');
 	is($session->query_safe(scan('gpuflat')), $answer{gpuflat}, 'it goes on');
 	cmp_ok($sockets->(), '>', $n, 'with a connection, by which it is asked');
 	cmp_ok(worker_stat($node, 'answered'), '>', (split /\|/, $before)[0], 'and counted');

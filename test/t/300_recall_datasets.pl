@@ -1,8 +1,8 @@
 # Real data (VECTORGPU_DATA; unset: skipped): on SIFT and Fashion-MNIST an index scan answers as the sequential scan, bit for
 # bit in distances and in ids up to equal distances, at LIMIT 1, 10, 100, 1000 and without LIMIT; and has recall 1.0 against
 # the published ground truth. Normal run: BIGANN 10k whole, Fashion-MNIST whole with few queries, a part of SIFT.
-# VECTORGPU_LONG=1: all rows, 1,000 queries and 20 without LIMIT. VECTORGPU_SHARE=2of4: of the queries that are compared with a sequential
-# scan, and of the other access methods and storages, every fourth, so that four shares run beside each other.
+# VECTORGPU_LONG=1: all rows, 1,000 queries and 20 without LIMIT. VECTORGPU_SHARE=2of4: every fourth of the queries that are compared with a
+# sequential scan, and of the other access methods and storages, so that four shares can run beside each other.
 use strict;
 use warnings;
 
@@ -110,8 +110,8 @@ sub read_truth
 	return @truth;
 }
 
-# Approximate access methods on the same rows, gpuivf for each way to store them: looking at all of them is exact, and a part of them
-# finds what it was told to, on queries that the calibration has not seen. The exact index is the truth, and is gone afterwards.
+# Approximate access methods on the same rows, gpuivf with each storage: a search of all rows is exact, and a partial one reaches the recall
+# target, on queries that the calibration has not seen. The exact index gives the truth, and is dropped afterwards.
 my @storages = ('', 'storage = sq8', 'storage = pq, refine = none');
 push @storages, 'storage = fp16', 'storage = sq8, refine = none', 'storage = pq', 'storage = pq, refine = fp16', 'storage = pq, pq_bits = 4',
   'storage = pq, opq, refine = none'
@@ -146,7 +146,7 @@ SQL
 				  . 'SELECT avg(found), stddev(found) / sqrt(count(*)) FROM (SELECT count(*) FILTER (WHERE b.d <= t.tenth) / 10.0 AS found FROM query q JOIN truth t ON t.query = q.id, LATERAL (SELECT v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 10) b GROUP BY q.id) s', timeout => 3000);
 			# Few queries: three standard errors, or of 0.1 for each if all queries find as much.
 			my $margin = 0.01 + 3 * max($error, 0.1 / sqrt $queries);
-			# The first step is for 32 rows, and a graph's narrowest search is as wide: they may find more than was asked for.
+			# The first step is for 32 rows, and a graph's narrowest search is as wide: recall may exceed the target.
 			cmp_ok($target - $recall, '<=', $margin, sprintf '%s, recall at 10 is %.3f for a target of %.2f', $label, $recall, $target);
 			note(sprintf '%s: %.2f ms a query', $label, 1000 * (time - $from) / $queries);
 		}

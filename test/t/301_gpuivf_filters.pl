@@ -1,7 +1,7 @@
-# gpuivf, with vectors and with codes, and gpugraph on SIFT (VECTORGPU_DATA; unset: skipped). Conditions that 50, 10 and 1 % of the rows pass, whatever
-# the query or correlated with it: recall at 10 is not below the target. And after half of the rows were deleted, inserted again elsewhere
-# and all merged, recall is that of a fresh build. From the pages and, some of it, by the worker. What a GPU makes of this: test/gpu/sql_bench, filters and live.
-# VECTORGPU_SHARE=2of4: of the indexes only every fourth, so that four shares run beside each other.
+# gpuivf, with vectors and with codes, and gpugraph on SIFT (VECTORGPU_DATA; unset: skipped). Conditions that 50, 10 and 1 % of the rows pass,
+# independent of the query or correlated with it: recall at 10 is not below the target. And after half of the rows were deleted, inserted again elsewhere
+# and all merged, recall is that of a fresh build. From the pages and, in part, by the worker. With a GPU: test/gpu/sql_bench, filters and live.
+# VECTORGPU_SHARE=2of4: every fourth of the indexes, so that four shares can run beside each other.
 use strict;
 use warnings;
 
@@ -87,7 +87,7 @@ my %conditions = (
 	'3 the 50 % least alike'    => 'abs(s - {s}) > {50}',
 	'3 the 10 % least alike'    => 'abs(s - {s}) > {90}',
 	'3 the 1 % least alike'     => 'abs(s - {s}) > {99}');
-# The truth of each condition by sequential scans; without one by gpuflat, which takes less time, and is compared with them for some queries.
+# The truth of each condition by sequential scans; without a condition by gpuflat, which is faster, and compared with sequential scans for some queries.
 $node->safe_psql('postgres', 'CREATE TABLE truth (condition text, query int, distances float8[])');
 $node->safe_psql('postgres', "SET enable_indexscan = off; INSERT INTO truth SELECT \$c\$$_\$c\$, query, nearest(v, condition_of(\$c\$$conditions{$_}\$c\$, query), 10) FROM near JOIN query ON id = query", timeout => 3000) for sort keys %conditions;
 $node->safe_psql('postgres', "CREATE INDEX base_v ON base USING gpuflat (v vector_l2_ops); SET vectorgpu.worker = off; SET enable_seqscan = off; "
@@ -95,7 +95,7 @@ $node->safe_psql('postgres', "CREATE INDEX base_v ON base USING gpuflat (v vecto
 is($node->safe_psql('postgres', "SET enable_indexscan = off; SELECT count(*) FROM near JOIN query ON id = query JOIN truth t ON t.query = id AND condition = 'none' AND distances = nearest(v, 'true', 10)"),
 	$queries, 'the exact index has the same distances as a sequential scan');
 
-# Of a list the elements that are this share's.
+# The elements of a list that belong to this share.
 sub ours { return @_[ grep { $_ % $shares == $share - 1 } 0 .. $#_ ]; }
 
 # Recall at 10 by index scans, and the time of a query.
@@ -109,8 +109,8 @@ sub recall
 	return ($recall, 1000 * (time - $start) / $queries);
 }
 
-# Asks all queries, without a condition, and keeps under this name how many of its 10 nearest rows each finds. Recall and its standard error, the
-# recall of the queries that conditions are tried with, and the time of a query.
+# Runs all queries without a condition, and stores under this name how many of the 10 nearest rows each finds. Returns recall and its standard error,
+# the recall of the queries used with conditions, and the time of a query.
 sub look
 {
 	my ($state) = @_;
@@ -132,7 +132,7 @@ sub use_worker
 	return;
 }
 
-# Brings the index to the worker, and looks, which the worker shall answer.
+# Loads the index into the worker, and runs queries, which the worker has to answer.
 sub look_by_worker
 {
 	my ($state, $label) = @_;
@@ -144,9 +144,9 @@ sub look_by_worker
 	return @found;
 }
 
-# Without a condition recall has a standard error of .0025 with 3,000 queries, and two of them may be missing from the target, with .01 for what calibration
-# leaves. Conditions are tried with fewer queries: a recall of .9 has an error of .014 with 60, and two of them are granted. Without a condition more is found
-# than the target says, since the first step is one for 32 rows.
+# Without a condition recall has a standard error of .0025 with 3,000 queries; the tolerance is two standard errors and .01 for the calibration. Conditions
+# are tested with fewer queries: a recall of .9 has an error of .014 with 60; the tolerance is two. Without a condition recall exceeds the target, since the
+# first step is for 32 rows.
 for my $index (ours('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, refine = none', 'gpugraph'))
 {
 	my ($am, $storage) = split /: /, $index;
@@ -162,7 +162,7 @@ for my $index (ours('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, re
 		cmp_ok($plain, '>=', $target - 0.01 - 2 * $error, "$label, worker $worker: recall at 10 without a condition");
 		for my $condition (sort keys %conditions)
 		{
-			# Of what the pages answer alike the quick run has a sample.
+			# The quick run has a sample of cases with equal answers from the pages.
 			next if $worker eq 'on' && !$long && $condition !~ /10 %/;
 			my ($recall, $time) = recall($condition);
 
@@ -171,10 +171,10 @@ for my $index (ours('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, re
 	}
 }
 
-# Half of the rows, drawn by a hash, are deleted and inserted again in another order; then the same rows in a fresh index. A merged index finds what it found
-# before: the standard error of the queries' differences is .001 to .002 with 3,000 of them (0 where both make the same of the rows), and two of them are granted.
-# A fresh build trains and calibrates on another sample: of 14 builds of these rows in seven orders recall was .892 to .906, with a standard deviation of .005,
-# which is .007 for the difference of two. Three of them are granted.
+# Half of the rows, drawn by a hash, are deleted and inserted again in another order; then the same rows in a fresh index. A merged index keeps its
+# recall: the standard error of the queries' differences is .001 to .002 with 3,000 of them (0 if both indexes are equal); the tolerance is two.
+# A fresh build trains and calibrates on another sample: the recall of 14 builds of these rows in seven orders was .892 to .906, with a standard deviation of
+# .005, which is .007 for the difference of two. The tolerance is three of these.
 $node->safe_psql('postgres', 'DROP INDEX IF EXISTS base_v; CREATE TABLE again AS SELECT * FROM base WHERE h % 2 = 0');
 my ($delete, $insert, $vacuum) = ('DELETE FROM base WHERE h % 2 = 0', 'INSERT INTO base SELECT * FROM again ORDER BY hashint4extended(id, 1)', 'VACUUM (INDEX_CLEANUP on) base');
 my @indexes = ('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq', 'gpuivf: storage = pq, refine = none', 'gpugraph');

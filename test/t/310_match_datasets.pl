@@ -1,6 +1,6 @@
 # Real data (VECTORGPU_DATA; unset: skipped): match counts of Adult rows and of the words of Debian package descriptions, and edit
 # distances of misspellings to a word list, are those of the published ground truth: the 100 best scores of each query. By sequential
-# scan: what an index has to equal. VECTORGPU_LONG=1: all 1,000 queries of each set.
+# scan, as the reference for indexes. VECTORGPU_LONG=1: all 1,000 queries of each set.
 use strict;
 use warnings;
 

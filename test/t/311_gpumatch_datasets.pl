@@ -57,7 +57,7 @@ sub numbered
 	return [ map { $n++ . "\t$_" } @$rows ];
 }
 
-# agree(table, value, query expression over queries q, number of queries): what differs, or ''.
+# agree(table, value, query expression over queries q, number of queries): the difference, or ''.
 # truth(…): queries whose hundred best counts are not those of column counts.
 $node->safe_psql('postgres', <<'SQL');
 CREATE FUNCTION agree(tab text, value text, queries text, query text, n int, k int) RETURNS text LANGUAGE plpgsql

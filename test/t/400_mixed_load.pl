@@ -1,5 +1,5 @@
 # Insert, update, delete, vacuum and merge beside scans, each compared with the sequential scan of the same snapshot (F34);
-# prepared and simple protocol; parallel mode (C32). Of gpumatch sets in vectors' place: one index of t instead of two.
+# prepared and simple protocol; parallel mode (C32). For gpumatch sets instead of vectors: one index of t instead of two.
 # VECTORGPU_SECONDS (default 20; gpumatch: 6) and VECTORGPU_CLIENTS (4) for soaks. A worker that is on (VECTORGPU_WORKER) has to answer in each load.
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ my $worker = ($ENV{VECTORGPU_WORKER} // '') =~ /^(?:on|flapping)$/ ? $ENV{VECTOR
 plan skip_all => 'the worker is not installed' if $worker && !-x worker_file($node);
 if ($worker eq 'on')
 {
-	# A hundred clients on few cores hold each other up for longer than the two seconds after which the worker counts as silent.
+	# A hundred clients on few cores delay each other for longer than the two seconds after which the worker counts as silent.
 	$node->append_conf('postgresql.conf', "vectorgpu.worker_timeout = 60s\n");
 	$node->reload;
 }
@@ -52,7 +52,7 @@ my $compare = sub {
 	return "\\set q random(1, 100000000)\nBEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT assert_answers('$table', '$op', quote_literal(test_vector(:q, $dims)) || '::$CAST', $k, '$filter');\nCOMMIT;\n";
 };
 
-# One test where the worker is on: it has answered during CODE. One that is killed each second may not come to it on a busy machine.
+# One test if the worker is on: it has answered during CODE. A worker that is killed each second may not get to it on a busy machine.
 sub answered_during
 {
 	my ($what, $code) = @_;
@@ -71,7 +71,7 @@ my %scripts = (
 	'insert@6'    => "INSERT INTO t SELECT nextval('t_id'), 1, CASE WHEN random() < 0.02 THEN NULL ELSE $any END FROM generate_series(1, 8);\n",
 	'update@3'    => "UPDATE t SET v = $any WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 3 FOR UPDATE SKIP LOCKED);\n",
 	'hot@3'       => "UPDATE t SET category = (category + 1) % 10 WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 5 FOR UPDATE SKIP LOCKED);\n",
-	# More than come where there are many, fewer where there are few: a soak of an empty table would compare nothing.
+	# Deletes exceed inserts if there are many rows, and are fewer if there are few: a soak of an empty table would compare nothing.
 	'delete@6'    => "DELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT (SELECT CASE WHEN count(*) > 1200 THEN 12 ELSE 4 END FROM t) FOR UPDATE SKIP LOCKED);\n",
 	'abort@2'     => "BEGIN;\nINSERT INTO t SELECT nextval('t_id'), 1, $any FROM generate_series(1, 5);\nSAVEPOINT a;\nDELETE FROM t WHERE id IN (SELECT id FROM t ORDER BY random() LIMIT 3 FOR UPDATE SKIP LOCKED);\nROLLBACK TO a;\nROLLBACK;\n",
 	'wide@2'      => "BEGIN;\nINSERT INTO w SELECT nextval('t_id'), 1, test_vector((random() * 1e9)::bigint, 2500)::$CAST;\nDELETE FROM w WHERE id IN (SELECT id FROM w ORDER BY random() LIMIT 1 FOR UPDATE SKIP LOCKED);\nCOMMIT;\n",
@@ -115,7 +115,7 @@ for my $mode ('regress', 'on')
 	} ([ index => 'SET enable_seqscan = off; SET enable_sort = off' ], [ sequential => 'SET enable_indexscan = off' ]);
 	my %ids = map { $_->[0] => 1 } @{ $found{index} };
 
-	# Which of the rows at one distance come first depends on their places, which are not those of their versions (HOT).
+	# Ties are ordered by the TID of the HOT chain's root, not of the row's version.
 	is_deeply([ map { $_->[1] } @{ $found{index} } ], [ map { $_->[1] } @{ $found{sequential} } ], "force_parallel_mode = $mode: distances");
 	is(scalar keys %ids, 7, "force_parallel_mode = $mode: as many rows");
 }
@@ -127,7 +127,7 @@ SET enable_indexscan = off;
 EXPLAIN (COSTS OFF) SELECT id FROM t ORDER BY v $OP test_vector(1, 16)::$CAST LIMIT 7
 SQL
 
-# Many sessions, few queries each: a scan of each is right from its first to its last.
+# Many sessions, few queries each: all scans are right.
 answered_during('60 clients', sub {
 	my $burst = start_load($node, { 'near@1' => $scripts{'near@8'}, 'insert@1' => $scripts{'insert@6'} }, clients => 60, seconds => 4);
 	my ($transactions, $problem) = finish_load($burst);

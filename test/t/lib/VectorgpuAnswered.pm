@@ -1,7 +1,7 @@
-# For the long runs in which every test meets a worker (matrix-tap): counts the batches of rows that workers answered, as the view
-# vectorgpu_worker says just before a server stops in an orderly way or the test ends. One line at the end of the test, which scripts/test adds up:
+# For the long runs of every test with a worker (matrix-tap): counts the batches of rows that workers answered, by the view
+# vectorgpu_worker just before a server stops in an orderly way or the test ends. One line at the end of the test, which scripts/test adds up:
 #   # counted: answered=120
-# Loaded by `perl -MVectorgpuAnswered`; the tests do not know of it. What a server counted before a crash is lost to it.
+# Loaded by `perl -MVectorgpuAnswered`; the tests do not depend on it. Counts before a crash of a server are lost.
 package VectorgpuAnswered;
 
 use strict;
@@ -14,7 +14,7 @@ my $process = $$;
 my %running;
 my $answered = 0;
 
-# What a query returns, or the empty string: a server that does not answer is no matter of this count.
+# The result of a query, or the empty string: a server that does not answer is not counted.
 sub ask
 {
 	my ($node, $sql) = @_;
@@ -24,7 +24,7 @@ sub ask
 	return $rc == 0 ? $out : '';
 }
 
-# Logs no error where the extension is not there.
+# Logs no error if the extension does not exist.
 sub count_node
 {
 	my ($node) = @_;

@@ -1,5 +1,5 @@
-# Builds that do not come to their end: cancelled or killed at moments of their whole duration, and what they leave in the data folder, which is nothing
-# that no relation owns. (After a crash PostgreSQL itself leaves the file of an index that was being made and has no row in pg_class yet.)
+# Builds that are cancelled or killed at moments over their whole duration, and the files that they leave in the data folder: each must belong to a
+# relation. (After a crash PostgreSQL itself leaves the file of an unfinished index that has no row in pg_class yet.)
 package VectorgpuBuilds;
 
 use strict;
@@ -16,8 +16,8 @@ use VectorgpuWorker;
 
 our @EXPORT = qw(orphans unowned_bytes cancel_builds);
 
-# Files of a database that no relation owns, and that have a size: FILE => bytes. What is dropped is cut to nothing at once and removed by the
-# next checkpoint. Files of temporary tables bear other names.
+# Non-empty files of a database that belong to no relation: FILE => bytes. Dropped files are truncated at once and removed by the next checkpoint.
+# Files of temporary tables have other names.
 sub orphans
 {
 	my ($node, $db) = @_;
@@ -48,7 +48,7 @@ WHERE relpersistence <> 't' AND NOT relisshared AND pg_relation_filenode(oid) IS
 SQL
 }
 
-# What a cancelled build may have left beside that: files for its rows and edges.
+# Other possible leftovers of a cancelled build: files for its rows and edges.
 sub temporary_files
 {
 	my ($node) = @_;
@@ -56,12 +56,12 @@ sub temporary_files
 	return glob($node->data_dir . '/base/pgsql_tmp/*');
 }
 
-# Two tests for each command that builds an index, and one: cancelled at many moments, by turns by statement_timeout and by another session, it has left nothing in
-# the data folder, an index that is not valid can be dropped, and rows come in; and that it was cancelled at all.
+# Two tests for each command that builds an index: after cancels at many moments, alternately by statement_timeout and by another session, it leaves nothing in
+# the data folder, an invalid index can be dropped, and inserts work. And one: it was cancelled at all.
 #   commands   { name => SQL }; those that replace an index have it before and after
-#   moments    n: so many at random within the duration of the command; or a list of ms
+#   moments    n: this many at random within the duration of the command; or a list of ms
 #   leftovers  names of indexes to be dropped afterwards
-#   between    gives SQL for what comes after each of them
+#   between    returns SQL to run after each of them
 sub cancel_builds
 {
 	my ($node, %opt) = @_;
@@ -111,14 +111,14 @@ sub cancel_builds
 			push @problems, "$ms ms: $invalid is there and not valid" if $invalid ne '' && $what !~ /CONCURRENTLY/;
 			$node->safe_psql('postgres', $drop . $opt{between}->($try));
 			my %left = orphans($node);
-			push @problems, "$ms ms: nobody owns " . join(', ', map { "$_ ($left{$_} bytes)" } sort keys %left) if %left;
+			push @problems, "$ms ms: no relation owns " . join(', ', map { "$_ ($left{$_} bytes)" } sort keys %left) if %left;
 			push @problems, "$ms ms: left " . join(' ', temporary_files($node)) if temporary_files($node);
 		}
 		is(join("\n", @problems), '', "$what was cancelled $cancelled times of " . @moments . ': nothing is left of it');
 		cmp_ok($cancelled, '>', 0, "$what was cancelled");
 	}
 	$session->quit;
-	# The folder is larger by what its relations have, the catalogs' dead rows among it. A merge in the background may lengthen one meanwhile.
+	# The folder grows by its relations, including dead rows of the catalogs. A background merge may lengthen one meanwhile.
 	my $after;
 	ok(wait_until(sub { ($after = unowned_bytes($node)) == $before }), 'the data folder has what its relations have, as before')
 	  or diag("$before bytes that are no relation's before, $after after");

@@ -1,9 +1,8 @@
-# vectorgpu_check at the end of every TAP test: of each valid index of each database, against the table, and against the worker's copy where a worker
-# is ready. It runs when a server is stopped in an orderly way, before it stops, and when the test ends, on the servers that still run. What it
-# finds makes the test fail; each index counts among the checks of VectorgpuCount.
-#
-# Faults are switched off for it, and no statement_timeout holds. On a standby it looks at what is there in recovery: indexes of permanent tables.
-# A test that has damaged an index, or a server that cannot be asked, says so by leave_unchecked, which a note tells.
+# vectorgpu_check at the end of every TAP test: each valid index of each database, against the table, and against the worker's copy if a worker is
+# ready. It runs before a server stops in an orderly way, and when the test ends, on the servers that still run. A problem makes the test fail; each
+# index counts among the checks of VectorgpuCount.
+# Faults are switched off for it, and statement_timeout too. On a standby it checks indexes of permanent tables, which exist in recovery.
+# A test that has damaged an index, or a server that cannot answer, calls leave_unchecked, which prints a note.
 package VectorgpuChecked;
 
 use strict;
@@ -25,8 +24,8 @@ my $all      = '*'; # in place of the name of an index
 my (@nodes, %unchecked);
 my ($n_checked, $n_copies, $seconds, $unanswered) = (0, 0, 0, 0);
 
-# One line for each index: what vectorgpu_check raised (00000: nothing), rows of the worker's copy that it compared, name, message. A worker that
-# cannot be reached has no copy to compare: it may have died since it was ready.
+# One line for each index: SQLSTATE of vectorgpu_check (00000: no error), rows of the worker's copy that it compared, name, message. An unreachable
+# worker has no copy to compare: it may have died since it was ready.
 my $check = <<'SQL';
 SET client_min_messages = notice;
 SET lock_timeout = '60s';
@@ -75,7 +74,7 @@ END
 $check$;
 SQL
 
-# The indexes of a node with these names are not checked; without names none is when the node stops next. why: for the note.
+# The indexes of a node with these names are not checked; without names no index is at the next stop of the node. why: for the note.
 sub leave_unchecked
 {
 	my ($node, $why, @indexes) = @_;
@@ -92,7 +91,7 @@ sub is_running
 	return defined $node->{_pid} && kill(0, $node->{_pid});
 }
 
-# Databases of the node; what it says about the indexes of one of them is counted. A server that just restarts is asked again.
+# Databases of the node; the results for the indexes of one are counted. A restarting server is asked again.
 sub check_database
 {
 	my ($node, $db, @but) = @_;
@@ -130,7 +129,7 @@ sub check_database
 	}
 }
 
-# Checks every index of a server that runs.
+# Checks every index of a running server.
 sub check_all
 {
 	my ($node) = @_;
@@ -168,7 +167,7 @@ sub check_all
 	};
 }
 
-# Before the servers are stopped for good, and before VectorgpuCount judges what was counted.
+# Before the servers are stopped at the end, and before VectorgpuCount evaluates the counts.
 END
 {
 	my $status = $?;

@@ -1,11 +1,10 @@
-# What a TAP test went through, in figures: how many answers were compared and how often a process or a server died. One line at the
-# end of the test, which scripts/test adds up:
+# Counts of a TAP test: compared answers, deaths of processes and servers. One line at the end of the test, which scripts/test
+# adds up:
 #   # counted: answers=120 wrong=0 checks=8 lost=0 worker_deaths=3 recoveries=4 processes_killed=1
-# Deaths are read from the logs of the test's servers, so that nothing has to be counted where it is caused.
-#
-# The test fails if an answer was wrong or a row was lost, and if a server's log tells of a crash: a PANIC, a failed assertion, a process
-# of the server or a worker that died of a signal that only its own faults send. Kills (signal 9) are the tests' own. A test
-# that causes such a thing says so by expect_crash.
+# Deaths are read from the logs of the test's servers, so that tests need not count the deaths that they cause.
+# The test fails if an answer was wrong or a row was lost, and if a server's log shows a crash: a PANIC, a failed assertion, a process
+# of the server or a worker that died by a signal that only its own faults send. Kills (signal 9) come from the tests. A test that
+# causes such a crash calls expect_crash.
 package VectorgpuCount;
 
 use strict;
@@ -25,13 +24,13 @@ my %in_log = (
 	recoveries       => qr/database system was not properly shut down; automatic recovery in progress/,
 	processes_killed => qr/was terminated by signal 9\b/);
 
-# ILL, ABRT, BUS, FPE, SEGV. Two blanks stand behind a severity of the log, and none in a statement that a test speaks of one in.
+# ILL, ABRT, BUS, FPE, SEGV. Two blanks follow a severity in the log, but not in a statement that contains the word.
 my $crash = qr/\bPANIC:  |\bTRAP: |\b(?:was terminated|ended) by signal (?:4|6|7|8|11)\b/;
 my %expected;    # logfile => patterns
 my $shown = 10;  # lines of a log
 
-# answers: compared with those of a sequential scan; wrong: of them; checks: by vectorgpu_check or of a row that was acknowledged;
-# lost: of them, those that failed.
+# answers: compared with those of a sequential scan; wrong: wrong ones among them; checks: by vectorgpu_check or of an acknowledged row;
+# lost: failed checks.
 sub count
 {
 	my ($name, $n) = @_;
@@ -41,7 +40,7 @@ sub count
 	return;
 }
 
-# Lines of a node's log that are no crash although they look like one, since the test itself brings them about.
+# Lines of a node's log that look like a crash but are caused by the test.
 sub expect_crash
 {
 	my ($node, @patterns) = @_;
@@ -50,7 +49,7 @@ sub expect_crash
 	return;
 }
 
-# Adds a log to the counts; returns its lines that tell of a crash which nobody expected.
+# Adds a log to the counts; returns its lines that show an unexpected crash.
 sub read_log
 {
 	my ($file) = @_;
@@ -78,7 +77,7 @@ END
 	{
 		my @faults;
 
-		# Of this test alone: by make installcheck all have one folder. So PostgreSQL::Test::Cluster names them.
+		# Only logs of this test, by the names of PostgreSQL::Test::Cluster: with make installcheck all tests share a folder.
 		my ($test) = $0 =~ m{([^/]+?)(?:\.[^./]+)?$};
 
 		my @logs = glob("$PostgreSQL::Test::Utils::log_path/${test}_*.log");
@@ -94,7 +93,7 @@ END
 		note('counted: ' . join(' ', map { "$_=" . ($counts{$_} // 0) } sort { $a cmp $b } keys %{ { %counts, %in_log } }));
 		push @faults, "$counts{wrong} answers were wrong" if $counts{wrong} > 0;
 		push @faults, "$counts{lost} indexes or rows were not what they have to be" if $counts{lost} > 0;
-		# After done_testing no test can be added: the exit status says that this one has failed.
+		# After done_testing no test can be added: the exit status makes this one fail.
 		diag($_) for @faults;
 		$status ||= 1 if @faults;
 	}

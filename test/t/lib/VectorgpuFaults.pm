@@ -1,5 +1,5 @@
-# test/faults.txt: which test has to reach which fault point, for which access methods. What acts is in the server's log ("fault point … acts"),
-# so that a test can prove at its end what it has reached, and can try one call after the other until none is left.
+# test/faults.txt: which test has to reach which fault point, for which access methods. The server logs each point that acts ("fault point … acts"),
+# so that a test can prove at its end which it has reached, and can try one call after the other until none is left.
 package VectorgpuFaults;
 
 use strict;
@@ -18,7 +18,7 @@ my $this = basename($0, '.pl');
 
 sub fault_list_file { return $ENV{VECTORGPU_FAULT_LIST} // dirname($0) . '/../faults.txt'; }
 
-# The points of which the list says that this test reaches them for $AM; with `by_chance` also those that it may reach (`?`).
+# The points that this test has to reach for $AM by the list; with `by_chance` also those that it may reach (`?`).
 sub points
 {
 	my ($by_chance) = @_;
@@ -43,8 +43,8 @@ sub points
 sub faults_required { return points(0); }
 sub faults_tried { return points(1); }
 
-# Whether the server's log behind an offset tells that a point acted at a call: the process has written the line before it acts, and so before
-# its client sees an answer or the connection's end.
+# Whether the server's log after an offset shows that a point acted at a call: the process writes the line before it acts, so before its client
+# sees an answer or the connection's end.
 sub fault_acted
 {
 	my ($node, $point, $call, $offset) = @_;
@@ -52,9 +52,9 @@ sub fault_acted
 	return slurp_file($node->logfile, $offset) =~ /LOG:  fault point "\Q$point\E" acts at call $call$/m;
 }
 
-# Runs TRY for call 1, 2, 3 … until it says that the point did not act any more. Where that may be chance, `tries` in a row have to say so. Returns the last call
-# that acted, and what is wrong: '', or that calls have no end, for that they are to be bounded by the test, and not by this number.
-#   most, tries (1), first (1), step (1); every, part (64): after so many calls only each that is later by that part of them
+# Runs TRY for call 1, 2, 3 … until it reports that the point no longer acted; if that may be chance, `tries` in a row have to. Returns the last call
+# that acted, and the problem: '', or that calls have no end, since the test must bound them, not this number.
+#   most, tries (1), first (1), step (1); every, part (64): after `every` calls n, the next is later by n / part
 sub calls_until_clean
 {
 	my ($try, %opt) = @_;
@@ -76,7 +76,7 @@ sub calls_until_clean
 	}
 }
 
-# One test: the servers' logs tell of every point that this file has to reach for $AM.
+# One test: the servers' logs show every point that this file has to reach for $AM.
 sub check_faults_reached
 {
 	my (@nodes) = @_;

@@ -25,7 +25,7 @@ our @EXPORT = qw(
 #   test_vector(seed bigint, dims int) returns text    a literal that depends on its arguments only
 #   compare_answers(table, op, query, k, filter)       '' or what differs between index scan and sequential scan
 #   assert_answers(...)                                the same, but raises an error on a difference
-# Both scans run in the caller's transaction: where others write, the caller's is REPEATABLE READ, so that both see the
+# Both scans run in the caller's transaction: if other sessions write, it has to be REPEATABLE READ, so that both see the
 # same rows. Ids are compared as sets inside each distance; the last distance, which k may cut, only by count.
 sub create_comparer
 {
@@ -169,8 +169,8 @@ sub start_load
 	return \%load;
 }
 
-# Waits for the end of a load. Returns (transactions, error text); error text is empty when no client was aborted. Where the server
-# goes away under it, a caller leaves the text alone: a wrong answer among the errors is counted all the same.
+# Waits for the end of a load. Returns (transactions, error text); error text is empty when no client was aborted. If the server
+# stops during the load, the caller ignores the text: a wrong answer among the errors is still counted.
 sub finish_load
 {
 	my ($load) = @_;
@@ -180,7 +180,7 @@ sub finish_load
 	my $problem = $load->{err} =~ /(^pgbench: error.*|.*aborted.*|.*timeout.*)/m ? $load->{err} : '';
 	my ($failed) = $load->{out} =~ /number of failed transactions: (\d+)/;
 
-	# Of several scripts pgbench names each with its transactions; of one only the sum.
+	# For several scripts pgbench prints the transactions of each; for one only the sum.
 	my $compared = 0;
 	while ($load->{out} =~ m{^SQL script \d+: \S*/([^/\s]+)\.sql\n(?: - .*\n)*? - (\d+) transactions}mg)
 	{
@@ -195,13 +195,13 @@ sub finish_load
 	return ($transactions // 0, $problem);
 }
 
-# Whether scripts/test runs the server under AddressSanitizer: the MB of freed memory that it watches over for a while, else 0.
+# The MB of freed memory that AddressSanitizer keeps, if scripts/test runs the server under it, else 0.
 sub under_asan
 {
 	return ($ENV{ASAN_OPTIONS} // '') =~ /quarantine_size_mb=(\d+)/ ? $1 : 0;
 }
 
-# Memory that a process may keep of what it has freed, in kB: none, but what AddressSanitizer does, with as much again around it.
+# Freed memory that a process may keep, in kB: only that of AddressSanitizer, with the same amount of overhead.
 sub kept_memory_kb { return 2 * 1024 * under_asan(); }
 
 # Private memory (RssAnon) of a process, in kB.
@@ -217,7 +217,7 @@ sub backend_memory_kb
 	return undef;
 }
 
-# Runs SQL and returns (SQLSTATE, first error line): ('00000', '') when all went well.
+# Runs SQL and returns (SQLSTATE, first error line): ('00000', '') if it succeeded.
 sub psql_state
 {
 	my ($node, $sql, %opt) = @_;
@@ -229,7 +229,7 @@ sub psql_state
 	return ($state // '08006', $err, $out);
 }
 
-# Immediate stop and start: what a power failure leaves, as far as the server can tell.
+# Immediate stop and start: like a power failure, from the server's view.
 sub crash_restart
 {
 	my ($node) = @_;
@@ -239,9 +239,9 @@ sub crash_restart
 	return;
 }
 
-# Waits until the server has come back by itself after a crash of one of its processes. That it answers is not enough: it
-# may not have noticed yet, and throw its sessions out in a moment. So its log has to tell of a restart that no earlier
-# call has waited for.
+# Waits until the server has restarted by itself after a crash of one of its processes. An answer is not enough: it may not
+# have noticed the crash yet, and will close its sessions soon. So its log has to show a restart that no earlier call has
+# waited for.
 sub wait_for_restart
 {
 	my ($node) = @_;
@@ -312,8 +312,8 @@ sub session_pid
 	return $session->query_safe('SELECT pg_backend_pid()');
 }
 
-# Two tests: a scan of an index with a snapshot that is not of one moment is refused, and one with an ordinary snapshot returns as many rows as
-# the table has. No SQL hands the former to an access method, so a function of test builds does.
+# Two tests: an index scan with a non-MVCC snapshot is refused, and one with an ordinary snapshot returns all rows of the table. No SQL passes
+# the former to an access method, so a function of test builds does.
 sub refuses_other_snapshots
 {
 	my ($node, $index, %opt) = @_;
@@ -336,9 +336,9 @@ sub refuses_other_snapshots
 	return;
 }
 
-# Scans all rows of a snapshot by the index, from its pages, in a session of its own. At each of the faults that says `lock` it is held up, and WRITE runs.
-# Returns how often it was held up, what came out, and what should have: "rows N/N".
-#   table, order  what is scanned, and by what
+# Scans all rows of a snapshot by the index, from its pages, in a new session. At each fault with `lock` it is stopped, and WRITE runs. Returns the number of
+# stops, the result, and the expected one: "rows N/N".
+#   table, order  the table, and its ORDER BY
 #   faults        for vectorgpu.fault
 #   write         code
 sub scan_held_up
@@ -364,7 +364,7 @@ sub scan_held_up
 		next if $waits == 0;
 		$held++;
 		$opt{write}->();
-		# It goes on, and no further than to the next place to wait at: who holds the lock then waits behind it already.
+		# It continues only to the next stop: the session that holds the lock then already waits for it behind this one.
 		$next->{stdin} .= "SELECT pg_advisory_lock(1);\n";
 		$next->{run}->pump_nb until $node->safe_psql('postgres', "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == 2 || time > $until;
 		$holder->query_safe('SELECT pg_advisory_unlock(1)');

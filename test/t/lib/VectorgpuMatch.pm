@@ -1,5 +1,5 @@
-# What a TAP file that makes its indexes USING $AM needs so that it runs for gpumatch too, whose values are sets: the type of the column, the
-# operator class and the operator, and test_vector of create_comparer giving the literal of a set.
+# Helpers for a TAP file with USING $AM that runs for gpumatch too, whose values are sets: the type of the column, the operator class and the
+# operator, and a test_vector of create_comparer that returns the literal of a set.
 package VectorgpuMatch;
 
 use strict;
@@ -19,7 +19,7 @@ our $CAST = of_match() ? 'int[]' : 'vector';       # of a literal of test_vector
 # Whether the file runs for gpumatch.
 sub of_match { return $AM eq 'gpumatch'; }
 
-# The type of a column for values of so many dimensions, or sets of so many elements.
+# The type of a column for vectors of this many dimensions, or sets of this many elements.
 sub column_type
 {
 	my ($dims) = @_;
@@ -27,8 +27,8 @@ sub column_type
 	return of_match() ? 'int[]' : "vector($dims)";
 }
 
-# create_comparer, with a test_vector for the access method: of gpumatch the literal of a set of `dims` elements, each of them one of 32, so that
-# sets have some in common.
+# create_comparer, with a test_vector for the access method: for gpumatch the literal of a set of `dims` elements, each one of 32, so that sets
+# share some.
 sub create_values
 {
 	my ($node, $db) = @_;

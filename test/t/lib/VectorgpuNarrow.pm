@@ -1,15 +1,13 @@
-# Narrow searches of gpuivf and gpugraph: what check_index of VectorgpuTest looks at besides the pages.
-#
-# Servers of tests have settings with which gpuivf looks at all lists and gpugraph at all rows, so that answers are exact; then no list is
-# chosen, no edge followed, no code used. So here a session of its own scans with few probes or a small width, by the pages, and by the
-# worker too where the server has one: no row comes twice, they come in the order of the operator's distances, each is one that a fetch
-# by its place sees. Where there are many rows ($many, and not most of what is indexed deleted) there are ten where ten are wanted; of
-# fewer, what is found late and so left out may be the rest. Where they have few dimensions (16) as well, a sample of the rows finds a
-# share %least_recall of its neighbours, with a quarter of the lists or a width of 1/32 of the rows: what a sound index surely finds.
-#
-# Scans of few rows look at all of them, however narrow they are to be (gpugraph: of no more than eight times the width in a segment, and the
-# width is at least what is wanted; gpuivf: of fewer than 80, which are in one list; both: of rows of the delta), and then this says no
-# more than exact scans do: a note tells so. 100_wal_standby, 110_crash and 400_mixed_load have a table of many rows for it.
+# Narrow searches of gpuivf and gpugraph: checked by check_index of VectorgpuTest besides the pages.
+# Test servers have settings with which gpuivf looks at all lists and gpugraph at all rows, so that answers are exact; then no list is chosen,
+# no edge followed, no code used. So here a new session scans with few probes or a small width, from the pages, and by the worker if the
+# server has one: no row comes twice, rows are in the order of the operator's distances, and each is visible to a fetch by ctid. With many
+# rows ($many, most of them not deleted) a LIMIT of ten gets ten rows; with fewer, the rest may be found late and left out. With few
+# dimensions (16) as well, a sample of the rows finds a share %least_recall of its neighbours, with a quarter of the lists or a width of
+# 1/32 of the rows: a share that a sound index surely finds.
+# Scans of few rows look at all of them even with narrow settings (gpugraph: at most eight times the width in a segment, and the width is at
+# least the LIMIT; gpuivf: fewer than 80 rows, which are in one list; both: rows of the delta). Then this tests no more than exact scans do,
+# and a note says so. 100_wal_standby, 110_crash and 400_mixed_load have a table of many rows for it.
 package VectorgpuNarrow;
 
 use strict;
@@ -127,8 +125,8 @@ END
 $narrow$;
 SQL
 
-# What is wrong with the answers of narrow searches by an index, or the empty string; indexes of other access methods are not looked at. Without
-# `recall` no recall is too small.
+# The problem of the answers of narrow searches by an index, or the empty string; indexes of other access methods are skipped. Without `recall`
+# any recall passes.
 sub check_narrow
 {
 	my ($node, $index, $db, $recall) = @_;

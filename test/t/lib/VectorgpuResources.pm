@@ -1,5 +1,5 @@
-# What a server with a worker holds: processes, descriptors, memory, sockets. A test notes them when the worker is ready and
-# compares at its end, when its sessions are closed: nothing that was done between may have left anything behind.
+# Resources of a server with a worker: processes, descriptors, memory, sockets. A test notes them when the worker is ready and
+# compares at its end, when its sessions are closed: the test must not have left any behind.
 package VectorgpuResources;
 
 use strict;
@@ -17,7 +17,7 @@ our @EXPORT = qw(note_resources check_resources check_stopped left_behind);
 my $spare_fds = 2;
 my $spare_kb = 16 * 1024;    # what an allocator keeps: per thread, not per request
 
-# Open descriptors of a process, sorted by what they are: "socket:[1]" counts as socket.
+# Open descriptors of a process by kind: "socket:[1]" counts as socket.
 sub descriptors
 {
 	my ($pid) = @_;
@@ -37,8 +37,8 @@ sub total { my ($n) = @_; my $sum = 0; $sum += $_ for values %$n; return $sum; }
 
 sub describe { my ($n) = @_; return join ', ', map { "$n->{$_} $_" } sort keys %$n; }
 
-# Entries of /dev/shm that are ours: by their name, or since one of the processes has them open or mapped. Slots and doorbells are memory without a
-# name (memfd), so there is none. PostgreSQL's own are PostgreSQL.NUMBER, and the supervisor has those as any process of a server.
+# Entries of /dev/shm that are ours: by name, or because one of the processes has them open or mapped. There are none, since slots and doorbells are
+# anonymous memory (memfd). PostgreSQL's own are PostgreSQL.NUMBER, and the supervisor has those like any process of a server.
 sub shared_memory
 {
 	my (@pids) = @_;
@@ -53,9 +53,9 @@ sub shared_memory
 	return grep { !m{^/dev/shm/PostgreSQL\.\d+} } sort keys %ours;
 }
 
-# A worker that serves nobody but its supervisor and the one who asks; undef while it serves more.
+# A worker that serves only its supervisor and the asking session; undef while it serves more.
 #   ready     waits for a worker that is ready; default: wait_worker
-#   host_pid  gives the process ids that the view says as this process sees them, where the server has a PID namespace of its own
+#   host_pid  maps process ids of the view to this process's PID namespace, if the server has its own
 sub quiet_worker
 {
 	my ($node, %opt) = @_;
@@ -65,7 +65,7 @@ sub quiet_worker
 
 	return undef if $sessions eq '' || $sessions > 2;
 	($worker, $supervisor) = map { $opt{host_pid}->($_) } $worker, $supervisor if defined $opt{host_pid};
-	# The one who asked has left, and the worker may not have noticed yet: its descriptors count as spare ones.
+	# The asking session has closed, and the worker may not have noticed yet: its descriptors count as spare ones.
 	return {
 		worker => $worker,
 		supervisor => $supervisor,
@@ -76,7 +76,7 @@ sub quiet_worker
 		worker_kb => backend_memory_kb($worker) - $resident / 1024 };
 }
 
-# To be given to check_resources.
+# Argument of check_resources.
 sub note_resources
 {
 	my ($node, %opt) = @_;
@@ -84,10 +84,10 @@ sub note_resources
 	return wait_until(sub { quiet_worker($node, %opt) }) // die 'the worker does not come to rest';
 }
 
-# Six tests: worker and supervisor hold no more than they did (or, if they are others now, than the earlier ones did), there
-# is one socket and no named shared memory, and no loader is left.
-#   seconds    until they hold no more
-#   worker_kb  that the worker's memory beside its copies may have grown by
+# Six tests: worker and supervisor hold no more than before (or, if they are new processes, than the earlier ones), there is
+# one socket and no named shared memory, and no loader is left.
+#   seconds    limit of the wait for that
+#   worker_kb  allowed growth of the worker's memory apart from its copies
 #   ready, host_pid  see quiet_worker
 sub check_resources
 {
@@ -115,7 +115,7 @@ sub check_resources
 	return;
 }
 
-# Processes that work in a folder.
+# Processes with this working directory.
 sub processes_in
 {
 	my ($folder) = @_;
@@ -123,7 +123,7 @@ sub processes_in
 	return grep { (readlink("$_/cwd") // '') eq $folder } glob('/proc/[0-9]*');
 }
 
-# Stops the server; returns what is left of it: processes, the worker included, and named shared memory.
+# Stops the server; returns its leftovers: processes, including the worker, and named shared memory.
 sub left_behind
 {
 	my ($node, $mode) = @_;
@@ -134,7 +134,7 @@ sub left_behind
 	return (map({ my $line = slurp_file("$_/cmdline"); "$_ $line" } processes_in($folder)), shared_memory());
 }
 
-# One test: when the server has stopped, nothing of it is left.
+# One test: a stopped server leaves nothing behind.
 sub check_stopped
 {
 	my ($node, $mode) = @_;

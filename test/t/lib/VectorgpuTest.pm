@@ -1,6 +1,6 @@
 # Shared helpers of the TAP tests: a node with the extension, seeded data, the comparison of an index scan with a
 # sequential scan, the structure check, a streaming standby. Everything here runs through PostgreSQL::Test::Cluster;
-# a comparison adds one test result to the caller's plan, the other helpers die when they cannot do their work.
+# a comparison adds one test result to the caller's plan, the other helpers die if they fail.
 package VectorgpuTest;
 
 use strict;
@@ -20,8 +20,8 @@ use VectorgpuNarrow;
 # How long pg_ctl waits for a server.
 BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 
-# psql ends without reading its input where the server is not there, as while it restarts. That input cannot be delivered is
-# no error of the test then: psql's exit code says what happened. IPC::Run would die.
+# psql ends without reading its input if the server does not answer, such as during a restart. Undelivered input is no error of
+# the test then: psql's exit code reports the cause. IPC::Run would die.
 {
 	no warnings 'redefine';
 	my $write = \&IPC::Run::_write;
@@ -35,7 +35,7 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 	};
 }
 
-# A session's timeout is that of each of its queries, and not of its life: on a busy machine a session lives long.
+# A session's timeout applies to each of its queries, not to the session, which lives long on a busy machine.
 {
 	no warnings 'redefine';
 	my $background_psql = \&PostgreSQL::Test::Cluster::background_psql;
@@ -54,12 +54,12 @@ our @EXPORT = qw(
   faults_enabled with_storage pages_answer data_folder data_path require_data open_data read_data leave_unchecked check_all $AM
 );
 
-# The access method of the indexes that a test makes, where it holds for all of them: scripts/test runs each file that uses
-# $AM once for each access method. An approximate one looks at everything then, so that its answers are exact.
+# The access method of the indexes of a test that holds for all of them: scripts/test runs each file that uses $AM once for each
+# access method. An approximate one then looks at all rows, so that its answers are exact.
 our $AM = $ENV{VECTORGPU_ACCESS_METHOD} // 'gpuflat';
 
-# VECTORGPU_STORAGE: storage parameters of each index that a test makes with the access method and that has none. Where SQL goes another way than by
-# psql, with_storage adds them.
+# VECTORGPU_STORAGE: storage parameters of each index that a test makes with the access method without any. with_storage adds them to SQL that is not
+# run by psql.
 sub with_storage
 {
 	my ($sql) = @_;
@@ -68,7 +68,7 @@ sub with_storage
 	return $sql;
 }
 
-# Whether $AM's indexes are lists of codes, whose scans of all rows, such as these tests make, are the pages' alone: the worker is not asked.
+# Whether $AM's indexes are lists of codes: scans of all rows, as in these tests, then read the pages and do not ask the worker.
 sub pages_answer
 {
 	return $AM eq 'gpuivf' && ($ENV{VECTORGPU_STORAGE} // '') =~ /storage/;
@@ -98,7 +98,7 @@ sub make_node
 	$node->init(allows_streaming => $opt{streaming} ? 1 : 0);
 	$node->append_conf('postgresql.conf',
 		"autovacuum = off\njit = off\nmax_parallel_workers_per_gather = 0\ngpuivf.probes = 65536\ngpugraph.search_width = 1000000\n");
-	# A standby that lost its connection on a busy machine finds what it missed.
+	# A standby that lost its connection on a busy machine still finds the WAL.
 	$node->append_conf('postgresql.conf', "wal_keep_size = 1GB\n") if $opt{streaming};
 	$node->append_conf('postgresql.conf', worker_conf($node)) unless ($opt{conf} // '') =~ /vectorgpu\.worker/;
 	$node->append_conf('postgresql.conf', $opt{conf}) if defined $opt{conf};
@@ -108,7 +108,7 @@ sub make_node
 	return $node;
 }
 
-# Settings that the environment asks of every node that has no settings of its own for the worker: see test/README.md.
+# Settings from the environment for every node without its own settings for the worker: see test/README.md.
 #   VECTORGPU_WORKER   off; on: asked about indexes of every size; flapping: the same, but a worker dies after a second
 #   VECTORGPU_PRELOAD  1: the module is preloaded
 sub worker_conf
@@ -122,7 +122,7 @@ sub worker_conf
 	$conf .= "vectorgpu.worker = on\nvectorgpu.worker_min_size = 0\n";
 	return $conf if $mode ne 'flapping';
 
-	# An alarm outlives exec: no process is needed that would have to know the worker's.
+	# An alarm survives exec: no other process has to find the worker.
 	my $program = $node->basedir . '/flapping_worker';
 	my $worker = $node->config_data('--pkglibdir') . '/vectorgpu_worker';
 	append_to_file($program, "#!/usr/bin/perl\nalarm 1;\nexec '$worker', \@ARGV;\n");
@@ -216,7 +216,7 @@ sub scan_rows
 	my $where    = defined $opt{where} ? "WHERE $opt{where}" : '';
 	my $limit    = defined $opt{limit} ? "LIMIT $opt{limit}" : '';
 	my $distance = "$column $op $query";
-	# The sequential scan breaks ties by the row's place, as an exact index scan does.
+	# The sequential scan breaks ties by ctid, as an exact index scan does.
 	my $order = $opt{index} ? $distance : "$distance, ctid";
 	my $body =
 	    "SELECT id, coalesce(encode(float8send($distance), 'hex'), 'null') FROM "
@@ -320,7 +320,7 @@ sub first_difference
 # One test: vectorgpu_check finds nothing wrong; nor do scans that look at few lists, or follow edges, see VectorgpuNarrow.
 #   heap    0: the structure only, without visiting the table
 #   narrow  0: without such scans
-#   recall  0: with them, but what they find of the nearest rows may be little, as of rows in clusters that few edges connect
+#   recall  0: with them, but their recall may be low, as for rows in clusters that few edges connect
 sub check_index
 {
 	my ($node, $index, %opt) = @_;
@@ -387,7 +387,7 @@ sub data_path
 	return (grep { -f } map { data_folder() . "/$name$_" } '', '.gz')[0];
 }
 
-# Skips all of a test file where one of the data sets is not there.
+# Skips the whole test file if one of the data sets is missing.
 sub require_data
 {
 	my (@names) = @_;

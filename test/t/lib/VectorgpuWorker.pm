@@ -1,4 +1,4 @@
-# Helpers of the TAP tests about the worker process: who runs, waiting for it, clients that check every answer.
+# Helpers of the TAP tests about the worker process: its state, waiting for it, clients that check every answer.
 package VectorgpuWorker;
 
 use strict;
@@ -17,8 +17,8 @@ our @EXPORT = qw(
   replace_file wrap_worker kill_worker by_worker make_answers start_clients finish_clients soon watch_waits count_waits
 );
 
-# What a test waits for comes in a moment, but on a machine that does much else it comes when it comes: every wait is a
-# poll with this limit, which only a test that fails anyway reaches.
+# A wait usually ends soon, but may take long on a busy machine: every wait is a poll with this limit, which only a failing test
+# reaches.
 my $patience = $PostgreSQL::Test::Utils::timeout_default;
 
 # The installed executable.
@@ -30,7 +30,7 @@ sub worker_file
 	return "$folder/vectorgpu_worker";
 }
 
-# Whoever reads the file meanwhile has it as it was or as it will be.
+# A concurrent reader sees either the old or the new file.
 sub replace_file
 {
 	my ($path, $content) = @_;
@@ -42,8 +42,8 @@ sub replace_file
 	return;
 }
 
-# Workers of the node are started by a shell from now on, once it has read its configuration. Returns a function that sets what the shell of the workers to come
-# runs before, such as 'export NAME=value'.
+# From now on a shell starts the node's workers, after a reload. Returns a function that sets commands for the shell of later workers, such as
+# 'export NAME=value'.
 sub wrap_worker
 {
 	my ($node) = @_;
@@ -77,8 +77,8 @@ sub scan_sql
 	return "SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v $op (SELECT v FROM t WHERE id = 1) LIMIT 5) s";
 }
 
-# Polls until CODE returns a true value; returns it, or the last one when the time is over. What CODE dies of (a server
-# that is not back yet) counts as false.
+# Polls until CODE returns a true value; returns it, or the last value at the time limit. If CODE dies (such as while the server
+# restarts) this counts as false.
 sub wait_until
 {
 	my ($code, $seconds) = @_;
@@ -98,7 +98,7 @@ sub wait_until
 	}
 }
 
-# Waits until a worker that lives is ready; scans meanwhile, since that is what asks for one. Returns its process id.
+# Waits until a living worker is ready; scans meanwhile, since scans request a worker. Returns its process id.
 #   not_pid, not_supervisor  processes that the worker and its supervisor must not be
 sub wait_worker
 {
@@ -109,7 +109,7 @@ sub wait_worker
 
 		my ($ready, $pid, $supervisor) = split /\|/, $row // '';
 
-		# What has just been killed may still be in the view.
+		# A worker that was just killed may still be in the view.
 		return $pid
 		  if $rc == 0 && $ready eq 't' && $pid ne '' && !is_gone($pid) && $pid != ($opt{not_pid} // 0)
 		  && $supervisor != ($opt{not_supervisor} // 0);
@@ -118,8 +118,8 @@ sub wait_worker
 	});
 }
 
-# One test: the worker answers CODE, which compares answers and may add tests of its own. A scan that finds the worker slow
-# to answer is right to answer by itself, so CODE runs again until the worker has had its turn.
+# One test: the worker answers CODE, which compares answers and may add tests of its own. A scan that finds the worker
+# slow rightly answers from the pages, so CODE runs again until the worker has answered.
 sub by_worker
 {
 	my ($node, $name, $code) = @_;
@@ -133,7 +133,7 @@ sub by_worker
 	}), "$name: by the worker");
 }
 
-# Whatever worker there is has ended when this returns.
+# Ends the worker, if there is one, and waits for its end.
 sub kill_worker
 {
 	my ($node) = @_;
@@ -145,7 +145,7 @@ sub kill_worker
 	return;
 }
 
-# True if there is no such process, or one that only waits for being reaped.
+# True if there is no such process, or only a zombie.
 sub is_gone
 {
 	my ($pid) = @_;
@@ -165,7 +165,7 @@ sub wait_gone
 	return wait_until(sub { is_gone($pid) }, $seconds);
 }
 
-# Waits for a line in the server's log behind an offset.
+# Waits for a line in the server's log after an offset.
 sub wait_log
 {
 	my ($node, $pattern, $offset) = @_;
@@ -199,9 +199,9 @@ SQL
 	return;
 }
 
-# Starts pgbench clients that compare every answer with table `answers`: a wrong one is an error to them.
+# Starts pgbench clients that compare every answer with table `answers`: a wrong answer is an error of the client.
 #   clients, seconds, queries, options (settings as -c name=value), op (<->)
-#   watched  1: by watched_scan (watch_waits)
+#   watched  1: use watched_scan (watch_waits)
 #   extra    more arguments of pgbench, such as -C for a new session for each scan
 sub start_clients
 {
@@ -227,7 +227,7 @@ SQL
 	return \%run;
 }
 
-# Waits for the clients. Returns (transactions, text of what went wrong).
+# Waits for the clients. Returns (transactions, text of errors).
 sub finish_clients
 {
 	my ($run) = @_;
@@ -267,7 +267,7 @@ SQL
 	return;
 }
 
-# Of the scans by watched_scan since the last call: how many, and how many of them took so long or longer.
+# For the scans by watched_scan since the last call: their number, and how many took at least this long.
 sub count_waits
 {
 	my ($node, $seconds) = @_;
@@ -277,8 +277,8 @@ sub count_waits
 	return ($n, $waits);
 }
 
-# One test: a statement takes less than so many seconds more than a session that does nothing, at best. What waits for a
-# process that does not answer takes longer each time; what a busy machine holds up does not. PREPARE runs before each try.
+# One test: in the best of several tries a statement takes less than this many seconds more than an idle session. A statement that waits for a
+# process that does not answer takes longer in each try; delays by a busy machine do not occur in each. PREPARE runs before each try.
 sub soon
 {
 	my ($node, $seconds, $name, $sql, %opt) = @_;

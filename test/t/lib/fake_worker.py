@@ -102,7 +102,7 @@ class Session:
         rows = lambda *pairs: b"".join(struct.pack("<dQ", score, row) for score, row in pairs)
         struct.pack_into("<I", self.map, 0, 2)
         if mode == "unsealed":
-            # Who waits for an answer looks at the memory: it is no more, for this process neither.
+            # A client that waits for an answer reads the memory, which is gone then, also for this process.
             self.map.close()
             self.map = None
             os.ftruncate(self.memory, 0)

@@ -10,7 +10,7 @@ import sys
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 STEP = 16 << 20
-SHADOW = 1 << 36  # areas as large as this are AddressSanitizer's own: terabytes, to read of which even what is in use takes hours
+SHADOW = 1 << 36  # areas as large as this belong to AddressSanitizer: terabytes, whose used part alone takes hours to read
 IN_USE = re.compile(b"[\x40-\xff]+")  # last bytes of entries of /proc/PID/pagemap: the page is in memory, or swapped out
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Greets a worker as a client of its server does, as whoever runs this. usage: knock.py FOLDER VERSION; prints one word:
+"""Greets a worker like a client of its server, as the calling user. usage: knock.py FOLDER VERSION; prints one word:
 denied (by the folder or the socket), refused (the worker hung up), greeted."""
 import glob
 import os
@@ -9,7 +9,7 @@ import sys
 
 folder, version = sys.argv[1], int(sys.argv[2])
 try:
-    # By a short path: an address has room for 107 bytes.
+    # By a short path: an address holds 107 bytes.
     os.chdir(folder)
     names = glob.glob("pgsql_tmp_w.*")
     if len(names) != 1:

@@ -1,4 +1,4 @@
--- vectorgpu 0.2.0: what ALTER EXTENSION vectorgpu UPDATE adds to 0.1.0; CREATE EXTENSION runs the script of 0.1.0 and this one
+-- vectorgpu 0.2.0: additions of ALTER EXTENSION vectorgpu UPDATE to 0.1.0; CREATE EXTENSION runs the script of 0.1.0 and this one
 \echo Use "ALTER EXTENSION vectorgpu UPDATE TO '0.2.0'" to load this file. \quit
 
 CREATE FUNCTION vectorgpu_recall(
@@ -88,7 +88,7 @@ COMMENT ON FUNCTION vectorgpu_path(regclass, tid, tid, int4) IS
 
 REVOKE ALL ON FUNCTION vectorgpu_knn_graph(regclass, int4), vectorgpu_path(regclass, tid, tid, int4) FROM PUBLIC;
 
--- What a sequential scan takes for a row of a dozen attributes: without these costs it looks many times cheaper than an index
+-- Costs of a sequential scan for a row of a dozen attributes: without these costs it looks many times cheaper than an index
 ALTER FUNCTION matchrow(VARIADIC "any") COST 100;
 ALTER FUNCTION match_count(matchrow, matchquery) COST 100;
 ALTER FUNCTION match_distance(matchrow, matchquery) COST 100;
@@ -103,7 +103,7 @@ CREATE OPERATOR CLASS bit_jaccard_ops
 	OPERATOR 1 <%> (bit, bit) FOR ORDER BY float_ops,
 	FUNCTION 1 bit_jaccard_shape();
 
--- Counts of an index on a table that the caller may read, NULLs of others: safe for everybody.
+-- Counts of an index on a table that the caller may read, NULLs for others: safe for any role.
 CREATE FUNCTION vectorgpu_index_fallbacks(
 	index regclass,
 	OUT fallbacks int8,

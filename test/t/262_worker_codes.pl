@@ -27,7 +27,7 @@ my $resources = note_resources($node);
 
 my ($trained, $coded) = (qr/the worker has trained the codes/, qr/the worker has assigned and coded the rows/);
 
-# Builds t_i; what the server said.
+# Builds t_i; returns the server's messages.
 sub build
 {
 	my ($name, $class, $col, $with, $settings) = @_;
@@ -51,7 +51,7 @@ for my $case (['bytes', 'vector_l2_ops', 'v', q{storage = 'sq8'}], ['bytes of ha
 	like($said, $trained, "$name: the worker trained the codes");
 	like($said, $coded, "$name: the worker coded the rows");
 	unlike(build("$name, without the worker", @with, 'SET vectorgpu.worker = off'), $coded, "$name: switched off");
-	# The codec is taken over by a merge, and handed to the worker.
+	# A merge keeps the codec, and passes it to the worker.
 	build($name, @with, 'SELECT 1');
 	$node->safe_psql('postgres', "INSERT INTO t SELECT id + 10000, v, h FROM t WHERE id <= 300");
 	my ($rc, $out, $err) = $node->psql('postgres', "SET client_min_messages = debug1; SELECT vectorgpu_merge('t_i')");
@@ -76,7 +76,7 @@ SKIP:
 		build("a wrong answer to request $n", @pq, "SET vectorgpu.fault = 'bridge_receive:$n:corrupt'");
 		ok(wait_worker($node), 'the worker is there');
 	}
-	# Killed while it codes: the build goes on behind the last batch.
+	# Killed while it codes: the build continues after the last batch.
 	for my $with (q{storage = 'pq', pq_m = 12}, q{storage = 'sq8'})
 	{
 		my ($holder, $builder) = map { $node->background_psql('postgres') } 1 .. 2;
@@ -138,7 +138,7 @@ for my $case (["'t', 'v', 20, balance => 2", 20], ["'t', 'v', 40, balance => 1.2
 	is($sizes, $rows, 'sizes are all rows that have a value');
 	cmp_ok($n, '>=', $least, "$n clusters");
 	next if $settings ne 'SELECT 1'; # a sample only is promised anything
-	is($node->safe_psql('postgres', "SELECT min(size) >= $rows / $k / $b FROM vectorgpu_kmeans($call)"), 't', 'none is too small');
+	is($node->safe_psql('postgres', "SELECT min(size) >= $rows / $k / $b FROM vectorgpu_kmeans($call)"), 't', 'no recall is too small');
 }
 unlike((clusters("SET vectorgpu.worker_min_size = '1GB'", "'t', 'v', 20"))[3], $by_worker, 'so are those of few bytes');
 # A query of the rows that asks the worker, too, while it has the centroids.
@@ -165,9 +165,9 @@ SKIP:
 	my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = 'kmeans_worker_request:4:error'; SELECT count(*) FROM vectorgpu_kmeans('t', 'v', 12)");
 
 	like($err, qr/fault point/, 'an error in the middle');
-	like((clusters('SELECT 1', "'t', 'v', 12"))[3], $by_worker, 'the worker goes on');
+	like((clusters('SELECT 1', "'t', 'v', 12"))[3], $by_worker, 'the worker continues');
 }
-# What is cancelled ends, also in the worker. A pause within one of its requests makes it long enough on any machine.
+# A cancelled call ends, also in the worker. A pause within one of its requests makes it long enough on any machine.
 SKIP:
 {
 	skip 'built without FAULTS=1', 1 unless faults_enabled($node);

@@ -1,7 +1,7 @@
-# Damage of what the worker holds (G14): a bit of a copy is flipped in the memory of its process, as a broken chip does. For each part of the copies of
-# each access method vectorgpu_check with check_cache says that the copy differs, and which part of it; the pages are intact, so that the next
-# copy is sound and answers rightly: rows, their tombstones, what describes a segment's structure, and what the engine has made of these for its
-# searches (norms, sizes of texts). The CPU engine's copies, on any machine; those on a GPU are damaged in fault_test.cpp and 300_gpu_faults.
+# Damage of a copy in the worker (G14): a bit of a copy is flipped in the memory of its process, as by a broken chip. For each part of the copies of each
+# access method vectorgpu_check with check_cache reports that the copy differs, and which part; the pages are intact, so the next copy is sound and
+# answers rightly. Parts are rows, tombstones, descriptions of a segment's structure, and data that the engine derives for its searches (norms, sizes of
+# texts). The CPU engine's copies, on any machine; those on a GPU are damaged in fault_test.cpp and 300_gpu_faults.
 use strict;
 use warnings;
 
@@ -20,8 +20,8 @@ my $node = make_node('main', conf => "shared_preload_libraries = 'vectorgpu'\nve
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 my $pid = wait_worker($node);
 
-# Flips the lowest bit of the byte `offset` bytes behind the beginning of whatever is like this in the worker's memory, or of the nth such place alone.
-# Returns how many places there are.
+# Flips the lowest bit of the byte at `offset` from each place in the worker's memory that matches the pattern, or from the nth only. Returns the number of
+# places.
 sub flip
 {
 	my ($pattern, $offset, $nth) = @_;
@@ -33,8 +33,8 @@ sub flip
 
 plan skip_all => "this user may not write to the worker's memory" if flip(unpack('H*', 'nothing has this'), 0) =~ /^denied/;
 
-# 600 rows are built in, 100 are in the delta, some of both are dead. Rows of even and of odd ids are far from each other, so that two lists have
-# them; which floats, row ids, bits and numbers stand for them is known.
+# 600 rows are in a segment, 100 in the delta, some of both are dead. Rows of even and of odd ids are far from each other, so that two lists have them; their
+# floats, row ids, bits and numbers in memory are known.
 my ($built, $all) = (600, 700);
 my @dead   = grep { $_ * 7919 % 13 == 5 || $_ * 104729 % 17 == 3 } 1 .. $all;
 my @marked = (4, 18, 41, 78, 131, 223, 302, 445);
@@ -55,8 +55,8 @@ sub dead_bits
 	return unpack 'H*', substr($bits, $from, $bytes);
 }
 
-# What each kind of copy has beside rows. Of lists: offsets, centroids, numbers of rows by place, and of lists of codes what codes were made with, and codes.
-# Of a graph: header, parts, entry points, edges, and of one with codes thresholds and codes. Of sets: rows of each element, elements.
+# Parts of each kind of copy besides rows. Lists: offsets, centroids, numbers of rows by place; lists of codes also the codec and the codes. Graphs: header,
+# parts, entry points, edges; with codes also thresholds and codes. Sets: rows of each element, elements.
 my $lists = unpack 'H*', pack 'Q<3', 0, $built / 2, $built;
 my $list_bytes = 24 + 2 * 8 * 4 + $built * 4;
 my $edge_bytes = $built * 16 * 4;
@@ -96,7 +96,7 @@ for my $kind (qw(flat ivf codes graph hashed match texts))
 	$node->safe_psql('postgres', "DELETE FROM $table WHERE id IN (" . join(',', @dead) . ')');
 	$node->safe_psql('postgres', "VACUUM (INDEX_CLEANUP on) $table");
 
-	# Where all lists are looked at, no codes are, and the worker is not asked.
+	# A scan of all lists reads no codes and does not ask the worker.
 	my $answer = 'SET enable_seqscan = off; SET enable_sort = off;' . ($kind eq 'codes' ? ' SET gpuivf.probes = 1;' : '')
 	  . " SELECT string_agg(id::text, ',') FROM (SELECT id FROM $table ORDER BY $order LIMIT 20) s";
 	my $right = $node->safe_psql('postgres', "SET vectorgpu.worker = off; $answer");
@@ -128,7 +128,7 @@ for my $kind (qw(flat ivf codes graph hashed match texts))
 		is($out, "t\nt\n$n_held\n$right", "$index: $name: the next copy is sound, and the answer right");
 	}
 
-	# A bitmap of the dead is kept more than once: the engine's decides what is found, and the check sees that one. Of a row that lives the bit is flipped.
+	# The bitmap of dead rows exists more than once: searches and the check use the engine's. The bit of a live row is flipped.
 	for my $at ($kind =~ /^(?:flat|ivf|match)$/ ? ([ 'a segment', 1, 20, 16 ], [ 'the delta', $built + 1, 2, 9 ]) : ())
 	{
 		my ($place, $first, $from, $bytes) = @$at;

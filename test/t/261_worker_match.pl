@@ -58,12 +58,12 @@ my $resources = note_resources($node);
 
 my @indexes = qw(ta td tm tj tv tc);
 
-# A question that the worker answers, for each of the indexes.
+# A query that the worker answers, for each of the indexes.
 my %asks = (ta => "a <#> '{1,2,3,4,5,6,7}'", td => "d <#> 'foo1 bar2 baz7'", tm => 'matchrow(k, c, id) <#> matchquery(NULL, NULL, 7)',
 	tj => "a <%> '{1,2,3,4,5,6,7}'", tv => "v <-> '[0.5,0.5,0.1,2,1,0]'", tc => "(c || id / 3) <~> 'w1123'");
 
-# Both ways answer alike; and the worker does answer, as the indexes are now. Of those by signatures it is asked for no candidates
-# while the delta is large beside the segments.
+# Both ways give the same answers; and the worker answers, with the indexes in their present state. For signatures it is not asked
+# for candidates while the delta is large compared with the segments.
 sub compare
 {
 	my ($name, %what) = @_;
@@ -100,7 +100,7 @@ like($node->safe_psql('postgres',
 # A query of half a megabyte: the pages have its answer, and the reason is not the worker's memory.
 $node->safe_psql('postgres', 'CREATE VIEW large AS SELECT id FROM t ORDER BY a <#> (SELECT array_agg(i) FROM generate_series(1, 100000) i) LIMIT 5');
 like($node->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (ANALYZE, COSTS off) SELECT * FROM large'),
-	qr/request_too_large/, 'a query larger than a request: EXPLAIN says so');
+	qr/request_too_large/, 'a query larger than a request: EXPLAIN shows it');
 is($node->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_sort = off; SELECT * FROM large'),
 	$node->safe_psql('postgres', 'SET enable_indexscan = off; SET enable_seqscan = on; SELECT id FROM t ORDER BY a <#> (SELECT array_agg(i) FROM generate_series(1, 100000) i), id LIMIT 5'),
 	'a query larger than a request is answered');

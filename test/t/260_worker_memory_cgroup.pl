@@ -1,7 +1,7 @@
-# A worker in a memory cgroup that is too small for its copies: the kernel kills it, again and again. Clients see no error and
-# no wrong row, the server goes on, and with more room everything is loaded again.
+# A worker in a memory cgroup that is too small for its copies: the kernel kills it repeatedly. Clients see no error and no
+# wrong row, the server continues, and with more memory everything is loaded again.
 # VECTORGPU_MEMORY_CGROUP names a cgroup with the children `inner`, which this test may limit, and `outer`, which it runs in;
-# scripts/test makes it where it may.
+# scripts/test makes it if it is allowed to.
 use strict;
 use warnings;
 use PostgreSQL::Test::Cluster;
@@ -74,7 +74,7 @@ $node->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops
 make_answers($node, 20);
 for my $n (1 .. 4)
 {
-	# 16 MB each, quick to make.
+	# 16 MB each, cheap to make.
 	$node->safe_psql('postgres', "CREATE TABLE big$n (id bigint, category int, v vector(1000)); "
 		  . "INSERT INTO big$n SELECT i, 0, array_fill((hashint8(i * $n) % 1000) / 100.0, ARRAY[1000])::vector FROM generate_series(1, 4000) i; "
 		  . "CREATE INDEX big${n}_v ON big$n USING gpuflat (v vector_l2_ops)");
@@ -113,7 +113,7 @@ for my $spare_mb (8, 24, 40)
 	is(count_restarts($node), 0, "$spare_mb MB to spare: it was the worker that was killed");
 }
 
-# With room again everything is loaded and right.
+# With memory again everything is loaded and right.
 for my $n (1 .. 4)
 {
 	ok(wait_until(sub { (psql_state($node, "SELECT vectorgpu_prewarm('big${n}_v')"))[0] eq '00000' }), "big$n is loaded with room again");
@@ -122,7 +122,7 @@ for my $n (1 .. 4)
 	});
 }
 $node->safe_psql('postgres', "SELECT vectorgpu_evict('big${_}_v')") for 1 .. 4;
-like(slurp_file($node->logfile), qr/vectorgpu worker .*ended by signal 9/, 'the log tells how the worker died');
+like(slurp_file($node->logfile), qr/vectorgpu worker .*ended by signal 9/, 'the log shows how the worker died');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|server process .* was terminated/, 'no process of the server was killed');
 check_resources($node, $before);
 check_stopped($node);

@@ -1,9 +1,0 @@
-# test/t/021_ddl.pl with builds cancelled at 50 random moments (C45, F10).
-use strict;
-use warnings;
-
-use FindBin;
-
-$ENV{VECTORGPU_LONG} = 1;
-# The other file has its own done_testing.
-exec $^X, (map { "-I$_" } @INC), "$FindBin::RealBin/../t/021_ddl.pl" or die "exec: $!";
