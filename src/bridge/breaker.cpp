@@ -24,7 +24,7 @@ uint64 trying_until[kBreakers]; // what this process has set Breaker::until to, 
 
 static_assert(kBreakers == 2 && kForgottenAfter > (1U << (kMostPauses - 1)) + kTrying);
 
-/// By the thread of the worker that answers. DESCRIBE, MANIFEST and what is no scan's have none.
+/// One breaker for each thread of the worker that answers scans.
 int
 breaker_of(wire::RequestType type)
 {
@@ -42,16 +42,9 @@ breaker_of(wire::RequestType type)
 		case wire::RequestType::kDrop:
 		case wire::RequestType::kChecksum:
 			return kLoads;
-		case wire::RequestType::kDescribe:
-		case wire::RequestType::kManifest:
-		case wire::RequestType::kStats:
-		case wire::RequestType::kInventory:
-		case wire::RequestType::kPing:
-		case wire::RequestType::kBuild:
-		case wire::RequestType::kBuildRead:
-			break;
+		default: // DESCRIBE, MANIFEST, and requests that no scan makes
+			return kNone;
 	}
-	return kNone;
 }
 
 uint64

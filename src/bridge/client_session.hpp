@@ -5,6 +5,7 @@
 
 #include "bridge/shared_state.hpp"
 #include "wire/client.hpp"
+#include "wire/status_messages.hpp"
 
 namespace vectorgpu::bridge
 {

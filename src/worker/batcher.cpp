@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 
 namespace vectorgpu::worker
 {

@@ -1,5 +1,5 @@
-// Builds of inverted lists and graphs that sessions have under way: BUILD and BUILD_READ, on a thread of their own, one
-// after the other, so that neither searches nor loading wait for a training. A graph is made on a thread of its own
+// The sessions' builds of inverted lists and graphs: the requests of build_messages.hpp. They run on one thread, one
+// after the other, so that neither searches nor loading wait for a training. A graph is made on a further thread
 // (graph_job.hpp).
 #pragma once
 
@@ -38,19 +38,19 @@ public:
 	/// time. Throws bad_alloc.
 	void push(uint64_t session, std::function<void()> work);
 
-	/// What a BUILD is answered with.
+	/// The body of a reply; empty for all requests but ASSIGN.
 	struct Answer
 	{
-		std::vector<uint8_t> bytes; // of ASSIGN: RowLabel [n_rows], then terms and codes, if there are any
+		std::vector<uint8_t> bytes; // RowLabel [n_rows], then terms and codes if the lists have them
 		uint32_t n_rows = 0;
 	};
 
-	/// BUILD, on the thread. The answer has at most `room` bytes.
+	/// Any request of build_messages.hpp but READ_BUILD, on the thread. The answer has at most `room` bytes.
 	wire::ReplyStatus build(uint64_t session, const wire::RequestView &view, size_t room, Answer *answer);
 
-	/// BUILD_READ, on the thread.
+	/// READ_BUILD, on the thread.
 	wire::ReplyStatus read(
-		uint64_t session, const wire::BuildReadRequest &request, size_t room, std::vector<uint8_t> *bytes);
+		uint64_t session, const wire::ReadBuildRequest &request, size_t room, std::vector<uint8_t> *bytes);
 
 	/// Nobody waits for what the session has asked for: it stops as soon as it can, or is not begun. Any thread.
 	void cancel(uint64_t session);
@@ -92,11 +92,11 @@ private:
 	void begin_task(const Task *task);
 	void end_task(uint64_t session, const Task *task);
 	bool cancelled() const { return control_.stop.load(std::memory_order_relaxed); }
-	wire::ReplyStatus begin(uint64_t session, const wire::BuildSpec &spec);
+	wire::ReplyStatus begin_lists(uint64_t session, const wire::BeginListsRequest &spec);
 	wire::ReplyStatus begin_graph(uint64_t session, const engine::GraphBuildSpec &spec);
-	static wire::ReplyStatus graph_step(Job *job, const wire::RequestView &view);
-	wire::ReplyStatus list_step(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
-	static wire::ReplyStatus begin_codes(Job *job, const wire::CodesSpec &spec);
+	static wire::ReplyStatus graph_request(Job *job, const wire::RequestView &view);
+	wire::ReplyStatus list_request(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
+	static wire::ReplyStatus begin_codes(Job *job, const wire::BeginCodesRequest &spec);
 	static wire::ReplyStatus assign(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
 
 	engine::Engine &engine_;

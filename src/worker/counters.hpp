@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "wire/messages.hpp"
+#include "wire/status_messages.hpp"
 
 namespace vectorgpu::worker
 {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "wire/server.hpp"
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/log.hpp"
 
 namespace vectorgpu::worker

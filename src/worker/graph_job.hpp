@@ -18,9 +18,9 @@ namespace vectorgpu::worker
 class GraphJob
 {
 public:
-	/// Of steps kBeginGraph and kBeginInsert: what the engine is asked for.
-	static engine::GraphBuildSpec engine_spec(const wire::GraphBuildSpec &spec);
-	static engine::GraphBuildSpec engine_spec(const wire::InsertBuildSpec &spec);
+	/// What to ask the engine for.
+	static engine::GraphBuildSpec engine_spec(const wire::BeginGraphRequest &spec);
+	static engine::GraphBuildSpec engine_spec(const wire::BeginInsertRequest &spec);
 
 	/// Throws bad_alloc.
 	static wire::ReplyStatus make(
@@ -42,9 +42,9 @@ public:
 
 	/// One thread at a time.
 	wire::ReplyStatus add_rows(const wire::RequestView &view);
-	wire::ReplyStatus add_base(const wire::RequestView &view);
+	wire::ReplyStatus add_base(const wire::RequestView &view, engine::GraphBasePiece piece);
 	wire::ReplyStatus start();
-	wire::ReplyStatus read(const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes) const;
+	wire::ReplyStatus read(const wire::ReadBuildRequest &request, std::vector<uint8_t> *bytes) const;
 
 private:
 	GraphJob() = default;

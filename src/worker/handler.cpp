@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/reply.hpp"
 
 namespace vectorgpu::worker
@@ -118,10 +118,15 @@ Handler::handle(const SessionPtr &session, size_t length, Round *round)
 void
 Handler::dispatch(const SessionPtr &session, Round *round)
 {
-	const wire::CopyKey &key = session->view.header.key;
-	const wire::RequestView &view = session->view;
+	const RequestType type = session->view.header.type;
 
-	switch (view.header.type)
+	if (wire::is_build(type))
+	{
+		session->stage.store(Stage::kBuild, std::memory_order_relaxed);
+		return builds_.push(session->id,
+			[this, session, type] { type == RequestType::kReadBuild ? read_build(session) : build(session); });
+	}
+	switch (type)
 	{
 		case RequestType::kSearch:
 			return search(session, round);
@@ -138,69 +143,18 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 		case RequestType::kChecksum:
 			return on_loader(session, [this, session] { checksum(session); });
 		case RequestType::kCreate:
-			return on_loader(session,
-				[this, session, key]
-				{
-					const ReplyStatus status =
-						guarded([&] { return residency_.create(key, session->view.create, session->id); });
-
-					if (status == ReplyStatus::kOk)
-						describe(session);
-					else
-						send_status(session.get(), status, &counters_);
-				});
+			return on_loader(session, [this, session] { create(session); });
 		case RequestType::kLoadRows:
 		case RequestType::kAppend:
-			return on_loader(session,
-				[this, session] { send_status(session.get(), guarded([&] { return rows(session); }), &counters_); });
 		case RequestType::kLoadStructure:
-			return on_loader(session,
-				[this, session, key]
-				{
-					const wire::RequestView &load = session->view;
-					const auto work = [&]
-					{
-						return residency_.load_structure(
-							key, load.structure, {load.structure_bytes, load.n_structure_bytes}, session->id);
-					};
-
-					send_status(session.get(), guarded(work), &counters_);
-				});
 		case RequestType::kSeal:
-			return on_loader(session,
-				[this, session, key]
-				{
-					send_status(session.get(),
-						guarded([&] { return residency_.seal(key, session->view.segment, session->id); }), &counters_);
-				});
 		case RequestType::kTombstones:
-			return on_loader(session,
-				[this, session, key]
-				{
-					const wire::TombstonesRequest &request = session->view.tombstones;
-					const auto work = [&]
-					{
-						// A private copy: the client may be changing the bits.
-						const Bits bits(
-							session->view.bits, session->view.bits + (static_cast<size_t>(request.n_bits) + 7) / 8);
-
-						return residency_.tombstones(key, request, bits, session->id);
-					};
-
-					send_status(session.get(), guarded(work), &counters_);
-				});
 		case RequestType::kDrop:
-			return on_loader(session, [this, session, key]
-				{ send_status(session.get(), guarded([&] { return residency_.drop(key); }), &counters_); });
-		case RequestType::kBuild:
-		case RequestType::kBuildRead:
-			session->stage.store(Stage::kBuild, std::memory_order_relaxed);
-			return builds_.push(session->id, [this, session]
-				{ session->view.header.type == RequestType::kBuild ? build(session) : read_build(session); });
-		case RequestType::kPing:
-			break;
+			return on_loader(session,
+				[this, session] { send_status(session.get(), guarded([&] { return load(session); }), &counters_); });
+		default: // PING
+			return send_status(session.get(), ReplyStatus::kOk, &counters_);
 	}
-	send_status(session.get(), ReplyStatus::kOk, &counters_);
 }
 
 void
@@ -214,14 +168,14 @@ Handler::search(const SessionPtr &session, Round *round)
 	const wire::RowsRequest rows = {view.search.rows_position, 0, view.search.n_rows};
 	const engine::RowBlock block = own_rows(session.get(), rows.n_rows);
 
-	if (residency_.append_at_once(view.header.key, rows, block, view.row_bytes))
+	if (residency_.try_append(view.header.key, rows, block, view.row_bytes))
 		return find_and_submit(session, round);
 	on_loader(session,
 		[this, session, rows, block]
 		{
 			const auto work = [&]
 			{
-				// Whatever comes of it, the search finds out.
+				// If this fails, the search reports what is missing.
 				(void) residency_.append(session->view.header.key, rows, block, session->view.row_bytes, session->id);
 				if (session->search.cancelled.load(std::memory_order_relaxed))
 					send_status(session.get(), ReplyStatus::kCancelled, &counters_);
@@ -454,16 +408,51 @@ Handler::own_rows(Session *session, uint32_t n_rows)
 	return block;
 }
 
-/// LOAD_ROWS and APPEND, on the loading thread.
+/// The requests of the loading thread that are answered with a status alone.
 ReplyStatus
-Handler::rows(const SessionPtr &session)
+Handler::load(const SessionPtr &session)
 {
 	const wire::RequestView &view = session->view;
-	const engine::RowBlock block = own_rows(session.get(), view.rows.n_rows);
+	const wire::CopyKey &key = view.header.key;
 
-	return view.header.type == RequestType::kAppend
-		? residency_.append(view.header.key, view.rows, block, view.row_bytes, session->id)
-		: residency_.load_rows(view.header.key, view.rows, block, view.row_bytes, session->id);
+	switch (view.header.type)
+	{
+		case RequestType::kLoadRows:
+			return residency_.load_rows(
+				key, view.rows, own_rows(session.get(), view.rows.n_rows), view.row_bytes, session->id);
+		case RequestType::kAppend:
+			return residency_.append(
+				key, view.rows, own_rows(session.get(), view.rows.n_rows), view.row_bytes, session->id);
+		case RequestType::kLoadStructure:
+			return residency_.load_structure(
+				key, view.structure, {view.structure_bytes, view.n_structure_bytes}, session->id);
+		case RequestType::kSeal:
+			return residency_.seal(key, view.segment, session->id);
+		case RequestType::kTombstones:
+		{
+			// A private copy: the client may be changing the bits.
+			const Bits bits(view.bits, view.bits + (static_cast<size_t>(view.tombstones.n_bits) + 7) / 8);
+
+			return residency_.tombstones(key, view.tombstones, bits, session->id);
+		}
+		case RequestType::kDrop:
+			return residency_.drop(key);
+		default:
+			return ReplyStatus::kInvalid;
+	}
+}
+
+/// On the loading thread.
+void
+Handler::create(const SessionPtr &session)
+{
+	const wire::RequestView &view = session->view;
+	const ReplyStatus status = guarded([&] { return residency_.create(view.header.key, view.create, session->id); });
+
+	if (status == ReplyStatus::kOk)
+		describe(session);
+	else
+		send_status(session.get(), status, &counters_);
 }
 
 void
@@ -501,7 +490,7 @@ Handler::checksum(const SessionPtr &session)
 	send_reply(session.get(), status, body, {}, &counters_);
 }
 
-/// BUILD, on the thread of builds.
+/// On the thread of builds, as read_build.
 void
 Handler::build(const SessionPtr &session)
 {
@@ -525,7 +514,7 @@ Handler::read_build(const SessionPtr &session)
 	const size_t room = session->slot.reply_area_bytes - sizeof(wire::ReplyHeader);
 	std::vector<uint8_t> bytes;
 	const ReplyStatus status =
-		guarded([&] { return builds_.read(session->id, session->view.build_read, room, &bytes); });
+		guarded([&] { return builds_.read(session->id, session->view.read_build, room, &bytes); });
 	ReplyBody body;
 
 	if (status == ReplyStatus::kOk)

@@ -63,7 +63,8 @@ private:
 	void stats(const SessionPtr &session);
 	void inventory(const SessionPtr &session);
 	void on_loader(const SessionPtr &session, std::function<void()> work);
-	wire::ReplyStatus rows(const SessionPtr &session);
+	wire::ReplyStatus load(const SessionPtr &session);
+	void create(const SessionPtr &session);
 	void manifest(const SessionPtr &session);
 	void checksum(const SessionPtr &session);
 	void build(const SessionPtr &session);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/log.hpp"
 #include "worker/options.hpp"
 #include "worker/worker.hpp"

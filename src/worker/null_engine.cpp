@@ -85,7 +85,7 @@ public:
 		return Status::error(StatusCode::kUnsupported, "the null engine derives nothing");
 	}
 
-	bool append_at_once(CopyId copy, uint64_t, const engine::RowBlock &rows, Status *status) override
+	bool try_append_delta(CopyId copy, uint64_t, const engine::RowBlock &rows, Status *status) override
 	{
 		*status = load_segment(copy, 1, rows);
 		return true;

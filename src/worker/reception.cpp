@@ -16,7 +16,7 @@
 
 #include "wire/address.hpp"
 #include "wire/server.hpp"
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/log.hpp"
 
 namespace vectorgpu::worker

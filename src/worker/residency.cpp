@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 
 namespace vectorgpu::worker
 {

@@ -15,7 +15,6 @@
 
 #include "engine/interface/engine.hpp"
 #include "wire/codec.hpp"
-#include "wire/messages.hpp"
 #include "worker/clock.hpp"
 #include "worker/queue.hpp"
 
@@ -95,9 +94,9 @@ public:
 	ResidencyCounters counters();
 	uint64_t budget_bytes() const { return budget_bytes_; }
 
-	/// Rows that came along with a SEARCH, as for append(). False: append() has to be called on the loading thread.
-	/// Otherwise the copy has them now, or it cannot have them, and then the search will say why. Throws bad_alloc.
-	bool append_at_once(
+	/// Call append() for the rows of a SEARCH if it need not wait. False: append() must be called on the loading
+	/// thread. True: the copy has the rows now, or cannot take them; the search then reports why. Throws bad_alloc.
+	bool try_append(
 		const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows, size_t row_bytes);
 
 	// The loading thread. `session` is who asks. They throw bad_alloc, and then the copy is as before.
@@ -142,8 +141,13 @@ private:
 	bool must_evict(const Copy *copy, uint64_t bytes);
 	bool make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted);
 	void remove(const std::shared_ptr<Copy> &copy);
-	wire::ReplyStatus append_rows(
-		Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, bool may_wait, bool *done);
+	enum class Wait : bool
+	{
+		kNo,
+		kYes,
+	};
+	wire::ReplyStatus append_delta(
+		Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, Wait wait, bool *done);
 	wire::ReplyStatus segment_tombstones(
 		Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
 	wire::ReplyStatus delta_tombstones(

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <new>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/residency.hpp"
 
 namespace vectorgpu::worker

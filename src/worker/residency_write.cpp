@@ -167,11 +167,11 @@ Residency::append(const wire::CopyKey &key, const wire::RowsRequest &request, co
 	const std::lock_guard writing(copy->write_mutex);
 	bool done = true;
 
-	return append_rows(copy.get(), request, rows, true, &done);
+	return append_delta(copy.get(), request, rows, Wait::kYes, &done);
 }
 
 bool
-Residency::append_at_once(
+Residency::try_append(
 	const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows, size_t row_bytes)
 {
 	const bool any_dead = std::any_of(
@@ -184,7 +184,7 @@ Residency::append_at_once(
 		copy = lookup(key);
 		if (copy == nullptr || !copy->current || copy->row_bytes != row_bytes ||
 			request.position > wire::kMaxRowNumber - rows.n_rows || request.position > copy->version.delta_end ||
-			(request.position + rows.n_rows <= copy->version.delta_end && !any_dead)) // somebody else brought them
+			(request.position + rows.n_rows <= copy->version.delta_end && !any_dead)) // another session brought them
 			return true;
 	}
 
@@ -194,14 +194,14 @@ Residency::append_at_once(
 
 	if (!writing.owns_lock() || any_dead || must_evict(copy.get(), rows_bytes(rows.n_rows, row_bytes)))
 		return false;
-	(void) append_rows(copy.get(), request, rows, false, &done); // after a failure the copy stays behind
+	(void) append_delta(copy.get(), request, rows, Wait::kNo, &done); // after a failure the copy stays behind
 	return done;
 }
 
-/// Caller holds the write mutex. may_wait false: *done says whether the engine did it without waiting.
+/// Caller holds the write mutex. *done: false if the engine could not append the rows without waiting.
 ReplyStatus
-Residency::append_rows(
-	Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, bool may_wait, bool *done)
+Residency::append_delta(
+	Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, Wait wait, bool *done)
 {
 	const uint64_t delta_end = copy->version.delta_end; // its writers hold the write mutex
 	const uint64_t last = request.position + rows.n_rows;
@@ -261,9 +261,9 @@ Residency::append_rows(
 		{
 			Status appended;
 
-			if (may_wait)
+			if (wait == Wait::kYes)
 				return engine_.append_delta(copy->id, delta_end, fresh);
-			*done = engine_.append_at_once(copy->id, delta_end, fresh, &appended);
+			*done = engine_.try_append_delta(copy->id, delta_end, fresh, &appended);
 			return appended;
 		});
 	const std::lock_guard lock(mutex_);

@@ -9,7 +9,7 @@
 #include "common/cores.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/interface/device_engine.hpp"
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/log.hpp"
 #include "worker/null_engine.hpp"
 #include "worker/tiered_engine.hpp"

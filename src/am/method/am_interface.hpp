@@ -7,7 +7,7 @@
 #include "am/maintain/vacuum.hpp"
 #include "engine/interface/lists_layout.hpp"
 #include "engine/distance/topk.hpp"
-#include "wire/messages.hpp"
+#include "wire/copy_messages.hpp"
 
 extern "C"
 {

@@ -94,7 +94,7 @@ public:
 
 	bool answers_at_once(engine::CopyId, size_t) const override { return at_once; }
 
-	bool append_at_once(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
+	bool try_append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
 	{
 		if (at_once)
 			*status = append_delta(copy, position, rows);
