@@ -31,7 +31,7 @@ init_once()
 	session.initialized = true;
 }
 
-/// An open session that can take a request now. Closes it if it cannot be used any more.
+/// Return true if the open session can take a request now. Close it if it is unusable.
 bool
 slot_is_free(SharedState *state, Fallback *reason)
 {
@@ -44,10 +44,10 @@ slot_is_free(SharedState *state, Fallback *reason)
 		case wire::ClientState::kIdle:
 			return true;
 		case wire::ClientState::kReplied:
-			// Left over by an error between reply and taking it.
+			// An error was raised between the reply and taking it.
 			wire::client_abandon(&session.client);
 			client_state = wire::client_poll(&session.client);
-			if (client_state == wire::ClientState::kPending) // replied, and has it again
+			if (client_state == wire::ClientState::kPending) // the worker went back from replied
 				client_state = wire::ClientState::kBroken;
 			break;
 		case wire::ClientState::kPending:
@@ -58,7 +58,7 @@ slot_is_free(SharedState *state, Fallback *reason)
 				pause_after_failure(state);
 				return false;
 			}
-			// The answer of a cancelled request has to come before the slot can be used: wait the moment it takes.
+			// The slot can be used only after the answer of the cancelled request: wait a moment for it.
 			wire::client_abandon(&session.client);
 			silence_ns = wire::client_silence_ns(&session.client);
 			limit_ns = static_cast<uint64>(settings.worker_timeout_ms) * kNsPerMs;
@@ -77,7 +77,7 @@ slot_is_free(SharedState *state, Fallback *reason)
 			if (silence_ns < kGiveUpFactor * limit_ns)
 				return false;
 			break;
-		case wire::ClientState::kReplied: // not once it is abandoned
+		case wire::ClientState::kReplied: // impossible once it is abandoned
 		case wire::ClientState::kBroken:
 			*reason = Fallback::kWrongAnswer;
 			break;
@@ -126,7 +126,7 @@ session_ready(bool note)
 	init_once();
 	if (session.client.phase != wire::ClientPhase::kClosed &&
 		session.generation != pg_atomic_read_u64(&state->generation))
-		session_close(); // with a worker that is no more
+		session_close(); // its worker has ended
 	if (session.client.phase == wire::ClientPhase::kOpen)
 	{
 		const bool is_free = slot_is_free(state, &reason);
@@ -140,7 +140,7 @@ session_ready(bool note)
 			note_fallback(reason, nullptr);
 		return false;
 	}
-	// The supervisor is the first to connect: it is what makes the worker ready.
+	// The supervisor connects first: this makes the worker ready.
 	if (session.role != wire::Role::kSupervisor)
 	{
 		if (pg_atomic_read_u32(&state->worker_ready) == 0)

@@ -18,10 +18,11 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr int kConnectWaitMs = 100;     // for the greeting at least,
-constexpr int kConnectShare = 20;       // a twentieth of worker_timeout, which is longer on a busy machine,
-constexpr int kMostConnectWaitMs = 500; // and at most
-constexpr int kConnectWaitEachMs = 20;  // more for each process that connects at the same time: all take their turn
+constexpr int kConnectWaitMs = 100;     // for the greeting: at least this,
+constexpr int kConnectShare = 20;       // or this part of worker_timeout, which is longer on a busy machine,
+constexpr int kMostConnectWaitMs = 500; // but at most this
+constexpr int kConnectWaitEachMs =
+	20; // more for each process that connects at the same time, since the worker greets one at a time
 constexpr uint64 kFirstPauseMs = 100;
 constexpr uint64 kLongestPauseMs = 5000;
 constexpr int kDescriptors = 3; // of a session: socket, doorbell, wake-up
@@ -66,8 +67,8 @@ make_event_set()
 		AddWaitEventToSet(session.events, WL_SOCKET_READABLE, session.client.socket, nullptr, nullptr);
 }
 
-/// How long to wait for the greeting: longer the more processes do so now, but no longer than for an answer. A loader
-/// holds locks that a DROP may be waiting for.
+/// Return the time to wait for the greeting: longer the more processes wait for theirs, at most as long as for an
+/// answer, and shorter for a loader, which holds locks that a DROP may wait for.
 uint64
 connect_limit_ns(SharedState *state)
 {
@@ -79,7 +80,7 @@ connect_limit_ns(SharedState *state)
 	return Min(limit_ms, static_cast<uint64>(Max(settings.worker_timeout_ms, kConnectWaitMs))) * kNsPerMs;
 }
 
-/// Waits for the greeting until connect_limit_ns. kInProgress: it is still outstanding, and stays so.
+/// Wait for the greeting until connect_limit_ns. kInProgress: it has not come yet.
 wire::ClientResult
 wait_counted(SharedState *state, wire::ClientResult result)
 {
@@ -113,7 +114,7 @@ uncount_connecting([[maybe_unused]] int code, Datum state)
 	pg_atomic_fetch_sub_u32(&reinterpret_cast<SharedState *>(DatumGetPointer(state))->n_connecting, 1);
 }
 
-/// The same, and the others know that this process waits, however that ends.
+/// Call wait_counted and count this process in n_connecting meanwhile, also if an error ends the wait.
 wire::ClientResult
 wait_for_welcome(SharedState *state, wire::ClientResult begun)
 {

@@ -19,13 +19,13 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr int kLoaderPatienceMs = 400;          // without a sign of life
-constexpr uint64 kStateSleepNs = 20 * kNsPerMs; // of each wait, before it turns to the latch and the descriptors
-constexpr uint64 kLongYieldNs = 500 * kNsPerUs; // others that sleep now and then are done with their turn before that
+constexpr int kLoaderPatienceMs = 400;          // maximum silence
+constexpr uint64 kStateSleepNs = 20 * kNsPerMs; // of each wait, before it sleeps on the latch and the descriptors
+constexpr uint64 kLongYieldNs = 500 * kNsPerUs; // processes that sleep now and then give the processor back earlier
 
-/// The first, short part of a wait: sleeps on the slot alone, which takes half the system calls. Signal handlers end
-/// the sleep; what only sets the latch, and a worker that dies, is noticed when the time is over. The latch is left as
-/// it is.
+/// The first, short part of a wait: sleep on the slot alone, which takes half the system calls. Signal handlers end the
+/// sleep; a latch set without a signal, and a worker's death, are noticed when the time is over. The latch is not
+/// reset.
 void
 sleep_on_slot(uint64 left_ns)
 {
@@ -34,7 +34,8 @@ sleep_on_slot(uint64 left_ns)
 	pgstat_report_wait_end();
 }
 
-/// Sleeps until something happens or the worker has been silent for too long. *gone: its end of the socket is closed.
+/// Sleep until an event, or until the worker has been silent for too long. *gone: the worker's end of the socket is
+/// closed.
 void
 sleep_for_reply(uint64 limit_ns, bool *gone)
 {
@@ -56,11 +57,12 @@ sleep_for_reply(uint64 limit_ns, bool *gone)
 	}
 }
 
-/// Waits until the reply is there. False: see *reason; the request is then abandoned or the session closed.
+/// Wait until the reply is there. False: see *reason; the request is abandoned if it is kSilent, else the session must
+/// be closed.
 bool
 wait_for_reply(Fallback *reason)
 {
-	// A loader holds locks that a DROP may be waiting for.
+	// A loader holds locks that a DROP may wait for.
 	const uint64 limit_ms = session.role == wire::Role::kLoader ? Min(kLoaderPatienceMs, settings.worker_timeout_ms)
 																: settings.worker_timeout_ms;
 	const uint64 limit_ns = limit_ms * kNsPerMs;
@@ -120,9 +122,8 @@ wait_guarded(Fallback *reason)
 	return done;
 }
 
-// Where there is more to do than there are cores, whoever looks lets others run meanwhile: that saves going to sleep
-// and being woken. Among processes that do not sleep by themselves such a turn lasts too long: then looking keeps the
-// processor.
+// With more runnable processes than cores, polling yields to the others: this saves sleeping and being woken. If the
+// others do not sleep by themselves, a yield lasts too long; then polling keeps the processor.
 bool
 session_spin(wire::Client *client)
 {
@@ -137,7 +138,7 @@ session_spin(wire::Client *client)
 
 	if (most_us == 0 || !wire::spin_gate_enter(&gate))
 		return wire::client_poll(client) == wire::ClientState::kReplied;
-	// A process that is killed while it is counted takes the server and this memory with it.
+	// If a process is killed while it is counted, the server restarts and this memory is made anew.
 	if (shared != nullptr && pg_atomic_fetch_add_u32(&shared->n_spinning, 1) < most_long)
 		most_us = kLongSpinUs;
 	may_yield = wire::spin_gate_enter(&yield_gate);

@@ -34,13 +34,13 @@ signal_descriptor(int fd)
 {
 	const uint64_t one = 1;
 
-	// EAGAIN means that the counter is full: then it is readable, which is all that is wanted.
+	// EAGAIN means that the counter is full: the descriptor is readable then, which is enough.
 	while (write(fd, &one, sizeof(one)) < 0 && errno == EINTR)
 		;
 }
 
-/// Rings the doorbell unless the worker looks at the slot by itself. The fence pairs with the worker's in
-/// Dispatcher::stop_polling: either it sees what was stored before, or this load sees that it has stopped polling.
+/// Ring the doorbell unless the worker polls the slot. The fence pairs with the worker's in Dispatcher::stop_polling:
+/// either the worker sees the stores before it, or this load sees that the worker has stopped polling.
 void
 ring(Client *client)
 {
@@ -49,7 +49,7 @@ ring(Client *client)
 		signal_descriptor(client->doorbell);
 }
 
-/// The reply of a request that was given up has come: the slot is free.
+/// Discard the reply: the slot is free.
 void
 forget_reply(Client *client)
 {
@@ -174,7 +174,7 @@ client_alive(Client *client)
 	if (client->phase != ClientPhase::kOpen)
 		return false;
 
-	// Nothing is ever sent after WELCOME: anything but "nothing there" means that the session is over.
+	// The worker sends nothing after WELCOME: any result but "no data" means that the session is over.
 	const ssize_t n = recv(client->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
 	return n < 0 && (errno == EAGAIN || errno == EINTR);

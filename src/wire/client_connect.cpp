@@ -20,7 +20,7 @@ namespace
 
 constexpr int kDescriptors = 3; // slot memory, doorbell, wake-up
 
-/// Closes everything and passes the result on; errno is kept for the caller's message.
+/// Close the client and return `result`; errno is kept for the caller's message.
 ClientResult
 fail(Client *client, ClientResult result)
 {
@@ -59,7 +59,7 @@ send_hello(Client *client)
 	return ClientResult::kInProgress;
 }
 
-/// Takes the descriptors of a message; closes them all unless there are just three.
+/// Take the descriptors out of a message; close them all unless there are exactly three.
 bool
 take_descriptors(msghdr *message, int (&fds)[kDescriptors])
 {
@@ -91,7 +91,7 @@ take_descriptors(msghdr *message, int (&fds)[kDescriptors])
 	return false;
 }
 
-/// Maps the slot; the seals make sure that no access can ever lie behind the end of the file (SIGBUS).
+/// Map the slot. The seals guarantee that no access can lie beyond the end of the file (SIGBUS).
 bool
 map_slot(Client *client, int memory)
 {
@@ -121,7 +121,7 @@ area_bytes_good(uint32_t bytes)
 	return bytes >= kMinAreaBytes && bytes <= kMaxAreaBytes && bytes % 64 == 0;
 }
 
-/// Looks at WELCOME and opens the session. fds are closed or taken over.
+/// Check WELCOME and open the session. Descriptors that the session takes over are set to -1 in fds.
 ClientResult
 open_session(Client *client, const Welcome &welcome, bool have_fds, int (&fds)[kDescriptors])
 {
@@ -145,7 +145,7 @@ open_session(Client *client, const Welcome &welcome, bool have_fds, int (&fds)[k
 	client->doorbell = fds[1];
 	client->wakeup = fds[2];
 	fds[1] = fds[2] = -1;
-	// The descriptors are shared with the worker, and so are these flags: reading and writing here must never block.
+	// The worker shares the descriptors and could change these flags: reading and writing here must never block.
 	if (fcntl(client->doorbell, F_SETFL, O_NONBLOCK) != 0 || fcntl(client->wakeup, F_SETFL, O_NONBLOCK) != 0)
 		return ClientResult::kSystem;
 	client->phase = ClientPhase::kOpen;

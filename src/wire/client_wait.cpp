@@ -12,8 +12,8 @@ namespace vectorgpu::wire
 namespace
 {
 
-/// Says that the client is about to sleep. The fence pairs with the worker's between storing the state and looking at
-/// client_waits: if the next look here does not see the state, the worker sees this.
+/// Announce that the client is about to sleep. The fence pairs with the worker's between storing the state and reading
+/// client_waits: if the client's next load does not see the new state, the worker sees this store.
 void
 set_waits(Client *client, ClientWaits waits)
 {

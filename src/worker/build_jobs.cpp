@@ -20,14 +20,14 @@ namespace
 {
 
 constexpr size_t kMostJobs = 8;
-constexpr uint64_t kMostJobBytes = uint64_t{4} << 30; // of sample, centroids, queries and what codes take of one
+constexpr uint64_t kMostJobBytes = uint64_t{4} << 30; // of one build of lists: sample, centroids, queries, codes
 
 } // namespace
 
 void
 BuildJobs::start()
 {
-	ending_.reserve(kMostJobs); // tasks must not throw
+	ending_.reserve(kMostJobs); // since tasks must not throw
 	thread_.start();
 }
 
@@ -43,12 +43,12 @@ BuildJobs::stop()
 	thread_.stop();
 	for (const auto &[session, job] : jobs_)
 		if (job.graph != nullptr)
-			job.graph->abandon(); // all of them, before one is waited for
+			job.graph->abandon(); // stop all before waiting for one
 	jobs_.clear();
 	ending_.clear();
 }
 
-/// Without waiting for a graph that is being made: others' builds would stand still meanwhile.
+/// Do not wait for a graph that is being built: this would delay others' builds.
 void
 BuildJobs::forget(uint64_t session)
 {
@@ -60,7 +60,7 @@ BuildJobs::forget(uint64_t session)
 	if (found->second.graph != nullptr && !found->second.graph->ended())
 	{
 		found->second.graph->abandon();
-		ending_.push_back(std::move(found->second.graph)); // of all graphs there are at most kMostJobs
+		ending_.push_back(std::move(found->second.graph)); // at most kMostJobs graphs in all: does not allocate
 	}
 	jobs_.erase(found);
 }
@@ -100,7 +100,8 @@ BuildJobs::end_task(uint64_t session, const Task *task)
 	const auto found = tasks_.find(session);
 
 	running_ = nullptr;
-	if (found != tasks_.end() && found->second.get() == task) // else the session, which has its answer, has asked again
+	if (found != tasks_.end() &&
+		found->second.get() == task) // else the session has its answer and has sent another request
 		tasks_.erase(found);
 }
 

@@ -22,7 +22,7 @@ namespace vectorgpu::worker
 class BuildJobs
 {
 public:
-	/// graph_budget_bytes: host memory that builds of graphs may take, all together.
+	/// graph_budget_bytes: host memory for all builds of graphs together.
 	BuildJobs(engine::Engine &engine, uint64_t graph_budget_bytes)
 		: engine_(engine), graph_budget_bytes_(graph_budget_bytes)
 	{
@@ -31,11 +31,11 @@ public:
 	/// Throws bad_alloc.
 	void start();
 
-	/// What runs stops as soon as it can, what waits is dropped.
+	/// Stop the running build as soon as possible; drop waiting requests.
 	void stop();
 
-	/// Runs work, which answers the session's request, on the thread. Any thread. A session asks for one thing at a
-	/// time. Throws bad_alloc.
+	/// Run `work`, which answers the session's request, on the thread. A session has one request at a time. Any thread.
+	/// Throws bad_alloc.
 	void push(uint64_t session, std::function<void()> work);
 
 	/// The body of a reply; empty for all requests but ASSIGN.
@@ -52,13 +52,14 @@ public:
 	wire::ReplyStatus read(
 		uint64_t session, const wire::ReadBuildRequest &request, size_t room, std::vector<uint8_t> *bytes);
 
-	/// Nobody waits for what the session has asked for: it stops as soon as it can, or is not begun. Any thread.
+	/// The client no longer waits for the session's request: stop it as soon as possible, or do not begin it. Any
+	/// thread.
 	void cancel(uint64_t session);
 
-	/// The session is over. Any thread.
+	/// The session has ended. Any thread.
 	void closed(uint64_t session);
 
-	/// What a caller of progressing() saw the last time.
+	/// The state at a caller's last call of progressing().
 	struct Seen
 	{
 		TaskThread::Seen thread;
@@ -71,18 +72,18 @@ public:
 private:
 	struct Job
 	{
-		std::unique_ptr<engine::ListBuilder> builder; // of lists,
-		std::unique_ptr<GraphJob> graph;              // or a graph
-		std::vector<engine::Neighbor> neighbors;      // read in parts, when there
+		std::unique_ptr<engine::ListBuilder> builder; // of lists; else null
+		std::unique_ptr<GraphJob> graph;              // of a graph; else null
+		std::vector<engine::Neighbor> neighbors;      // read in parts, if has_neighbors
 		bool has_neighbors = false;
-		uint64_t bytes = 0;           // of host memory, that the builder of lists may take
-		std::vector<uint32_t> labels; // scratch, of a batch
+		uint64_t bytes = 0;           // of host memory, for the builder of lists
+		std::vector<uint32_t> labels; // scratch of a batch, as the three below
 		std::vector<float> scores;
 		std::vector<float> terms;
 		std::vector<uint8_t> is_out;
 	};
 
-	/// A request that waits or runs.
+	/// A waiting or running request.
 	struct Task
 	{
 		bool cancelled = false;
@@ -101,14 +102,13 @@ private:
 
 	engine::Engine &engine_;
 	const uint64_t graph_budget_bytes_;
-	std::mutex
-		mutex_; // running_, stopping_, tasks_ and what is in them; who ends or begins a task, and control_.stop with it
-	engine::SearchControl control_; // of the task that runs
+	std::mutex mutex_; // running_, stopping_, tasks_ and their contents; begin and end of a task, with control_.stop
+	engine::SearchControl control_; // of the running task
 	const Task *running_ = nullptr;
 	bool stopping_ = false;
 	std::map<uint64_t, std::shared_ptr<Task>> tasks_; // by session
-	std::map<uint64_t, Job> jobs_;                    // by session; the thread's
-	std::vector<std::unique_ptr<GraphJob>> ending_;   // nobody's any more, but they have not noticed yet; the thread's
+	std::map<uint64_t, Job> jobs_;                    // by session; used by the thread only
+	std::vector<std::unique_ptr<GraphJob>> ending_;   // abandoned, but still running; used by the thread only
 	TaskThread thread_;
 };
 

@@ -1,4 +1,4 @@
-// What the worker counts, for STATS. Relaxed atomics: figures, not synchronisation.
+// The worker's counters, for STATS. Relaxed atomics: they synchronise nothing.
 #pragma once
 
 #include <atomic>

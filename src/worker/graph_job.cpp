@@ -157,7 +157,7 @@ GraphJob::run()
 
 	if (state_.compare_exchange_strong(open, State::kEnded, std::memory_order_acq_rel))
 		return;
-	builder_.reset(); // nobody looks at it any more, and it is large
+	builder_.reset(); // it is large and not used any more
 	state_.store(State::kEnded, std::memory_order_release);
 }
 

@@ -1,5 +1,5 @@
-// See handler.hpp. SEARCH goes to the batcher, MANIFEST to the engine's thread between two batches, what moves rows to
-// the loading thread, builds to theirs; the rest is answered at once.
+// See handler.hpp. SEARCH goes to the batcher, MANIFEST to the engine's thread between two batches, requests that move
+// rows to the loading thread, builds to their thread; the others are answered at once.
 #include "worker/handler.hpp"
 
 #include <array>
@@ -23,7 +23,7 @@ using SessionPtr = std::shared_ptr<Session>;
 
 constexpr size_t kWakeTogether = 16; // replies that are stored before the first of their clients is woken
 
-/// Runs what may run out of memory.
+/// Run `work` and turn an exception into a status.
 template <class Work>
 ReplyStatus
 guarded(Work work)
@@ -42,7 +42,7 @@ guarded(Work work)
 	}
 }
 
-/// Wakes clients whose replies were stored, all behind one fence.
+/// Wake clients whose replies were stored, after one fence for all.
 void
 wake_clients(std::span<SessionPtr> sessions)
 {
@@ -103,7 +103,7 @@ Handler::handle(const SessionPtr &session, size_t length, Round *round)
 		return;
 	}
 
-	// dispatch() throws only as long as the session is its own.
+	// dispatch() throws only while no other thread has the session.
 	const ReplyStatus status = guarded(
 		[&]
 		{
@@ -190,8 +190,8 @@ Handler::search(const SessionPtr &session, Round *round)
 		});
 }
 
-/// Sends the search to the engine, by way of the dispatcher's round or (null) from another thread. Throws bad_alloc,
-/// and then the session is still the caller's.
+/// Pass the search to the engine, through the dispatcher's round, or (round null) from another thread. Throws
+/// bad_alloc; the session is then still the caller's.
 void
 Handler::find_and_submit(const SessionPtr &session, Round *round)
 {
@@ -239,13 +239,13 @@ Handler::find_and_submit(const SessionPtr &session, Round *round)
 		batcher_.wake();
 		return;
 	}
-	round->searches.push_back(&search); // has room
+	round->searches.push_back(&search); // reserved: does not allocate
 	if (round->searches.size() >= options_.max_batch)
 		batcher_.submit(round);
 }
 
-/// On the thread that ran the batch. All replies of a few searches are stored before their clients are woken: a client
-/// that runs at once takes the processor from the others' replies.
+/// On the thread that ran the batch. The replies of several searches are stored before their clients are woken, since a
+/// client that runs at once would take the processor from the others' replies.
 void
 Handler::searched(std::span<Search *const> searches, const Status &status,
 	std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info)
@@ -273,7 +273,7 @@ Handler::searched(std::span<Search *const> searches, const Status &status,
 	wake_clients(std::span(answered).first(n_answered));
 }
 
-/// Stores the reply to one search. result: null unless the status is ok.
+/// Store the reply to one search. result: null unless the status is ok.
 void
 Handler::answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
 	const BatchInfo &info)
@@ -385,7 +385,7 @@ Handler::inventory(const SessionPtr &session)
 	send_reply(session.get(), ReplyStatus::kOk, body, {}, &counters_);
 }
 
-/// Throws bad_alloc, and then the session is still the caller's.
+/// Throws bad_alloc; the session is then still the caller's.
 void
 Handler::on_loader(const SessionPtr &session, std::function<void()> work)
 {
@@ -393,8 +393,8 @@ Handler::on_loader(const SessionPtr &session, std::function<void()> work)
 	loader_.push(std::move(work));
 }
 
-/// The rows of the session's request. Row ids are copied, since they are looked at; vectors go from the slot to the
-/// engine, which copies them once: a client that changes them meanwhile gets them as it deserves.
+/// Return the rows of the session's request. Row ids are copied, since they are checked. Vectors go from the slot to
+/// the engine, which copies them once; a client that changes them meanwhile harms only itself.
 engine::RowBlock
 Handler::own_rows(Session *session, uint32_t n_rows)
 {
@@ -408,7 +408,7 @@ Handler::own_rows(Session *session, uint32_t n_rows)
 	return block;
 }
 
-/// The requests of the loading thread that are answered with a status alone.
+/// On the loading thread: the requests that are answered with a status alone.
 ReplyStatus
 Handler::load(const SessionPtr &session)
 {
@@ -533,10 +533,10 @@ Handler::cancel(const SessionPtr &session)
 
 	if (stage == Stage::kBuild)
 		return builds_.cancel(session->id);
-	// Of the others only searches can be cancelled; what moves rows is short and finishes.
+	// Of the others only searches can be cancelled; requests that move rows are short and finish.
 	if (stage == Stage::kNone || session->view.header.type != RequestType::kSearch)
 		return;
-	if (stage == Stage::kLoad) // its rows come first: it is not in the queue yet
+	if (stage == Stage::kLoad) // a SEARCH whose rows are appended first: it is not in the queue yet
 	{
 		session->search.cancelled.store(true, std::memory_order_relaxed);
 		return;
@@ -564,7 +564,7 @@ Handler::closed(const SessionPtr &session)
 	}
 	catch (const std::bad_alloc &)
 	{
-		residency_.end_leases(session->id); // slower for the others, but a lease must end
+		residency_.end_leases(session->id); // delays other sessions, but a lease must end
 	}
 }
 

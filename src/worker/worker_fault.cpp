@@ -1,4 +1,4 @@
-// See worker_fault.hpp. The list is made before threads start; only its counters change later.
+// See worker_fault.hpp. The list is made before threads start; later only its counters change.
 #include "worker/worker_fault.hpp"
 
 #ifdef VECTORGPU_FAULTS
