@@ -54,7 +54,7 @@ inline const BeginCodesRequest kBeginCodes = {CodesKind::kPq, 8, 1, 0, 4, 300, 0
 inline ParseResult
 parse(const Bytes &bytes, uint64_t sequence = 7)
 {
-	// A copy of just that size, so that a sanitizer sees a read behind the end.
+	// A copy of exactly this size, so that a sanitizer detects a read beyond the end.
 	const std::vector<uint8_t> exact(bytes.begin(), bytes.end());
 	RequestView view;
 

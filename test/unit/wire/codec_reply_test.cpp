@@ -50,7 +50,7 @@ TEST(Codec, accepts_good_replies)
 		parse_as(RequestType::kAssign, reply(ReplyStatus::kOk, 3, 0, 51)), ParseResult::kOk); // 9 bytes of codes each
 }
 
-TEST(Codec, rejects_a_reply_with_a_coverage_that_there_is_not)
+TEST(Codec, rejects_a_reply_with_an_unknown_coverage)
 {
 	Bytes bytes = reply(ReplyStatus::kOk, 3, 0, 48);
 
@@ -83,7 +83,7 @@ TEST(Codec, rejects_replies_whose_counts_and_lengths_disagree)
 	EXPECT_NE(parse_as(RequestType::kAssign, reply(ReplyStatus::kOk, 3, 1, 24)), ParseResult::kOk);
 }
 
-TEST(Codec, rejects_a_reply_that_has_more_but_nothing_yet)
+TEST(Codec, rejects_a_reply_with_more_but_no_items)
 {
 	for (const RequestType type : {RequestType::kSearch, RequestType::kNext})
 	{

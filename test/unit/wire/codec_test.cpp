@@ -119,7 +119,7 @@ TEST(Codec, rejects_counts_that_overflow)
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 0, 0, ~uint64_t{0}})), ParseResult::kField);
 }
 
-TEST(Codec, takes_probes_and_a_structure_as_they_are_meant)
+TEST(Codec, parses_probes_and_structures)
 {
 	SearchRequest search = kSearch;
 	RequestView view;
@@ -173,7 +173,7 @@ TEST(Codec, takes_probes_and_a_structure_as_they_are_meant)
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 2, 0, 3})), ParseResult::kField);
 }
 
-TEST(Codec, takes_sets_as_they_are_meant)
+TEST(Codec, parses_sets)
 {
 	SearchRequest search = kSearch;
 	RequestView view;
@@ -210,7 +210,7 @@ TEST(Codec, takes_sets_as_they_are_meant)
 	EXPECT_EQ(parse(request(RequestType::kLoadRows, RowsRequest{0, 1, 2}, Filler<15>{})), ParseResult::kLength);
 }
 
-TEST(Codec, rejects_a_search_that_makes_no_sense)
+TEST(Codec, rejects_a_search_with_wrong_fields)
 {
 	const auto with = [](const std::function<void(SearchRequest *)> &change)
 	{
@@ -243,7 +243,7 @@ TEST(Codec, rejects_a_search_that_makes_no_sense)
 	EXPECT_EQ(with([](SearchRequest *s) { s->element = static_cast<ElementType>(3); }), ParseResult::kType);
 }
 
-TEST(Codec, finds_rows_and_vector_of_a_search_where_they_lie)
+TEST(Codec, finds_rows_and_vector_of_a_search)
 {
 	SearchRequest search = kSearch; // of 20 bytes a vector
 
@@ -292,7 +292,7 @@ TEST(Codec, rejects_wrong_headers)
 	EXPECT_EQ(with(offsetof(RequestHeader, zero), 1), ParseResult::kField);
 }
 
-TEST(Codec, rejects_fields_that_do_not_go_together)
+TEST(Codec, rejects_contradictory_fields)
 {
 	// The delta is segment 0 and nothing else is.
 	EXPECT_EQ(parse(request(RequestType::kLoadRows, RowsRequest{0, 0, 3}, Filler<84>{})), ParseResult::kField);

@@ -1,6 +1,6 @@
-// The inputs that the fuzz targets begin with are of the protocol as it is: one good request of every type, the replies
-// to them, and replies that are refused, written out by this file, so that fuzzing starts behind the parsers' first
-// checks. After a change of the protocol:
+// The fuzz targets' first inputs belong to the present protocol: one good request of every type, the replies to them,
+// and replies that are refused. This file writes them, so that fuzzing starts beyond the parsers' first checks. After a
+// change of the protocol:
 //   VECTORGPU_WRITE_CORPUS=1 unit_wire --gtest_filter='Corpus.*'
 #include <cstdint>
 #include <cstdlib>
@@ -38,7 +38,7 @@ put(Bytes *bytes, const T &value)
 	memcpy(bytes->data() + at, &value, sizeof(T));
 }
 
-/// n bytes that differ.
+/// n different bytes.
 Bytes
 filler(size_t n)
 {
@@ -52,7 +52,7 @@ filler(size_t n)
 void
 put(Bytes *bytes, const Bytes &more)
 {
-	for (const uint8_t byte : more) // g++ 12 takes a whole range for one that leaves its array
+	for (const uint8_t byte : more) // g++ 12 warns of an overflow if a range is inserted
 		bytes->push_back(byte);
 }
 
@@ -206,7 +206,7 @@ reply_seeds()
 	};
 }
 
-/// Replies that were once taken for good ones.
+/// Replies that an earlier parser accepted by mistake.
 Seeds
 refused_reply_seeds()
 {
@@ -216,7 +216,7 @@ refused_reply_seeds()
 	};
 }
 
-/// The result of parsing an input of fuzz_reply.
+/// Parse an input of fuzz_reply.
 ParseResult
 parse_reply_seed(const Bytes &bytes)
 {
@@ -263,7 +263,7 @@ TEST(Corpus, has_replies_that_are_refused)
 		EXPECT_EQ(parse_reply_seed(bytes), ParseResult::kField) << name;
 }
 
-/// The files of a folder of inputs. Those that are asked for are written first.
+/// Read the files of a directory of inputs; write them first if requested.
 Seeds
 files_of(const std::filesystem::path &folder, const Seeds &seeds)
 {

@@ -17,7 +17,7 @@ namespace vectorgpu::wire
 namespace
 {
 
-/// Bytes as hexadecimal digits, groups of eight bytes apart.
+/// Return the bytes as hexadecimal digits, in groups of eight bytes.
 template <class T>
 std::string
 hex(const T &value)
@@ -52,7 +52,7 @@ const CopyVersion kVersion = {0x0a0b, 0x0c0d, 0x0e0f};
 const std::string kKeyBytes = "0403020108070605 0c0b0a0900000000 1817161514131211 2827262524232221";
 const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e000000000000";
 
-TEST(Golden, protocol_version_is_the_one_of_these_bytes)
+TEST(Golden, protocol_version_belongs_to_these_bytes)
 {
 	EXPECT_EQ(kProtocolVersion, 13);
 }

@@ -63,7 +63,7 @@ struct WorkerBuilds : testing::Test
 		return sum;
 	}
 
-	/// Assigns all rows and compares with what plain code finds.
+	/// Assign all rows and compare with a brute-force search.
 	void check_labels(Client *client, const std::vector<float> &centroids)
 	{
 		const size_t n_lists = centroids.size() / table.spec.dim;
@@ -139,7 +139,7 @@ TEST_F(WorkerBuilds, train_assign_and_find_neighbors)
 	EXPECT_EQ(step(&client, RequestType::kAssign, 0, 1).status(), ReplyStatus::kAbsent);
 }
 
-TEST_F(WorkerBuilds, given_centroids_and_rows_of_another_size)
+TEST_F(WorkerBuilds, take_centroids_and_reject_rows_of_another_size)
 {
 	Connection connection;
 	Client &client = connection.client;
@@ -162,7 +162,7 @@ TEST_F(WorkerBuilds, given_centroids_and_rows_of_another_size)
 		ReplyStatus::kInvalid);
 }
 
-TEST_F(WorkerBuilds, codes_are_those_of_a_builder_of_ones_own)
+TEST_F(WorkerBuilds, codes_equal_those_of_a_local_builder)
 {
 	Connection connection;
 	Client &client = connection.client;
@@ -192,7 +192,7 @@ TEST_F(WorkerBuilds, codes_are_those_of_a_builder_of_ones_own)
 		ASSERT_TRUE(answer.ok());
 		ASSERT_EQ(answer.body.size(), 400 * (sizeof(wire::RowLabel) + code_bytes + (is_pq ? sizeof(float) : 0)));
 
-		// The same without the wire, by the model that was read.
+		// The same without the wire, with the model that was read.
 		const auto engine = engine::make_cpu_engine({});
 		engine::SearchControl control;
 		std::unique_ptr<engine::ListBuilder> builder;
@@ -242,7 +242,7 @@ TEST_F(WorkerBuilds, codes_are_those_of_a_builder_of_ones_own)
 		<< "more parts than dimensions";
 }
 
-TEST_F(WorkerBuilds, what_is_too_large_is_refused)
+TEST_F(WorkerBuilds, refuse_sizes_beyond_the_limit)
 {
 	Connection connection;
 	Client &client = connection.client;
@@ -255,7 +255,7 @@ TEST_F(WorkerBuilds, what_is_too_large_is_refused)
 	ASSERT_TRUE(begin(&client, 3, 0, 0, 0).ok());
 	ASSERT_TRUE(step(&client, RequestType::kAddCentroids, 10, 3).ok());
 	EXPECT_EQ(exchange(&client, RequestType::kBeginCodes, table.key, {part_of(spec)}).status(), ReplyStatus::kRefused);
-	EXPECT_TRUE(step(&client, RequestType::kAssign, 0, 1).ok()) << "labels all the same";
+	EXPECT_TRUE(step(&client, RequestType::kAssign, 0, 1).ok()) << "labels without codes";
 }
 
 } // namespace

@@ -66,7 +66,7 @@ struct WorkerGraphBuilds : testing::Test
 		return values;
 	}
 
-	/// Once those that nobody wants any more have noticed: until then they have their places.
+	/// Begin when abandoned builds have stopped: until then they keep their places.
 	bool begin_when_free(Client *client, uint32_t n_rows)
 	{
 		for (;;)
@@ -97,7 +97,7 @@ struct WorkerGraphBuilds : testing::Test
 	Table table;
 };
 
-/// The same graph and recall as by one thread, without a worker.
+/// The graph and recall equal those of one thread without a worker.
 TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 {
 	namespace graph = engine::graph;
@@ -174,7 +174,7 @@ TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 	}
 }
 
-TEST_F(WorkerGraphBuilds, refuse_what_is_out_of_order)
+TEST_F(WorkerGraphBuilds, refuse_requests_out_of_order)
 {
 	Connection connection;
 	Client &client = connection.client;
@@ -186,11 +186,11 @@ TEST_F(WorkerGraphBuilds, refuse_what_is_out_of_order)
 	EXPECT_EQ(ask(&client, BuildResult::kEdges, 4).status(), ReplyStatus::kInvalid);
 	ASSERT_TRUE(step(&client, RequestType::kAddGraphRows, 0, 300).ok());
 	EXPECT_EQ(step(&client, RequestType::kAddGraphRows, 0, 300).status(), ReplyStatus::kInvalid)
-		<< "the same rows again";
+		<< "the same rows twice";
 	EXPECT_EQ(step(&client, RequestType::kAddGraphRows, 400, 100).status(), ReplyStatus::kInvalid) << "a gap";
 	EXPECT_EQ(step(&client, RequestType::kAddGraphRows, 300, 201).status(), ReplyStatus::kInvalid)
 		<< "more than announced";
-	EXPECT_EQ(step(&client, RequestType::kAddTraining, 0, 1).status(), ReplyStatus::kInvalid) << "a step of lists";
+	EXPECT_EQ(step(&client, RequestType::kAddTraining, 0, 1).status(), ReplyStatus::kInvalid) << "a request of lists";
 	EXPECT_EQ(step(&client, RequestType::kTrain).status(), ReplyStatus::kInvalid);
 	EXPECT_EQ(ask(&client, BuildResult::kCentroids, 4).status(), ReplyStatus::kInvalid);
 	ASSERT_TRUE(step(&client, RequestType::kAddGraphRows, 300, 200).ok());
@@ -201,7 +201,7 @@ TEST_F(WorkerGraphBuilds, refuse_what_is_out_of_order)
 	EXPECT_EQ(ask(&client, BuildResult::kEdges, 500 * kDegree * 4 + 1).status(), ReplyStatus::kInvalid);
 	EXPECT_EQ(ask(&client, BuildResult::kNeighbors, 4).status(), ReplyStatus::kInvalid) << "of lists";
 
-	ASSERT_TRUE(begin(&client, 500).ok()) << "again: the first is forgotten";
+	ASSERT_TRUE(begin(&client, 500).ok()) << "a second build replaces the first";
 	EXPECT_EQ(read<GraphBuildState>(&client, BuildResult::kGraphState, 1)[0].stage, GraphBuildStage::kRows);
 }
 
@@ -247,7 +247,7 @@ struct WorkerGraphInserts : WorkerGraphBuilds
 		return exchange(client, RequestType::kBeginInsert, table.key, {part_of(insert)});
 	}
 
-	/// Items [first, first + n) of an array of some numbers each.
+	/// Send items [first, first + n) of an array with `width` numbers each.
 	template <class T>
 	Answer bring(Client *client, RequestType what, const std::vector<T> &items, size_t width, size_t first, size_t n)
 	{
@@ -307,29 +307,29 @@ TEST_F(WorkerGraphInserts, give_the_graph_of_one_thread)
 	EXPECT_EQ(read<uint32_t>(&client, BuildResult::kEntries, report.n_entries), merged_entries);
 }
 
-TEST_F(WorkerGraphInserts, refuse_what_is_out_of_order_and_fail_where_the_graph_contradicts_itself)
+TEST_F(WorkerGraphInserts, refuse_requests_out_of_order_and_fail_for_an_inconsistent_graph)
 {
 	Connection connection;
 	Client &client = connection.client;
 
 	ASSERT_TRUE(begin(&client, 500).ok());
 	EXPECT_EQ(bring(&client, RequestType::kAddBaseNumbers, numbers, 1, 0, 10).status(), ReplyStatus::kInvalid)
-		<< "nothing is inserted";
+		<< "not an insertion";
 	ASSERT_TRUE(begin_insert(&client).ok());
 	EXPECT_EQ(bring(&client, RequestType::kAddBaseNumbers, numbers, 2, 0, 10).status(), ReplyStatus::kInvalid)
-		<< "pairs";
+		<< "two numbers a row";
 	EXPECT_EQ(bring(&client, RequestType::kAddBaseEdges, edges, kDegree - 1, 0, 10).status(), ReplyStatus::kInvalid)
 		<< "another degree";
 	EXPECT_EQ(bring(&client, RequestType::kAddBaseEdges, edges, kDegree, 1, 10).status(), ReplyStatus::kInvalid)
 		<< "a gap";
 	ASSERT_TRUE(bring_all(&client));
 	EXPECT_EQ(bring(&client, RequestType::kAddBaseEdges, edges, kDegree, 0, 10).status(), ReplyStatus::kInvalid)
-		<< "the same again";
+		<< "the same rows twice";
 	EXPECT_EQ(bring(&client, RequestType::kAddGraphRows, now, table.spec.dim, 0, 1).status(), ReplyStatus::kInvalid)
 		<< "one row more";
 	ASSERT_TRUE(step(&client, RequestType::kStartGraph).ok());
 	EXPECT_EQ(bring(&client, RequestType::kAddBaseEntries, entries, 1, 0, 1).status(), ReplyStatus::kInvalid)
-		<< "it runs";
+		<< "the build runs already";
 	ASSERT_EQ(wait_for_end(&client).stage, GraphBuildStage::kDone);
 
 	const auto fails = [&](uint32_t n_kept = 780)
@@ -356,10 +356,10 @@ TEST_F(WorkerGraphInserts, refuse_what_is_out_of_order_and_fail_where_the_graph_
 	ASSERT_TRUE(begin_insert(&client).ok());
 	ASSERT_TRUE(bring(&client, RequestType::kAddGraphRows, now, table.spec.dim, 0, 880).ok());
 	ASSERT_TRUE(step(&client, RequestType::kStartGraph).ok());
-	EXPECT_EQ(wait_for_end(&client).failure, ReplyStatus::kInvalid) << "without the graph before";
+	EXPECT_EQ(wait_for_end(&client).failure, ReplyStatus::kInvalid) << "without the base";
 }
 
-/// A session that goes, or begins another build, takes what runs with it.
+/// A session that ends, or begins another build, stops its running build.
 TEST_F(WorkerGraphBuilds, end_with_their_session)
 {
 	for (int round = 0; round < 20; round++)
