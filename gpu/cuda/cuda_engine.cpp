@@ -176,7 +176,7 @@ public:
 		return with(copy, [&](auto &c) { return c.append_delta(position, rows); });
 	}
 
-	bool append_at_once(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
+	bool try_append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
 	{
 		bool done = true;
 

@@ -12,19 +12,19 @@ namespace
 
 // In units of the server's vectorgpu.worker_timeout.
 constexpr uint32 kMostPauses =
-	4; // in a row: the last is of eight, so that at worst one scan of the server waits for a ninth of the time
-constexpr uint64 kTrying = 2;          // for a request that may take one
-constexpr uint64 kForgottenAfter = 16; // without a request that was waited for in vain: the next pause is of one again
+	4; // pauses that double: 1, 2, 4, 8 timeouts. So at worst one scan of the server waits a ninth of the time
+constexpr uint64 kTrying = 2;          // time of the scan that tries; its request may take one
+constexpr uint64 kForgottenAfter = 16; // without a timed-out request: the next pause is one timeout again
 
 constexpr int kSearches = 0;
 constexpr int kLoads = 1;
 constexpr int kNone = -1;
 
-uint64 trying_until[kBreakers]; // what this process has set Breaker::until to, so as to try
+uint64 trying_until[kBreakers]; // the value that this process has set Breaker::until to in order to try
 
 static_assert(kBreakers == 2 && kForgottenAfter > (1U << (kMostPauses - 1)) + kTrying);
 
-/// By the thread of the worker that answers. DESCRIBE, MANIFEST and what is no scan's have none.
+/// One breaker for each thread of the worker that answers scans.
 int
 breaker_of(wire::RequestType type)
 {
@@ -42,16 +42,9 @@ breaker_of(wire::RequestType type)
 		case wire::RequestType::kDrop:
 		case wire::RequestType::kChecksum:
 			return kLoads;
-		case wire::RequestType::kDescribe:
-		case wire::RequestType::kManifest:
-		case wire::RequestType::kStats:
-		case wire::RequestType::kInventory:
-		case wire::RequestType::kPing:
-		case wire::RequestType::kBuild:
-		case wire::RequestType::kBuildRead:
-			break;
+		default: // DESCRIBE, MANIFEST, and requests that no scan makes
+			return kNone;
 	}
-	return kNone;
 }
 
 uint64
@@ -103,7 +96,7 @@ breaker_note_silence(wire::RequestType type, uint64 silence_ms)
 	now = pg::monotonic_ms();
 	until = pg_atomic_read_u64(&breaker->until);
 	if (now < until && until != trying_until[which])
-		return; // another has opened it, or tries
+		return; // another process has opened it, or tries
 	opened = pg_atomic_read_u64(&breaker->opened);
 	pauses = opened != 0 && now < opened + kForgottenAfter * timeout_ms(state)
 		? Min(pg_atomic_read_u32(&breaker->pauses) + 1, kMostPauses)
@@ -126,8 +119,8 @@ breaker_note_reply(wire::RequestType type, wire::ReplyStatus status)
 	until = pg_atomic_read_u64(&state->breakers[which].until);
 	if (until == 0)
 		return;
-	// That there is no copy of that version the dispatcher says, whatever the thread that searches does: then the next
-	// scan may try.
+	// The dispatcher, not the searching thread, answers that there is no copy of this version: then the next scan may
+	// try.
 	if (which == kLoads || (status != wire::ReplyStatus::kAbsent && status != wire::ReplyStatus::kBehind))
 		(void) pg_atomic_compare_exchange_u64(&state->breakers[which].until, &until, 0);
 	else if (until == trying_until[which])

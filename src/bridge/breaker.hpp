@@ -1,8 +1,8 @@
-// A circuit breaker between scans and a worker that is slow. One that needs longer than vectorgpu.worker_timeout would
-// cost each scan so much; so the first request that was waited for in vain opens the breaker for all processes, scans
-// pass the worker over, and one of them at a time tries again, after pauses that double. There is one for searches and
-// one for loading, which are two threads of the worker: one may be stuck while the other is not. State:
-// shared_state.hpp, atomics, no lock; nothing is to be undone where a process ends in the middle. PG dialect.
+// A circuit breaker between scans and a slow worker. A worker slower than vectorgpu.worker_timeout would cost each scan
+// that time. So the first request that times out opens the breaker for all processes: scans skip the worker, and one of
+// them at a time tries again, after pauses that double. There is one breaker for searches and one for loads, which are
+// two threads of the worker: one may be stuck while the other is not. State: shared_state.hpp, atomics, no lock; a
+// process that dies leaves nothing to undo. PG dialect.
 #pragma once
 
 #include "bridge/shared_state.hpp"
@@ -11,18 +11,18 @@
 namespace vectorgpu::bridge
 {
 
-/// Whether a scan may make requests of this type now, and all that they stand for (a search; a load, by kCreate). Where
-/// it is the one that tries, it has two timeouts for that. True for types that no breaker is for.
+/// Return true if a scan may make requests of this type and its group now (kSearch: a search; kCreate: a load). The
+/// scan that tries has two timeouts for it. True for types without a breaker.
 bool breaker_admits(wire::RequestType type);
 
-/// A request was given up after so long without a sign of life. Those of a session that is less patient than the
-/// server's vectorgpu.worker_timeout say nothing about the worker, and count for nothing.
+/// Record that a request was given up after this long without a sign of life. It is ignored if the session's timeout is
+/// shorter than the server's vectorgpu.worker_timeout.
 void breaker_note_silence(wire::RequestType type, uint64 silence_ms);
 
-/// A reply has come: closes the breaker if the thread that searches, or loads, has made it.
+/// Record a reply: close the breaker if the searching or loading thread has made it.
 void breaker_note_reply(wire::RequestType type, wire::ReplyStatus status);
 
-/// Another worker: nothing is known of it.
+/// Close the breakers for a new worker.
 void breaker_reset(SharedState *state);
 
 } // namespace vectorgpu::bridge

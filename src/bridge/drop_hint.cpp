@@ -1,9 +1,9 @@
-// See drop_hint.hpp. Which files go is known before the commit; that they do, only with it: until then it can be rolled
-// back, and others may read the copy. The supervisor's latch is the whole message, since to look at the files costs no
-// more than to be told which.
+// See drop_hint.hpp. The files to remove are known before the commit, but the drop can be rolled back until then, and
+// other sessions may read the copy. The message is a set latch of the supervisor and nothing more, since reading the
+// files costs it as little as reading their names.
 //
-// A session that has used nothing of the extension loads it when it opens the index to drop it, which is early enough:
-// an object access hook would come too late then.
+// A session that has not used the extension loads it when it opens the index to drop it. This is early enough for the
+// callback; an object access hook would be too late.
 #include "bridge/drop_hint.hpp"
 
 #include "bridge/shared_state.hpp"
@@ -23,9 +23,9 @@ namespace vectorgpu::bridge
 namespace
 {
 
-bool removes_files = false; // this transaction, when it commits
+bool removes_files = false; // by this transaction if it commits
 
-/// True if there is a supervisor, and files of others than temporary relations go with the commit.
+/// Return true if there is a supervisor and the commit removes files of relations that are not temporary.
 bool
 will_remove_files()
 {
@@ -41,7 +41,7 @@ will_remove_files()
 	return n_files > 0;
 }
 
-/// Nothing here can fail, nor wait for more than the lock of the process table: the transaction has committed.
+/// The transaction has committed: this must not fail, and waits for nothing but the lock of the process table.
 void
 wake_supervisor()
 {

@@ -1,12 +1,12 @@
 // Tells the supervisor that a transaction has removed relation files (DROP, TRUNCATE, REINDEX, a rewrite), so that
-// copies of them go at once and not with the next sweep. A hint and no more: the sweep looks at files, and finds what
-// no hint told of. PG dialect.
+// their copies are dropped at once and not by the next sweep. It is only a hint: a sweep looks at files and needs none.
+// PG dialect.
 #pragma once
 
 namespace vectorgpu::bridge
 {
 
-/// Registers the callback. Called once, from _PG_init.
+/// Register the callback. Called once, from _PG_init.
 void drop_hint_install();
 
 } // namespace vectorgpu::bridge

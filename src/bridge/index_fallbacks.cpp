@@ -1,7 +1,6 @@
-// See index_fallbacks.hpp. Open addressing by (database, index): a slot that was taken once is never free again, so
-// that a look-up ends at its index or at the first free slot, and in a full table, where slots change hands, after all
-// of them. Counting needs the lock shared; giving a slot to an index needs it exclusively, so that no count is another
-// index's.
+// See index_fallbacks.hpp. Open addressing by (database, index). A slot that was taken once is never free again, so a
+// look-up ends at its index or at the first free slot; in a full table, where slots are reassigned, after all slots.
+// Counting holds the lock shared; assigning a slot holds it exclusively, so that no count goes to another index.
 #include "bridge/index_fallbacks.hpp"
 
 #include "pg/shared_memory.hpp"
@@ -27,7 +26,7 @@ constexpr char kTranche[] = "vectorgpu_fallbacks"; // in pg_stat_activity.wait_e
 struct IndexSlot
 {
 	uint64 key;            // database << 32 | index; 0: free
-	pg_atomic_uint64 last; // value of the clock when it was counted last
+	pg_atomic_uint64 last; // value of `clock` at the last count
 	pg_atomic_uint64 counts[static_cast<int>(Fallback::kCount)];
 };
 
@@ -40,7 +39,7 @@ struct FallbackTable
 
 FallbackTable *attached = nullptr;
 bool unavailable = false;
-uint32 n_slots = kIndexSlots; // the same in all processes: what is preloaded is inherited from the postmaster
+uint32 n_slots = kIndexSlots; // the same in all processes, since a preloaded value is inherited from the postmaster
 
 static_assert(
 	sizeof(FallbackTable) + kIndexSlots * sizeof(IndexSlot) <= 16384, "taken from the server's spare shared memory");
@@ -89,7 +88,7 @@ key_of(Oid index)
 	return uint64{MyDatabaseId} << 32 | index;
 }
 
-/// The slot of a key, or if it has none the first free one; kNone: neither. The lock is held.
+/// Return the slot of a key, or the first free one; kNone: neither. The caller holds the lock.
 uint32
 find_slot(const FallbackTable *fallbacks, uint64 key)
 {
@@ -116,7 +115,8 @@ oldest_slot(FallbackTable *fallbacks)
 	return oldest;
 }
 
-/// The slot of the key, which had none when this process looked last. The lock is held exclusively.
+/// Return the key's slot; assign one if another process has not done so meanwhile. The caller holds the lock
+/// exclusively.
 IndexSlot *
 take_slot(FallbackTable *fallbacks, uint64 key)
 {
@@ -131,7 +131,7 @@ take_slot(FallbackTable *fallbacks, uint64 key)
 	return slot;
 }
 
-/// The lock is held.
+/// The caller holds the lock.
 void
 count(FallbackTable *fallbacks, IndexSlot *slot, Fallback reason)
 {

@@ -18,14 +18,14 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr int kLeastWaitMs = 30 * 1000; // a busy machine takes its time to start a worker
+constexpr int kLeastWaitMs = 30 * 1000; // a busy machine is slow to start a worker
 constexpr int kMostTimeoutMs =
-	60 * 1000; // where the worker may be silent for long, it may be long in coming, as on a GPU that many share
+	60 * 1000; // with a long timeout, as for a GPU that many share, the worker may also start slowly
 constexpr int kStepMs = 20;
 constexpr uint64 kRowsWorthWaiting = 20000; // of a build
 constexpr uint64 kMostWaitMs = 10000;
 
-/// Waiting would be in vain: says what an administrator has to do first.
+/// Raise an error that tells the administrator what to do, if waiting cannot help.
 [[noreturn]] void
 raise_obstacle(Obstacle obstacle)
 {
@@ -56,7 +56,7 @@ raise_obstacle(Obstacle obstacle)
 	pg_unreachable();
 }
 
-/// There is to be a worker, and it has not greeted the supervisor yet.
+/// Return true if a worker is wanted and has not greeted the supervisor yet.
 bool
 worker_is_starting()
 {
@@ -82,7 +82,7 @@ require_session()
 		obstacle = static_cast<Obstacle>(pg_atomic_read_u32(&state->obstacle));
 		if (obstacle != Obstacle::kNone)
 			raise_obstacle(obstacle);
-		// One that runs, and has no room for a session, say, is not waited for any longer.
+		// Do not wait longer for a worker that runs, but has no room for a session, for example.
 		if (waited_ms >=
 			(worker_is_starting() ? Max(kLeastWaitMs, Min(settings.worker_timeout_ms, kMostTimeoutMs)) : kLeastWaitMs))
 			raise_fallback(pg_atomic_read_u32(&state->worker_silent) != 0 ? Fallback::kSilent

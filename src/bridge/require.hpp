@@ -1,4 +1,4 @@
-// For SQL functions that are about the worker itself, and so cannot do without it. PG dialect.
+// For SQL functions about the worker itself, which need it. PG dialect.
 #pragma once
 
 #include "bridge/shared_state.hpp"
@@ -7,27 +7,26 @@
 namespace vectorgpu::bridge
 {
 
-/// Returns when requests can be made; waits for a worker that is starting. Raises 08006 after half a minute, or, where
-/// it is still starting and vectorgpu.worker_timeout is longer, after so long, but a minute at most.
+/// Return when requests can be made; wait for a worker that is starting. Raises 08006 after half a minute, or, while
+/// the worker is still starting, after vectorgpu.worker_timeout if that is longer, at most a minute.
 void require_session();
 
-/// session_request with a worker that is waited for in the same way. Where the one that the session was with has ended
-/// meanwhile, the next one is asked, once: for requests that may be made twice. Returns when there is a reply, whatever
-/// its status is; raises what raise_fallback does otherwise.
+/// Call require_session and session_request. If the worker ends meanwhile, repeat the request once with the next
+/// worker: for requests that may be made twice. Return when there is a reply, with any status; else raise
+/// raise_fallback's error.
 void require_reply(wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts,
 	wire::ReplyHeader *header, void *body, size_t body_capacity);
 
-/// As require_session for who can do without, at a price: false after most_ms, or at once where an administrator would
-/// have to do something first.
+/// As require_session for callers that can manage without the worker: false after most_ms, or at once if an
+/// administrator would have to act first.
 bool await_session(int most_ms);
 
-/// The same for the build of an index with so many rows, of which the process does so many in a millisecond: a worker
-/// that is only starting is waited for, once a build (*has_waited), for up to half of what the build takes without it,
-/// at least for its timeout; none that is silent or busy, and none for a small build. On false the reason has been
-/// counted.
+/// The same for an index build of n_rows rows, of which this process handles rows_per_ms. Wait for a worker that is
+/// starting, once in a build (*has_waited), for up to half of the build's time without it, at least for the timeout. Do
+/// not wait for a silent or busy worker, or for a small build. On false the reason has been counted.
 bool session_for_build(uint64 n_rows, uint64 rows_per_ms, bool *has_waited);
 
-/// Raises the error for a request that was not answered, or not well: 08006, 53200, 57014 or XX000.
+/// Raise the error for a request without an answer or with a bad one: 08006, 53200, 57014 or XX000.
 [[noreturn]] void raise_fallback(Fallback reason);
 
 } // namespace vectorgpu::bridge

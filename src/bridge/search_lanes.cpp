@@ -20,8 +20,8 @@ namespace vectorgpu::bridge
 struct SearchLanes
 {
 	wire::Client clients[kMostLanes];
-	uint32 n;         // open ones
-	uint32 n_counted; // of SharedState::n_lanes
+	uint32 n;         // open lanes
+	uint32 n_counted; // in SharedState::n_lanes
 	MemoryContextCallback on_reset;
 };
 
@@ -29,12 +29,12 @@ namespace
 {
 
 constexpr int kDescriptors = 3;        // of a session
-constexpr int kConnectMs = 100;        // the worker greets in less than one, if it has time at all
-constexpr uint32 kSleepUs = 20 * 1000; // then it looks for interrupts, and whether the worker is still there
+constexpr int kConnectMs = 100;        // the worker greets in less than 1 ms if it is not busy
+constexpr uint32 kSleepUs = 20 * 1000; // then check for interrupts and whether the worker lives
 constexpr uint64 kNsPerMs = 1000 * 1000;
-constexpr uint32 kCallerShare = 4;       // of the worker's sessions: a quarter for a caller
-constexpr uint32 kAllShare = 2;          // and half for all of them
-constexpr long kFullPauseUs = 10 * 1000; // till a session that has been closed may have made room
+constexpr uint32 kCallerShare = 4;       // a caller gets at most a quarter of the worker's sessions
+constexpr uint32 kAllShare = 2;          // all callers together half
+constexpr long kFullPauseUs = 10 * 1000; // pause until a closed session may have made room
 
 uint32 own_counted; // this process's part of SharedState::n_lanes
 
@@ -64,7 +64,7 @@ uncount(uint32 n)
 {
 	SharedState *state = shared_state();
 
-	n = Min(n, own_counted); // at exit all of them have been taken back already
+	n = Min(n, own_counted); // at exit all have been subtracted already
 	own_counted -= n;
 	if (state != nullptr && n > 0)
 		pg_atomic_fetch_sub_u32(&state->n_lanes, static_cast<int32>(n));
@@ -76,8 +76,7 @@ uncount_at_exit([[maybe_unused]] int code, [[maybe_unused]] Datum unused)
 	uncount(own_counted);
 }
 
-/// Takes at most `wanted` of the lanes that all processes may have, but none if that are fewer than `least`. Returns
-/// how many.
+/// Reserve at most `wanted` of all processes' lanes, or none if fewer than `least` are free. Returns their number.
 uint32
 count(SharedState *state, uint32 wanted, uint32 least)
 {
@@ -117,7 +116,7 @@ connect_client(SharedState *state, wire::Client *client)
 	return result;
 }
 
-/// Until the reply is there. False: the worker is gone, has been silent for too long, or has written what is no reply.
+/// Wait until the reply is there. False: the worker is gone, has been silent for too long, or its reply is invalid.
 bool
 wait_for_reply(wire::Client *client, uint64 limit_ns, Fallback *reason)
 {
@@ -139,7 +138,7 @@ wait_for_reply(wire::Client *client, uint64 limit_ns, Fallback *reason)
 			return false;
 	}
 	if (state == wire::ClientState::kBroken && wire::client_alive(client))
-		*reason = Fallback::kWrongAnswer; // a slot that holds what it must not
+		*reason = Fallback::kWrongAnswer; // the slot has an invalid state
 	return state == wire::ClientState::kReplied;
 }
 
@@ -172,7 +171,7 @@ lanes_open(SearchLanes *lanes, uint32 wanted, uint32 least)
 	lanes->n_counted = count(state, wanted, least);
 	while (lanes->n < lanes->n_counted)
 	{
-		CHECK_FOR_INTERRUPTS(); // here nothing is half open
+		CHECK_FOR_INTERRUPTS(); // here no lane is half open
 		if (connect_client(state, &lanes->clients[lanes->n]) != wire::ClientResult::kOk)
 			break;
 		lanes->n++;

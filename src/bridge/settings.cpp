@@ -21,8 +21,8 @@ namespace
 constexpr int kDefaultSpinUs = 20;
 constexpr unsigned kCoresForLongSpins = 8;
 
-/// auto, cpu, or cuda: and the number of a GPU of at most three digits. Whether there is such a GPU, the worker finds
-/// out.
+/// Accept auto, cpu, or cuda: with the number of a GPU, of at most three digits. The worker checks whether that GPU
+/// exists.
 bool
 check_device(char **value, void **extra, GucSource source)
 {
@@ -101,7 +101,7 @@ settings_define()
 namespace
 {
 
-/// Asked for once: a session's processors hardly change.
+/// Determined once: a session's processors hardly change.
 unsigned
 known_cores()
 {

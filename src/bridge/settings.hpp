@@ -1,5 +1,5 @@
-// Configuration parameters of the worker, in the units of their names. Read everywhere in bridge/ and am/; written by
-// PostgreSQL's GUC machinery only. PG dialect.
+// Configuration parameters of the worker, in the units of their names. PostgreSQL's GUC machinery alone writes them. PG
+// dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -22,21 +22,20 @@ struct Settings
 	int worker_sweep_interval;    // vectorgpu.worker_sweep_interval, s
 	char *worker_program;         // vectorgpu.worker_program; empty: beside the module
 	char *device;                 // vectorgpu.device; auto, cpu, cuda:N
-	int gpu_memory_mb;            // vectorgpu.gpu_memory; 0: what the GPU has left
+	int gpu_memory_mb;            // vectorgpu.gpu_memory; 0: the GPU's free memory
 };
 
 extern Settings settings;
 
-/// Defines the parameters. Called once, from _PG_init, before the prefix is reserved.
+/// Define the parameters. Called once, from _PG_init, before the prefix is reserved.
 void settings_define();
 
-/// Microseconds to look at the slot before sleeping.
+/// Return the microseconds to poll the slot before sleeping.
 uint32 spin_us();
 
-/// Where cores are many, this many processes at a time may look for kLongSpinUs instead: a GPU takes about 50 us, and
-/// waking up from sleep is a good part of that. has_gpu: so that the worker leaves the cores alone meanwhile;
-/// last_batch: searches that were answered together with this process's last one: more of them than cores say that
-/// others need these. 0: none may.
+/// Return how many processes at a time may poll for kLongSpinUs instead, if there are many cores: a GPU takes about 50
+/// us, and waking up is a large part of that. has_gpu: the worker does not need the cores meanwhile. last_batch:
+/// searches in the batch of this process's last one; if they are more than cores, others need these. 0: none may.
 uint32 most_long_spins(bool has_gpu, uint32 last_batch);
 constexpr uint32 kLongSpinUs = 200;
 

@@ -1,4 +1,4 @@
-// Makes or finds the shared state. See shared_state.hpp.
+// Creates or finds the shared state. See shared_state.hpp.
 #include "bridge/shared_state.hpp"
 
 #include "bridge/settings.hpp"
@@ -160,7 +160,7 @@ log_fallback(Fallback reason, const char *detail)
 
 	if (state == nullptr)
 		return;
-	// A copy that is on its way, or a worker that is just starting, is nothing to tell of.
+	// Do not log a copy that is being loaded or a worker that is starting.
 	if (reason == Fallback::kLoading || reason == Fallback::kSlotBusy ||
 		(reason == Fallback::kNotRunning && pg_atomic_read_u64(&state->n_deaths) == 0 && detail == nullptr))
 		return;

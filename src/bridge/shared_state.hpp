@@ -1,6 +1,6 @@
-// The few bytes that all server processes share about the worker: the cluster epoch, who runs, why scans fell back.
-// Made by the first process that asks, with or without shared_preload_libraries; below 1 KB, so that the server's spare
-// shared memory has room for it. Everything but the epoch is atomic; there is no lock. PG dialect.
+// The server processes' shared state of the worker: the cluster epoch, the running processes, counts of fallbacks. The
+// first process that needs it creates it, with or without shared_preload_libraries; it is smaller than 1 KB, so that it
+// fits into the server's spare shared memory. Everything but the epoch is atomic; there is no lock. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -13,30 +13,30 @@ extern "C"
 namespace vectorgpu::bridge
 {
 
-/// Why a scan was answered from the pages although the worker was wanted. Indexes of SharedState::fallbacks.
+/// Reasons for answering a scan from the pages although the worker was wanted. Indexes of SharedState::fallbacks.
 enum class Fallback : uint32
 {
 	kNotRunning = 0,  // no worker process, or not ready yet
 	kSilent = 1,      // no sign of life within vectorgpu.worker_timeout
 	kUnreachable = 2, // no connection: refused, full, other version, no descriptors
 	kGone = 3,        // died or closed the connection while it had the request
-	kSlotBusy = 4,    // still working on a request that was given up
-	kLoading = 5,     // no copy that is new enough yet; one is being brought
+	kSlotBusy = 4,    // the worker still works on an abandoned request
+	kLoading = 5,     // no copy that is new enough yet; one is being loaded
 	kTooLarge = 6,    // over the worker's memory
-	kRefused = 7,     // the worker said invalid, unsupported or internal error
+	kRefused = 7,     // the worker answered invalid, unsupported or internal error
 	kOutOfMemory = 8,
-	kWrongAnswer = 9,      // the reply did not hold what it must
-	kRequestTooLarge = 10, // a query, or a row, that is larger than a request
+	kWrongAnswer = 9,      // the reply was invalid
+	kRequestTooLarge = 10, // a query or a row larger than a request
 	kCount = 11,
 };
 
-/// A short name: the key of the view's column fallback_reasons. docs/troubleshooting.md explains each.
+/// Return a short name: the key in the view's column fallback_reasons. docs/troubleshooting.md explains each.
 const char *fallback_name(Fallback reason);
 
-/// The same as a sentence, for messages. The text lives as long as the process or the current memory context.
+/// Return the reason as a sentence, for messages, valid as long as the process or the current memory context.
 const char *fallback_text(Fallback reason);
 
-/// What keeps the supervisor from having a worker, where it knows: waiting would be in vain.
+/// The known reason why the supervisor has no worker: waiting cannot help.
 enum class Obstacle : uint32
 {
 	kNone = 0,
@@ -45,9 +45,9 @@ enum class Obstacle : uint32
 	kNoSlot = 3,    // no background worker slot for the supervisor
 };
 
-constexpr int kLoaderSlots = 2; // indexes that are loaded in the background at a time
+constexpr int kLoaderSlots = 2; // indexes loaded in the background at a time
 
-/// A background load that is wanted or under way. `order` 0: free.
+/// A requested or running background load. `order` 0: free.
 struct LoaderSlot
 {
 	pg_atomic_uint64 order; // database << 32 | index
@@ -56,27 +56,27 @@ struct LoaderSlot
 };
 
 constexpr int kBreakers = 2; // breaker.hpp
-constexpr int kNoNans = 16;  // indexes that scans remember to have no row without a number for a distance
+constexpr int kNoNans = 16;  // indexes that scans have found to have no row whose distance is NaN
 
-/// Whether scans turn to one of the worker's threads.
+/// The state of the breaker of one of the worker's threads.
 struct Breaker
 {
-	pg_atomic_uint64 until;  // pg::monotonic_ms: nobody does before; then one may try. 0: closed, all do
+	pg_atomic_uint64 until;  // pg::monotonic_ms: no scan uses the thread before this; then one may try. 0: closed
 	pg_atomic_uint64 opened; // pg::monotonic_ms of the last time; 0: never
-	pg_atomic_uint32 pauses; // in a row, each twice as long as the one before
+	pg_atomic_uint32 pauses; // consecutive pauses, each twice as long as the last
 };
 
 struct SharedState
 {
-	uint64 epoch;                          // random; of this life of the shared memory
+	uint64 epoch;                          // random, drawn when the shared memory was created
 	pg_atomic_uint32 supervisor_pid;       // 0: none
 	pg_atomic_uint32 worker_pid;           // 0: none
 	pg_atomic_uint32 worker_ready;         // 1: it has greeted the supervisor
 	pg_atomic_uint32 worker_on_gpu;        // 1: it computes on a GPU; of the last one that was ready
 	pg_atomic_uint32 worker_silent;        // 1: it does not answer the supervisor
 	pg_atomic_uint32 obstacle;             // an Obstacle
-	pg_atomic_uint32 timeout_ms;           // the server's own vectorgpu.worker_timeout; 0: no supervisor has been there
-	pg_atomic_uint32 n_spinning;           // processes that look for a reply for long
+	pg_atomic_uint32 timeout_ms;           // the server's vectorgpu.worker_timeout; 0: no supervisor has run yet
+	pg_atomic_uint32 n_spinning;           // processes that poll for kLongSpinUs
 	pg_atomic_uint32 n_connecting;         // processes that wait for the worker's greeting
 	pg_atomic_uint32 n_lanes;              // further sessions of all processes (search_lanes.hpp)
 	pg_atomic_uint64 generation;           // worker processes started
@@ -84,10 +84,10 @@ struct SharedState
 	pg_atomic_uint64 supervisor_asked;     // pg::monotonic_ms of the last request for a supervisor
 	pg_atomic_uint64 logged;               // pg::monotonic_ms of the last line about a fallback
 	pg_atomic_uint64 n_answered;           // batches of rows that came from the worker
-	pg_atomic_uint64 n_shipped_rows;       // delta rows that scans brought to the worker
-	pg_atomic_uint64 n_inline_loads;       // copies that scans brought to the worker
-	pg_atomic_uint64 n_background_loads;   // copies that loaders brought to it
-	pg_atomic_uint64 n_background_updates; // copies that loaders brought up to date
+	pg_atomic_uint64 n_shipped_rows;       // delta rows that scans sent to the worker
+	pg_atomic_uint64 n_inline_loads;       // copies that scans loaded
+	pg_atomic_uint64 n_background_loads;   // copies that loaders loaded
+	pg_atomic_uint64 n_background_updates; // copies that loaders updated
 	pg_atomic_uint64 fallbacks[static_cast<int>(Fallback::kCount)];
 	LoaderSlot loaders[kLoaderSlots];
 	Breaker breakers[kBreakers];
@@ -97,21 +97,20 @@ struct SharedState
 
 static_assert(sizeof(SharedState) <= 1024);
 
-/// Attaches on the first call in a process. Null if there is none: a standalone server, or no shared memory left.
+/// Return the state; attach to it on the first call in a process. Null in a standalone server or if there is no shared
+/// memory left.
 SharedState *shared_state();
 
-/// True if there is a worker that computes on a GPU, and scans turn to it. For the planner: it may be another a moment
-/// later.
+/// Return true if there is a worker with a GPU that scans use. For the planner: this may change at any moment.
 bool worker_on_gpu();
 
-/// Counts a fallback; logs one line a minute for reasons that an administrator should know of. `detail` may be null; it
-/// is a sentence.
+/// Count a fallback; log one line a minute for reasons that an administrator should know. detail: a sentence, or null.
 void note_fallback(Fallback reason, const char *detail);
 
-/// The log's part of it alone: whoever asked counts what it did without the worker.
+/// Only the log line of note_fallback, for callers that count themselves.
 void log_fallback(Fallback reason, const char *detail);
 
-/// The fallbacks that this process has counted, and the reason of the last one: how a scan learns of its own.
+/// Return the number of fallbacks that this process has counted, and the reason of the last one.
 uint64 own_fallbacks();
 Fallback last_fallback();
 

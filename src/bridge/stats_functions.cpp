@@ -1,5 +1,5 @@
-// What the views vectorgpu_worker and vectorgpu_indexes show of the worker: SQL functions over shared state, STATS and
-// INVENTORY. They raise no error when the worker is not there: its columns are NULL then. PG dialect.
+// The SQL functions behind the views vectorgpu_worker and vectorgpu_indexes, over shared state, STATS and INVENTORY.
+// Without a worker they raise no error; its columns are NULL. PG dialect.
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
@@ -118,7 +118,7 @@ check_columns(int n, int expected)
 				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
 }
 
-/// Upper end of the bucket that holds the given share of all values, in us; *known is false if there are none.
+/// Return the upper end, in us, of the bucket with this quantile of all values; *known is false if there are none.
 double
 percentile_us(const uint64_t *histogram, double share, bool *known)
 {
@@ -181,7 +181,7 @@ fill_from_worker(const Row &row)
 	set_int8(row, kEvictions, stats.n_evictions);
 }
 
-/// Counts by reason as the text of a JSON object.
+/// Return the counts by reason as the text of a JSON object.
 char *
 reasons_json(const uint64 *counts)
 {
@@ -261,14 +261,14 @@ put_copy(ReturnSetInfo *result, const wire::CopyInfo *copy, uint64 now_ns)
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
-/// True if the caller may know of the copy: as the view vectorgpu_indexes, whoever may read the table.
+/// Return true if the caller may see the copy: as in the view vectorgpu_indexes, if it may read the table.
 bool
 may_see(const wire::CopyKey *key)
 {
 	Oid index;
 	Oid heap;
 
-	// Also of a copy whose index is gone and that is not swept yet.
+	// This includes a copy whose index is gone and that is not swept yet.
 	if (superuser() || has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
 		return true;
 	index =

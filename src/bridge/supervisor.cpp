@@ -1,5 +1,5 @@
-// See supervisor.hpp. It holds no database connection, answers interrupts within a moment (DROP DATABASE waits for
-// every process), and leaves only by exit status 0 or 1, since any other would restart the server.
+// See supervisor.hpp. It holds no database connection, services interrupts quickly (DROP DATABASE waits for every
+// process), and exits only with status 0 or 1, since any other would restart the server.
 #include "bridge/supervisor.hpp"
 
 #include "bridge/breaker.hpp"
@@ -50,16 +50,16 @@ constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kGreetPauseMs = 20;
 constexpr uint64 kPingPauseMs = 1000;
 constexpr uint64 kHintPauseMs = 100; // from a commit that removes a file to the end of the file
-constexpr uint32 kHintSweeps = 3;    // after pauses that double: it takes longer on a busy machine
+constexpr uint32 kHintSweeps = 3;    // after pauses that double: removal takes longer on a busy machine
 constexpr uint64 kLongestSleepMs = 60 * 1000;
-constexpr uint64 kLongLifeMs = 30 * 1000; // a worker that lived so long did not die early
-constexpr uint64 kSilenceLimit = 30;      // vectorgpu.worker_timeout's without an answer: then it is killed
-constexpr uint32 kQuietDeaths = 5;        // early deaths in a row that are logged as they come
-constexpr size_t kDeviceBytes = 16;       // of a value of vectorgpu.device
+constexpr uint64 kLongLifeMs = 30 * 1000; // a worker that lived this long did not die early
+constexpr uint64 kSilenceLimit = 30;      // timeouts without an answer, then the worker is killed
+constexpr uint32 kQuietDeaths = 5;        // consecutive early deaths that are logged each
+constexpr size_t kDeviceBytes = 16;       // longest value of vectorgpu.device
 
-bool preloaded = false; // and so registered at the start
+bool preloaded = false; // registered at the server's start
 
-/// What the one supervisor knows. Static, for the exit callback.
+/// The supervisor's state. Static, for the exit callback.
 struct Supervisor
 {
 	SharedState *state;
@@ -69,11 +69,11 @@ struct Supervisor
 	uint64 next_greet_ns;
 	uint64 next_ping_ns;
 	uint64 next_sweep_ns;
-	uint64 next_hint_sweep_ns; // 0: nobody has removed files lately
+	uint64 next_hint_sweep_ns; // 0: no hint lately
 	uint32 hint_sweeps;
 	uint64 silent_since_ns; // 0: it answers
 	uint32 early_deaths;    // in a row
-	int threads;            // settings that the running worker was started with
+	int threads;            // settings of the running worker, as the members below
 	int memory_mb;
 	int max_sessions;
 	int gpu_memory_mb;
@@ -87,8 +87,8 @@ void
 fill_registration(BackgroundWorker *worker)
 {
 	memset(worker, 0, sizeof(*worker));
-	// A database connection (to none) gives it a ProcSignal slot: without, DROP DATABASE would not wait for it, but it
-	// could not be terminated from SQL either.
+	// A database connection (to no database) gives it a ProcSignal slot. Without one DROP DATABASE would not wait for
+	// it, but it could not be terminated from SQL.
 	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker->bgw_start_time = BgWorkerStart_ConsistentState;
 	worker->bgw_restart_time = kRestartSeconds;
@@ -110,7 +110,7 @@ set_obstacle(SharedState *state, Obstacle obstacle)
 	pg_atomic_write_u32(&state->obstacle, static_cast<uint32>(obstacle));
 }
 
-/// The last thing that a supervisor does, however it ends short of a crash.
+/// Runs at every exit short of a crash.
 void
 on_supervisor_exit(int code, Datum argument)
 {
@@ -123,9 +123,9 @@ on_supervisor_exit(int code, Datum argument)
 	set_obstacle(state, Obstacle::kNone);
 }
 
-/// SIGQUIT: the server has crashed or is stopped at once. As core's handler, but the worker is killed and reaped first:
-/// where the postmaster is process 1 it would inherit it, and take its death for that of another backend. Makes
-/// async-signal-safe calls only.
+/// SIGQUIT: the server has crashed or stops immediately. As core's handler, but kill and reap the worker first: a
+/// postmaster that is process 1 would inherit it and take its death for that of a backend. Async-signal-safe calls
+/// only.
 void
 on_crash_exit(SIGNAL_ARGS)
 {
@@ -133,7 +133,7 @@ on_crash_exit(SIGNAL_ARGS)
 	_exit(2);
 }
 
-/// The folder of the sockets, empty: one server has one supervisor, so any socket there is of an earlier life.
+/// Create the directory of the sockets, or empty it: a server has one supervisor, so a socket there is a leftover.
 void
 prepare_folder()
 {
@@ -156,7 +156,7 @@ prepare_folder()
 	FreeDir(folder);
 }
 
-/// A worker that has lived long is started again at once: a fault of the GPU is over with it.
+/// A worker that has lived long is restarted at once: a fault of the GPU has ended with it.
 uint64
 restart_delay_ms()
 {
@@ -165,8 +165,8 @@ restart_delay_ms()
 	return supervisor.early_deaths == 0 ? 0 : Min(UINT64CONST(1000) << Min(supervisor.early_deaths - 1, 10U), longest);
 }
 
-/// After a start that failed or a worker that died: sets when to try next. One line for each of the first few failures,
-/// then one for each try, which are a minute apart by then.
+/// After a failed start or a worker's death: set the time of the next start. One log line for each of the first few
+/// failures, then one for each try, which are a minute apart by then.
 void
 plan_restart(uint64 now)
 {
@@ -221,7 +221,7 @@ start_worker(uint64 now)
 		settings.worker_threads > 0 ? settings.worker_threads : static_cast<int>(Min(n_cores, 1024U)));
 	snprintf(memory, sizeof(memory), "%" PRIu64, static_cast<uint64_t>(settings.worker_memory_mb) << 20);
 	snprintf(gpu_memory, sizeof(gpu_memory), "%" PRIu64, static_cast<uint64_t>(settings.gpu_memory_mb) << 20);
-	// The supervisor's own session and a loader's come on top.
+	// Add the supervisor's own session and a loader's.
 	snprintf(sessions, sizeof(sessions), "%d", settings.worker_max_sessions + 2);
 	snprintf(parent, sizeof(parent), "%d", MyProcPid);
 
@@ -254,7 +254,7 @@ forget_worker()
 	session_close();
 }
 
-/// Ends the worker on purpose; it is started again at once.
+/// Kill the worker; it is started again at once.
 void
 stop_worker(const char *why)
 {
@@ -266,7 +266,7 @@ stop_worker(const char *why)
 	supervisor.silent_since_ns = 0;
 }
 
-/// Looks whether the worker has ended.
+/// Check whether the worker has ended.
 void
 notice_death(uint64 now)
 {
@@ -290,7 +290,7 @@ sweep_pause_ns()
 	return static_cast<uint64>(settings.worker_sweep_interval) * 1000 * kNsPerMs;
 }
 
-/// Until the worker has greeted: tries to connect. Only then do scans turn to it.
+/// Try to connect, until the worker has greeted. Only then do scans use it.
 void
 greet(uint64 now)
 {
@@ -306,7 +306,7 @@ greet(uint64 now)
 	supervisor.next_sweep_ns = now + sweep_pause_ns();
 }
 
-/// Asks the worker for a sign of life. A silent one is passed over by scans, and killed in the end.
+/// Ping the worker. Scans skip a silent one, and in the end it is killed.
 void
 ping(uint64 now)
 {
@@ -331,7 +331,7 @@ ping(uint64 now)
 		stop_worker("it has not answered for too long");
 }
 
-/// Drops copies of what is gone, when it is time to or files were removed.
+/// Sweep, if it is time or files were removed.
 void
 sweep(uint64 now)
 {
@@ -357,7 +357,7 @@ settings_changed()
 		strcmp(supervisor.device, settings.device) != 0 || strcmp(supervisor.program, settings.worker_program) != 0;
 }
 
-/// Everything that is due. Returns when the next thing will be.
+/// Do everything that is due. Returns the time of the next task.
 uint64
 step(uint64 now)
 {
@@ -366,7 +366,7 @@ step(uint64 now)
 	if (supervisor.process.pid != 0)
 	{
 		if (!worker_process_read_output(&supervisor.process))
-			due = now + kGreetPauseMs * kNsPerMs; // its end of the pipe is closed: it is about to be reapable
+			due = now + kGreetPauseMs * kNsPerMs; // its end of the pipe is closed: it can be reaped soon
 		notice_death(now);
 	}
 	if (supervisor.process.pid != 0 && !settings.worker)
@@ -380,10 +380,10 @@ step(uint64 now)
 			set_obstacle(supervisor.state, Obstacle::kOff);
 			return due;
 		}
-		// What was in the way before the setting was changed is so no more.
+		// The obstacle may be gone with the old setting.
 		if (pg_atomic_read_u32(&supervisor.state->obstacle) == static_cast<uint32>(Obstacle::kOff))
 			set_obstacle(supervisor.state, Obstacle::kNone);
-		// Neither is what was wrong with other settings a reason to wait.
+		// Failures with other settings are no reason to wait.
 		if (settings_changed())
 		{
 			supervisor.early_deaths = 0;
@@ -410,7 +410,7 @@ step(uint64 now)
 	return supervisor.next_hint_sweep_ns != 0 ? Min(due, supervisor.next_hint_sweep_ns) : due;
 }
 
-/// For the breakers, which go by the server's setting and not by a session's.
+/// Publish the timeout for the breakers, which use the server's setting, not a session's.
 void
 tell_timeout()
 {
@@ -426,8 +426,8 @@ sleep_until(uint64 due_ns)
 
 	if (supervisor.process.output_fd >= 0)
 		wanted |= WL_SOCKET_READABLE;
-	// A set latch is the hint of a commit that has removed files (drop_hint.cpp), or a signal, where a sweep too many
-	// does no harm.
+	// A set latch is the hint of a commit that has removed files (drop_hint.cpp), or a signal; an extra sweep does no
+	// harm.
 	if ((WaitLatchOrSocket(MyLatch, wanted, supervisor.process.output_fd, timeout_ms, PG_WAIT_EXTENSION) &
 			WL_LATCH_SET) != 0)
 	{
@@ -443,7 +443,7 @@ sleep_until(uint64 due_ns)
 		tell_timeout();
 		supervisor.next_sweep_ns = Min(supervisor.next_sweep_ns, wire::monotonic_ns() + sweep_pause_ns());
 		supervisor.next_start_ns =
-			Min(supervisor.next_start_ns, wire::monotonic_ns()); // what was missing may have been installed
+			Min(supervisor.next_start_ns, wire::monotonic_ns()); // a missing program may have been installed
 	}
 }
 
@@ -460,8 +460,8 @@ supervisor_init()
 	(void) pg::reserve_shared_memory(sizeof(SharedState));
 	fill_registration(&worker);
 	RegisterBackgroundWorker(&worker);
-	// It is only logged if there is no slot left, and the list stays as it is. Scans then ask for one as without
-	// preloading, and say what is missing.
+	// If no slot is left, this only logs a line. Scans then request one as without preloading, and report what is
+	// missing.
 	preloaded = BackgroundWorkerList.head.next != first;
 }
 
@@ -499,7 +499,7 @@ supervisor_run()
 		proc_exit(0);
 	if (!pg_atomic_compare_exchange_u32(&state->supervisor_pid, &other, static_cast<uint32>(MyProcPid)))
 	{
-		// Two were asked for at the same time: one is enough. A dead one's number cannot be here: see
+		// Two were requested at the same time: one suffices. The number of a dead one cannot be here: see
 		// on_supervisor_exit.
 		if (process_exists(other))
 			proc_exit(0);

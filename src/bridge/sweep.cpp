@@ -1,6 +1,6 @@
-// See sweep.hpp. PostgreSQL 15 tells an access method nothing of a DROP, and what it tells hooks can be rolled back;
-// the relation's file is the truth. An index always has a block, so an empty file is one that waits for the next
-// checkpoint to be removed. To drop a copy by mistake costs a load and nothing else.
+// See sweep.hpp. PostgreSQL 15 does not tell an access method of a DROP, and a drop that hooks see can be rolled back;
+// so the relation's file decides. An index always has a block, so an empty file waits for the next checkpoint to be
+// removed. Dropping a copy by mistake only costs a load.
 #include "bridge/sweep.hpp"
 
 #include "bridge/client_session.hpp"
@@ -34,8 +34,8 @@ relation_is_gone(const wire::CopyKey *key)
 	return gone;
 }
 
-/// If another copy has the same file, and so another uuid, the file was made anew: returns the copy of the two that was
-/// used longer ago, which is of the past. Null if there is no other.
+/// If another copy has the same file with another uuid, the file was created anew: return the copy of the two that was
+/// used longer ago, which is outdated. Null if there is no other.
 const wire::CopyInfo *
 older_twin(const wire::CopyInfo *copies, uint32 n, const wire::CopyInfo *copy)
 {

@@ -1,4 +1,4 @@
-// Drops the worker's copies of indexes that exist no more. Called by the supervisor. PG dialect.
+// Drops the worker's copies of indexes that no longer exist. Called by the supervisor. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -6,8 +6,8 @@
 namespace vectorgpu::bridge
 {
 
-/// Asks the worker for its copies and drops those whose relation file is gone or empty. Waits for the worker as any
-/// request does; gives up at the first one that fails.
+/// Read the worker's list of copies and drop those whose relation file is gone or empty. Waits for the worker as any
+/// request does; stops at the first request that fails.
 void sweep_copies();
 
 } // namespace vectorgpu::bridge

@@ -51,7 +51,7 @@ write_error(const char *what, const char *path)
 		_exit(126);
 }
 
-/// In the child: becomes the worker.
+/// In the child: become the worker.
 [[noreturn]] void
 become_worker(const char *path, char **argv, pid_t parent, int output_fd, int life_fd)
 {
@@ -68,7 +68,7 @@ become_worker(const char *path, char **argv, pid_t parent, int output_fd, int li
 	sigemptyset(&none);
 	(void) sigprocmask(SIG_SETMASK, &none, nullptr);
 
-	// Out of the way of 0 to 3 first, so that no dup2 below overwrites what a later one needs.
+	// Move the descriptors above 3 first, so that no dup2 below overwrites one that a later call needs.
 	output_fd = fcntl(output_fd, F_DUPFD, kLifeFd + 1);
 	life_fd = fcntl(life_fd, F_DUPFD, kLifeFd + 1);
 	null_fd = open("/dev/null", O_RDONLY);
@@ -83,7 +83,7 @@ become_worker(const char *path, char **argv, pid_t parent, int output_fd, int li
 	_exit(127);
 }
 
-/// A pipe whose ends close on exec, counted as descriptors of ours; ours is non-blocking.
+/// Create a pipe whose ends close on exec, counted as external descriptors; this process's end is non-blocking.
 bool
 make_pipe(int (&fds)[2], bool ours_is_read)
 {
@@ -177,7 +177,7 @@ worker_process_start(WorkerProcess *process, const char *path, char **argv)
 		close_fd(&output[0]);
 		return false;
 	}
-	// The worker must never wait for us to read.
+	// The worker must never wait for this process to read.
 	(void) fcntl(output[1], F_SETFL, O_NONBLOCK);
 
 	child = VG_FAULT("worker_fork") ? -1 : fork();

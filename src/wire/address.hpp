@@ -1,4 +1,4 @@
-// Where the socket is: names relative to the data directory, so that a long path never meets the limit of sun_path.
+// Path of the socket, relative to the data directory, so that a long path never exceeds the limit of sun_path.
 #pragma once
 
 #include <cinttypes>
@@ -10,8 +10,8 @@
 namespace vectorgpu::wire
 {
 
-// Of PostgreSQL's programs pg_basebackup leaves out folders and files whose name starts so, and pg_rewind files in
-// folders whose name does: it would try to read a socket, and give up.
+// pg_basebackup omits directories and files whose name starts with "pgsql_tmp", and pg_rewind omits files in
+// directories with such a name; it would try to read a socket, and fail.
 constexpr char kSocketFolder[] = "pgsql_tmp_vectorgpu";
 constexpr char kSocketPrefix[] = "pgsql_tmp_w.";
 constexpr size_t kSocketPathBytes = sizeof(kSocketFolder) + sizeof(kSocketPrefix) + 16;
@@ -23,7 +23,7 @@ format_socket_path(uint64_t epoch, char (&path)[kSocketPathBytes])
 	snprintf(path, sizeof(path), "%s/%s%016" PRIx64, kSocketFolder, kSocketPrefix, epoch);
 }
 
-/// Whether a file of the folder is a socket of ours, "w.…" of builds before this name among them.
+/// Return true if a file of the directory is a worker's socket, or one ("w.…") of an earlier build.
 inline bool
 is_socket_name(const char *name)
 {

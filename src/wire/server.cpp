@@ -40,7 +40,7 @@ close_descriptor(int *fd)
 	*fd = -1;
 }
 
-/// Sockets that a dead worker left behind: whoever holds the folder's lock is the only living one.
+/// Remove sockets of dead workers: the holder of the directory's lock is the only live one.
 void
 remove_stale_sockets(int folder)
 {
@@ -116,7 +116,7 @@ listen_at(int folder, uint64_t epoch, int *listening)
 	if (fd < 0)
 		return system_error("could not make a socket");
 
-	const mode_t before = umask(0177); // 0600: to connect takes the right to write
+	const mode_t before = umask(0177); // 0600: connecting needs the right to write
 	const int bound = bind(fd, reinterpret_cast<const sockaddr *>(&address), sizeof(address));
 
 	umask(before);
@@ -160,7 +160,7 @@ make_slot(uint32_t request_area_bytes, uint32_t reply_area_bytes, SlotMemory *sl
 	made.memory = memfd_create("vectorgpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (made.memory >= 0)
 	{
-		// Allocated now: with ftruncate alone, a machine out of memory would answer the first write with SIGBUS.
+		// Allocate now: after ftruncate alone, the first write would raise SIGBUS if memory runs out.
 		do
 			error_number = posix_fallocate(made.memory, 0, static_cast<off_t>(bytes));
 		while (error_number == EINTR);

@@ -1,5 +1,5 @@
-// The worker's side of the socket: the folder, the listening socket, the greeting, and the memory and descriptors of a
-// slot. Called by the worker's dispatcher thread only. C++ dialect; no function blocks but lock_folder.
+// The worker's side of the socket: the directory, the listening socket, the greeting, and the memory and descriptors of
+// a slot. Only lock_folder blocks.
 #pragma once
 
 #include <cstddef>
@@ -35,21 +35,21 @@ slot_reply(const SlotMemory &slot)
 	return slot_request(slot) + slot.request_area_bytes;
 }
 
-/// Makes the folder if it is missing and opens it. Refuses one that others own or may enter.
+/// Open the directory, after creating it if it is missing. Refuse one that another user owns or may enter.
 Status open_folder(int *folder);
 
-/// Takes the folder's lock, which the worker holds for life: one worker a data directory. Waits up to `timeout_ms` for
-/// an earlier one to die.
+/// Take the directory's lock, which the worker holds for its lifetime: one worker for each data directory. Wait up to
+/// `timeout_ms` for an earlier worker to die.
 Status lock_folder(int folder, int timeout_ms);
 
-/// Removes sockets of earlier workers and listens at the path of `epoch`. The caller holds the folder's lock.
+/// Remove sockets of earlier workers and listen at the path of `epoch`. The caller holds the directory's lock.
 Status listen_at(int folder, uint64_t epoch, int *socket);
 
-/// Accepts a connection: its descriptor, -1 if there is none (errno says why: EAGAIN, EMFILE, …), or -2 if the peer
-/// belongs to another user and was sent away.
+/// Accept a connection. Returns its descriptor, -1 if there is none (errno: EAGAIN, EMFILE, …), or -2 if the peer
+/// belongs to another user; its connection is closed then.
 int accept_peer(int listening);
 
-/// Memory allocated and sealed, descriptors open. kOutOfMemory if the memory or the descriptors are not to be had.
+/// Allocate and seal the memory and open the descriptors. kOutOfMemory if that fails.
 Status make_slot(uint32_t request_area_bytes, uint32_t reply_area_bytes, SlotMemory *slot);
 void free_slot(SlotMemory *slot);
 
@@ -61,10 +61,10 @@ enum class HelloResult : uint8_t
 	kMalformed = 3,
 };
 
-/// Reads HELLO. Version and epoch are the caller's to compare; all else is checked.
+/// Read HELLO and check everything but version and epoch, which the caller compares.
 HelloResult receive_hello(int socket, Hello *hello);
 
-/// Sends WELCOME, with the descriptors if slot is not null. False if the peer did not take it.
+/// Send WELCOME, with the descriptors if slot is not null. False if the peer did not take it.
 bool send_welcome(int socket, const Welcome &welcome, const SlotMemory *slot);
 
 } // namespace vectorgpu::wire

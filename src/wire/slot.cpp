@@ -16,7 +16,7 @@ static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && offsetof(Slot
 bool
 sleep_on_state(SlotHeader *slot, SlotState seen, uint32_t timeout_us)
 {
-	// Not FUTEX_PRIVATE_FLAG: the word is another process's too. With a time limit the call ends with EINTR after a
+	// Not FUTEX_PRIVATE_FLAG: another process uses the word, too. With a time limit the call ends with EINTR after a
 	// signal, even where the handler was installed with SA_RESTART.
 	const timespec timeout = {
 		static_cast<time_t>(timeout_us / 1000000), static_cast<long>(timeout_us % 1000000) * 1000};

@@ -18,7 +18,7 @@ enum class SlotState : uint32_t
 	kReplied = 3,
 };
 
-/// What the client sleeps on; the worker wakes it there when it has replied.
+/// What the client sleeps on; the worker wakes it there after the reply.
 enum class ClientWaits : uint32_t
 {
 	kNot = 0,
@@ -26,8 +26,8 @@ enum class ClientWaits : uint32_t
 	kState = 2,      // a futex on the slot's state
 };
 
-/// Lies at offset 0 of the memory; the areas follow at kSlotHeaderBytes. The client's and the worker's fields are on
-/// cache lines of their own.
+/// At offset 0 of the memory; the areas follow at kSlotHeaderBytes. The client's and the worker's fields are on
+/// separate cache lines.
 struct SlotHeader
 {
 	std::atomic<uint32_t> state;        // SlotState
@@ -40,18 +40,19 @@ struct SlotHeader
 	std::atomic<uint64_t> heartbeat_ns;
 	std::atomic<uint64_t> reply_sequence;
 	std::atomic<uint32_t> reply_length;
-	std::atomic<uint32_t> worker_polls; // 1: the worker looks at `state` by itself, the doorbell need not be rung
+	std::atomic<uint32_t> worker_polls; // 1: the worker polls `state`, the doorbell need not be rung
 	uint64_t zero3[5];
 };
 static_assert(sizeof(SlotHeader) == 128 && offsetof(SlotHeader, heartbeat_ns) == 64);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
-/// Two sides that each store, pass a full fence and load what the other stored: at least one sees the other's store.
+/// If each of two sides stores, passes a full fence and loads the other's variable, at least one sees the other's
+/// store.
 inline void
 full_fence()
 {
 #if defined(__SANITIZE_THREAD__)
-	std::atomic<uint32_t> own{0}; // the sanitizer knows no fences; a locked instruction is one
+	std::atomic<uint32_t> own{0}; // the sanitizer does not model fences; a locked instruction acts as one
 
 	own.exchange(1, std::memory_order_seq_cst);
 #else
@@ -59,11 +60,11 @@ full_fence()
 #endif
 }
 
-/// Sleeps until the state is not `seen` any more, a signal's handler has run, or the time is over. False: the system
-/// cannot.
+/// Sleep until the state differs from `seen`, a signal handler has run, or the time is over. False: the system forbids
+/// it.
 bool sleep_on_state(SlotHeader *slot, SlotState seen, uint32_t timeout_us);
 
-/// Wakes whoever sleeps on the state.
+/// Wake the client that sleeps on the state.
 void wake_state(SlotHeader *slot);
 
 constexpr uint32_t kSlotHeaderBytes = 4096;

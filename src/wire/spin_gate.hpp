@@ -1,5 +1,5 @@
-// When it is worth looking for a reply before sleeping: a spin that ends in vain (a slow engine, more clients than
-// cores) takes time from somebody else. Plain data and arithmetic, for one client's thread.
+// Decides whether to poll for a reply before sleeping: a spin without success (a slow engine, more clients than cores)
+// takes processor time from others. Plain data and arithmetic, for one client's thread.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,18 @@
 namespace vectorgpu::wire
 {
 
-constexpr uint32_t kSpinMisses = 4;          // spins in vain, one after the other, before the first is left out
+constexpr uint32_t kSpinMisses = 4;          // consecutive failed spins after which spins are skipped
 constexpr uint32_t kFirstSpinPause = 16;     // requests without a spin after that
 constexpr uint32_t kLongestSpinPause = 1024; // the pause doubles with every further miss up to this
 
 struct SpinGate
 {
-	uint32_t n_missed = 0; // since the last hit, kSpinMisses at most
-	uint32_t n_left = 0;   // requests to come that do not spin
-	uint32_t pause = 0;    // the last one's length
+	uint32_t n_missed = 0; // failed spins since the last success, at most kSpinMisses
+	uint32_t n_left = 0;   // next requests that do not spin
+	uint32_t pause = 0;    // length of the last pause
 };
 
-/// For every request: true if it should spin. Then spin_gate_note must follow.
+/// Call this for every request. True: it should spin, and spin_gate_note must follow.
 inline bool
 spin_gate_enter(SpinGate *gate)
 {
@@ -28,7 +28,7 @@ spin_gate_enter(SpinGate *gate)
 	return false;
 }
 
-/// How the spin ended: with the reply or in vain.
+/// Record how the spin ended: with or without the reply.
 inline void
 spin_gate_note(SpinGate *gate, bool replied)
 {

@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 
 namespace vectorgpu::worker
 {
@@ -17,7 +17,7 @@ namespace
 constexpr uint64_t kGatherShare = 8; // of the time that the last batch took
 constexpr uint64_t kLeastGatherNs = 50 * 1000;
 constexpr uint64_t kMostGatherNs = 5 * 1000 * 1000;
-constexpr size_t kLeastHandedOver = 4; // fewer answers are written sooner than another thread takes them
+constexpr size_t kLeastHandedOver = 4; // below, writing the answers takes less time than waking another thread
 
 } // namespace
 
@@ -106,7 +106,7 @@ Batcher::cancel(Search *search)
 	return false;
 }
 
-/// Tells the engine to stop if every search that it works on was given up. Caller holds the lock.
+/// Tell the engine to stop if every search of the running batch was cancelled. The caller holds the lock.
 void
 Batcher::stop_if_unwanted()
 {
@@ -163,7 +163,7 @@ Batcher::n_queued()
 	return queue_.size();
 }
 
-/// The next search often comes within microseconds: looking for it costs less than sleeping and being woken.
+/// Poll for the next search: it often comes within microseconds, which costs less than sleeping and being woken.
 void
 Batcher::spin()
 {
@@ -178,7 +178,7 @@ Batcher::spin()
 	}
 }
 
-/// Returns with the lock held and something to do, or false to end.
+/// Wait with the lock held. True: there is something to do. False: the thread must end.
 bool
 Batcher::wait_for_work(std::unique_lock<std::mutex> *lock)
 {
@@ -196,8 +196,8 @@ Batcher::wait_for_work(std::unique_lock<std::mutex> *lock)
 	return !stopping_;
 }
 
-/// Gives the clients of the last batch a moment to send what they want next. Called with the lock held and something
-/// that waits; so it is afterwards, unless all of it was cancelled.
+/// Give the clients of the last batch a moment to send their next searches. Called with the lock held and something
+/// waiting; the same holds on return, unless all waiting searches were cancelled.
 void
 Batcher::gather(std::unique_lock<std::mutex> *lock)
 {
@@ -269,7 +269,7 @@ Batcher::run()
 	}
 }
 
-/// The engine's answer to searches of one copy.
+/// Run searches of one copy in the engine.
 Status
 Batcher::search(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
 	std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control, BatchInfo *info)
@@ -316,7 +316,7 @@ Batcher::search_batch()
 	last_engine_ns_ = info.engine_ns;
 	last_size_ = running_.size();
 	{
-		// From here on nobody looks for these searches in running_: they are given to `done_`, which may free them.
+		// From here on these searches are not in running_: `done_` receives them and may free them.
 		const std::lock_guard lock(mutex_);
 
 		finished_.swap(running_);
@@ -328,7 +328,7 @@ Batcher::search_batch()
 	finished_.clear();
 }
 
-/// Gives the answers to the delivering thread if that is free and the engine's thread has something better to do.
+/// Give the answers to the delivering thread if it is free and more searches wait for the engine's thread.
 bool
 Batcher::hand_over(const Status &status, const BatchInfo &info)
 {
@@ -348,7 +348,7 @@ Batcher::hand_over(const Status &status, const BatchInfo &info)
 	return true;
 }
 
-/// The delivering thread. It ends once it is told to and nothing waits.
+/// The delivering thread. It ends when it is told to and no batch waits.
 void
 Batcher::deliver()
 {
@@ -381,7 +381,7 @@ Batcher::deliver()
 	}
 }
 
-/// The engine's thread: until no answers of a batch wait for being written.
+/// On the engine's thread: wait until the delivering thread has written all answers.
 void
 Batcher::wait_for_delivery()
 {
@@ -393,7 +393,7 @@ Batcher::wait_for_delivery()
 	delivery_changed_.wait(lock, [this] { return !delivery_waits_.load(std::memory_order_relaxed); });
 }
 
-/// Runs round->batch in the calling thread if the engine answers it at once and nothing runs that must be alone.
+/// Run round->batch on the calling thread if the engine answers it at once and no task that excludes searches runs.
 bool
 Batcher::run_at_once(Round *round)
 {

@@ -1,10 +1,9 @@
-// What goes to the engine, and when. The engine's thread sends what waits to the engine as soon as the engine is free:
-// a lone client never waits for others to come, and while the engine works the next batch gathers by itself. After a
-// batch of several it gives those that were just answered an eighth of the time which that batch took to come back,
-// since a batch of few costs little less than one of many. Where the engine computes elsewhere, on a GPU, and more
-// searches wait already, the answers of a batch are written by a thread of their own while the next batch runs. Between
-// two batches it runs what must not run beside a search (MANIFEST). Searches that an engine answers at once are not
-// handed over: the dispatcher that took them runs them itself.
+// Forms batches of searches and runs them in the engine. The engine's thread passes the waiting searches on as soon as
+// the engine is free: a lone client never waits for others, and the next batch gathers while the engine works. After a
+// batch of several it waits for their clients' next searches, for an eighth of that batch's time, since a batch of few
+// costs little less than one of many. If the engine computes on a GPU and more searches wait already, a further thread
+// writes the answers of a batch while the next batch runs. Between two batches the engine's thread runs tasks that must
+// not overlap with a search (MANIFEST). Searches that the engine answers at once are run by their dispatcher.
 #pragma once
 
 #include <atomic>
@@ -25,23 +24,23 @@
 namespace vectorgpu::worker
 {
 
-/// What a batch was like, for its replies.
+/// Facts about a batch, for its replies.
 struct BatchInfo
 {
 	uint64_t engine_ns = 0;
-	uint64_t ended_ns = 0; // on the worker's clock; 0: the engine did not come back
+	uint64_t ended_ns = 0; // on the worker's clock; 0: the engine call threw
 	uint32_t size = 0;
 	uint64_t n_rescored = 0;
 };
 
-/// Searches that one dispatcher took at one look at its slots, and what it needs to run them. Kept from look to look,
-/// so that a search allocates nothing on its way.
+/// The searches that a dispatcher took in one pass over its slots, and the buffers to run them. Reused by each pass, so
+/// that a search allocates nothing.
 struct Round
 {
 	explicit Round(size_t most) { searches.reserve(most), batch.reserve(most), queries.reserve(most); }
 
 	std::vector<Search *> searches; // in order of arrival, at most max_batch
-	std::vector<Search *> batch;    // this and the rest: of Batcher
+	std::vector<Search *> batch;    // this and the rest: used by Batcher
 	std::vector<engine::SearchQuery> queries;
 	std::vector<std::vector<engine::Neighbor>> results;
 	engine::SearchControl control;
@@ -50,8 +49,8 @@ struct Round
 class Batcher
 {
 public:
-	/// Takes the results of a batch on the thread that ran it: results[i] is of searches[i] and may be moved from;
-	/// there are none if the status is not ok. Must not throw. A search is the callee's from then on.
+	/// Receives the results of a batch, on the thread that ran it. results[i] belongs to searches[i] and may be moved
+	/// from; there are none if the status is not ok. The callee owns the searches. Must not throw.
 	using Done = std::function<void(std::span<Search *const> searches, const Status &status,
 		std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info)>;
 
@@ -62,41 +61,41 @@ public:
 
 	void start();
 
-	/// Ends the thread after the batch that runs. What still waits stays where it is.
+	/// End the thread after the running batch. Waiting searches are left alone.
 	void stop();
 
-	/// Any thread. search->query, queue, copy, copy_id and owner are set. wake() must follow, once for all that were
+	/// Any thread. search->query, queue, copy, copy_id and owner are set. wake() must follow, once for all searches
 	/// submitted together.
 	void submit(Search *search);
 
-	/// The dispatcher that filled `round`: runs what the engine answers at once, submits the rest, wakes the engine's
-	/// thread if there is any. Leaves round->searches empty.
+	/// Run the searches that the engine answers at once, submit the others, and wake the engine's thread for them.
+	/// Called by the dispatcher that filled `round`. Leaves round->searches empty.
 	void submit(Round *round);
 
-	/// Any thread: wakes the engine's thread if it sleeps and something waits.
+	/// Wake the engine's thread if it sleeps and something waits. Any thread.
 	void wake();
 
-	/// Any thread: true if the search was still waiting; then it is the caller's again. Otherwise its result will come,
-	/// and an engine that can stop does so once nobody in the batch waits any more.
+	/// True if the search was still waiting; then it is the caller's again. Otherwise its result will come, and an
+	/// engine that can stop does so when all searches of the batch are cancelled. Any thread.
 	bool cancel(Search *search);
 
-	/// Any thread: runs `task` between two batches. Throws bad_alloc. The task must not throw.
+	/// Run `task` between two batches. Any thread. Throws bad_alloc. The task must not throw.
 	void run_between(std::function<void()> task);
 
-	/// What a caller of progressing() saw the last time.
+	/// The state at a caller's last call of progressing().
 	struct Seen
 	{
 		uint64_t calls = 0;
 		uint64_t progress = 0;
 	};
 
-	/// Any thread: false if the engine is in a call and has not moved since *seen, which this brings up to date.
+	/// Return false if the engine is in a call and has not advanced since *seen; update *seen. Any thread.
 	bool progressing(Seen *seen) const;
 
-	/// For tests: nothing is sent to the engine while this is on.
+	/// For tests: no search goes to the engine while this is on.
 	void hold(bool on);
 
-	/// For tests: the engine's thread has something to do and waits for more.
+	/// For tests: true while the engine's thread has a search and waits for more.
 	bool gathering();
 
 	size_t n_queued();
@@ -122,15 +121,15 @@ private:
 	const Clock clock_;
 	const Done done_;
 
-	std::shared_mutex between_; // shared by searches outside the engine's thread, held alone by tasks
+	std::shared_mutex between_; // shared by searches outside the engine's thread, exclusive for tasks
 	std::mutex mutex_;          // queue_, tasks_, running_, sleeping_, stopping_, held_
 	std::condition_variable work_arrived_;
 	Queue queue_;
 	std::deque<std::function<void()>> tasks_;
-	std::vector<Search *> running_; // what the engine has now
+	std::vector<Search *> running_; // in the engine now
 	bool sleeping_ = false;
 	bool gathering_ = false;
-	size_t wake_at_ = 1; // searches that must wait before a sleeping engine's thread is woken for them
+	size_t wake_at_ = 1; // waiting searches from which on a sleeping engine's thread is woken
 	bool stopping_ = false;
 	bool held_ = false;
 
@@ -146,7 +145,7 @@ private:
 	std::vector<std::vector<engine::Neighbor>> results_;
 	std::thread thread_;
 
-	// Answers that wait for being written, one batch: where the engine wants it.
+	// A batch whose answers wait for the delivering thread, if the engine computes elsewhere.
 	struct Delivery
 	{
 		std::vector<Search *> searches;
@@ -154,7 +153,7 @@ private:
 		Status status;
 		BatchInfo info;
 	};
-	Delivery delivery_; // the engine's thread's while delivery_waits_ is false, else the delivering thread's
+	Delivery delivery_; // of the engine's thread while delivery_waits_ is false, else of the delivering thread
 	std::atomic<bool> delivery_waits_{false};
 	std::mutex delivery_mutex_; // the next two, and for sleeping on delivery_waits_
 	std::condition_variable delivery_changed_;

@@ -6,28 +6,28 @@
 #include <utility>
 
 #include "common/cores.hpp"
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/residency.hpp"
 #include "worker/result_part.hpp"
 
 namespace vectorgpu::worker
 {
 
-using wire::BuildStep;
 using wire::ReplyStatus;
+using wire::RequestType;
 
 namespace
 {
 
 constexpr size_t kMostJobs = 8;
-constexpr uint64_t kMostJobBytes = uint64_t{4} << 30; // of sample, centroids, queries and what codes take of one
+constexpr uint64_t kMostJobBytes = uint64_t{4} << 30; // of one build of lists: sample, centroids, queries, codes
 
 } // namespace
 
 void
 BuildJobs::start()
 {
-	ending_.reserve(kMostJobs); // tasks must not throw
+	ending_.reserve(kMostJobs); // since tasks must not throw
 	thread_.start();
 }
 
@@ -43,12 +43,12 @@ BuildJobs::stop()
 	thread_.stop();
 	for (const auto &[session, job] : jobs_)
 		if (job.graph != nullptr)
-			job.graph->abandon(); // all of them, before one is waited for
+			job.graph->abandon(); // stop all before waiting for one
 	jobs_.clear();
 	ending_.clear();
 }
 
-/// Without waiting for a graph that is being made: others' builds would stand still meanwhile.
+/// Do not wait for a graph that is being built: this would delay others' builds.
 void
 BuildJobs::forget(uint64_t session)
 {
@@ -60,7 +60,7 @@ BuildJobs::forget(uint64_t session)
 	if (found->second.graph != nullptr && !found->second.graph->ended())
 	{
 		found->second.graph->abandon();
-		ending_.push_back(std::move(found->second.graph)); // of all graphs there are at most kMostJobs
+		ending_.push_back(std::move(found->second.graph)); // at most kMostJobs graphs in all: does not allocate
 	}
 	jobs_.erase(found);
 }
@@ -100,7 +100,8 @@ BuildJobs::end_task(uint64_t session, const Task *task)
 	const auto found = tasks_.find(session);
 
 	running_ = nullptr;
-	if (found != tasks_.end() && found->second.get() == task) // else the session, which has its answer, has asked again
+	if (found != tasks_.end() &&
+		found->second.get() == task) // else the session has its answer and has sent another request
 		tasks_.erase(found);
 }
 
@@ -134,7 +135,7 @@ BuildJobs::progressing(Seen *seen) const
 }
 
 ReplyStatus
-BuildJobs::begin(uint64_t session, const wire::BuildSpec &spec)
+BuildJobs::begin_lists(uint64_t session, const wire::BeginListsRequest &spec)
 {
 	const uint64_t vectors = uint64_t{spec.n_training} + 2 * uint64_t{spec.n_clusters} + spec.n_queries;
 	engine::ListBuildSpec build;
@@ -183,26 +184,27 @@ BuildJobs::begin_graph(uint64_t session, const engine::GraphBuildSpec &spec)
 }
 
 ReplyStatus
-BuildJobs::graph_step(Job *job, const wire::RequestView &view)
+BuildJobs::graph_request(Job *job, const wire::RequestView &view)
 {
-	switch (view.build.step)
+	switch (view.header.type)
 	{
-		case BuildStep::kRows:
+		case RequestType::kAddGraphRows:
 			return job->graph->add_rows(view);
-		case BuildStep::kBaseEdges:
-		case BuildStep::kBaseNumbers:
-		case BuildStep::kBaseEntries:
-			return job->graph->add_base(view);
-		case BuildStep::kStart:
+		case RequestType::kAddBaseEdges:
+			return job->graph->add_base(view, engine::GraphBasePiece::kEdges);
+		case RequestType::kAddBaseNumbers:
+			return job->graph->add_base(view, engine::GraphBasePiece::kNumbers);
+		case RequestType::kAddBaseEntries:
+			return job->graph->add_base(view, engine::GraphBasePiece::kEntries);
+		case RequestType::kStartGraph:
 			return job->graph->start();
 		default:
 			return ReplyStatus::kInvalid;
 	}
 }
 
-/// What the rows will be coded with.
 ReplyStatus
-BuildJobs::begin_codes(Job *job, const wire::CodesSpec &spec)
+BuildJobs::begin_codes(Job *job, const wire::BeginCodesRequest &spec)
 {
 	const engine::DistanceSpec &rows = job->builder->spec().rows;
 	engine::ListCodeSpec codes;
@@ -232,7 +234,7 @@ BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, Answer *
 	static_assert(static_cast<uint32_t>(wire::CodesKind::kSq8) == static_cast<uint32_t>(engine::ivf::CodeKind::kSq8) &&
 		static_cast<uint32_t>(wire::CodesKind::kPq) == static_cast<uint32_t>(engine::ivf::CodeKind::kPq));
 	const engine::ListCoder *coder = job->builder->coder();
-	const size_t n = view.build.n_rows;
+	const size_t n = view.build_rows.n_rows;
 	const size_t code_bytes = coder != nullptr ? engine::ivf::code_bytes(coder->spec().codes) : 0;
 	const bool has_terms = coder != nullptr && engine::ivf::code_has_terms(coder->spec().codes);
 	const size_t term_bytes = has_terms ? n * sizeof(float) : 0;
@@ -248,7 +250,7 @@ BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, Answer *
 
 	const engine::CodedRows coded = {
 		answer->bytes.data() + label_bytes + term_bytes, job->terms.data(), job->is_out.data()};
-	const Status status = job->builder->assign(view.build.position, view.vectors, n, job->labels.data(),
+	const Status status = job->builder->assign(view.build_rows.position, view.vectors, n, job->labels.data(),
 		job->scores.data(), coder != nullptr ? coded : engine::CodedRows{});
 
 	if (!status.is_ok())
@@ -268,38 +270,37 @@ BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, Answer *
 }
 
 ReplyStatus
-BuildJobs::list_step(Job *job, const wire::RequestView &view, size_t room, Answer *answer)
+BuildJobs::list_request(Job *job, const wire::RequestView &view, size_t room, Answer *answer)
 {
-	const wire::BuildRequest &request = view.build;
-	const engine::DistanceSpec &rows = job->builder->spec().rows;
-	const size_t row_bytes = request.step == BuildStep::kCentroids ? rows.dim * sizeof(float)
-		: request.step == BuildStep::kCodesModel                   ? sizeof(float)
-																   : vector_bytes(rows.element, rows.dim);
+	engine::ListBuilder *builder = job->builder.get();
+	const engine::DistanceSpec &rows = builder->spec().rows;
+	const size_t vector_size = vector_bytes(rows.element, rows.dim);
+	const uint32_t n = view.build_rows.n_rows; // of requests with rows
+	const auto with_rows = [&](size_t row_bytes, auto add)
+	{ return view.row_bytes == row_bytes ? reply_status(add()) : ReplyStatus::kInvalid; };
 
-	if (request.n_rows > 0 && view.row_bytes != row_bytes)
-		return ReplyStatus::kInvalid;
-	switch (request.step)
+	switch (view.header.type)
 	{
-		case BuildStep::kTraining:
-			return reply_status(job->builder->add_training(view.vectors, request.n_rows));
-		case BuildStep::kTrain:
-			return reply_status(job->builder->train());
-		case BuildStep::kCentroids:
-			return reply_status(
-				job->builder->add_centroids(reinterpret_cast<const float *>(view.vectors), request.n_rows));
-		case BuildStep::kCodes:
-			return begin_codes(job, view.codes_spec);
-		case BuildStep::kCodesTraining:
-			return reply_status(job->builder->add_code_training(view.vectors, request.n_rows));
-		case BuildStep::kTrainCodes:
-			return reply_status(job->builder->train_codes());
-		case BuildStep::kCodesModel:
-			return reply_status(
-				job->builder->add_code_model(reinterpret_cast<const float *>(view.vectors), request.n_rows));
-		case BuildStep::kQueries:
-			return reply_status(job->builder->add_queries(view.vectors, request.n_rows));
-		case BuildStep::kAssign:
-			return assign(job, view, room, answer);
+		case RequestType::kAddTraining:
+			return with_rows(vector_size, [&] { return builder->add_training(view.vectors, n); });
+		case RequestType::kTrain:
+			return reply_status(builder->train());
+		case RequestType::kAddCentroids:
+			return with_rows(rows.dim * sizeof(float),
+				[&] { return builder->add_centroids(reinterpret_cast<const float *>(view.vectors), n); });
+		case RequestType::kBeginCodes:
+			return begin_codes(job, view.begin_codes);
+		case RequestType::kAddCodesTraining:
+			return with_rows(vector_size, [&] { return builder->add_code_training(view.vectors, n); });
+		case RequestType::kTrainCodes:
+			return reply_status(builder->train_codes());
+		case RequestType::kAddCodesModel:
+			return with_rows(sizeof(float),
+				[&] { return builder->add_code_model(reinterpret_cast<const float *>(view.vectors), n); });
+		case RequestType::kAddQueries:
+			return with_rows(vector_size, [&] { return builder->add_queries(view.vectors, n); });
+		case RequestType::kAssign:
+			return view.row_bytes == vector_size ? assign(job, view, room, answer) : ReplyStatus::kInvalid;
 		default:
 			return ReplyStatus::kInvalid;
 	}
@@ -308,34 +309,34 @@ BuildJobs::list_step(Job *job, const wire::RequestView &view, size_t room, Answe
 ReplyStatus
 BuildJobs::build(uint64_t session, const wire::RequestView &view, size_t room, Answer *answer)
 {
-	const wire::BuildRequest &request = view.build;
+	const RequestType type = view.header.type;
 	const auto found = jobs_.find(session);
 
 	if (WORKER_FAULT("build") == Fault::kError)
 		return ReplyStatus::kInternal;
-	if (cancelled() && request.step != BuildStep::kEnd)
+	if (cancelled() && type != RequestType::kEndBuild)
 		return ReplyStatus::kCancelled;
-	if (request.step == BuildStep::kBegin)
-		return begin(session, view.build_spec);
-	if (request.step == BuildStep::kBeginGraph)
-		return begin_graph(session, GraphJob::engine_spec(view.graph_build_spec));
-	if (request.step == BuildStep::kBeginInsert)
-		return begin_graph(session, GraphJob::engine_spec(view.insert_build_spec));
+	if (type == RequestType::kBeginLists)
+		return begin_lists(session, view.begin_lists);
+	if (type == RequestType::kBeginGraph)
+		return begin_graph(session, GraphJob::engine_spec(view.begin_graph));
+	if (type == RequestType::kBeginInsert)
+		return begin_graph(session, GraphJob::engine_spec(view.begin_insert));
 	if (found == jobs_.end())
 		return ReplyStatus::kAbsent;
 
 	Job &job = found->second;
 
-	if (request.step == BuildStep::kEnd)
+	if (type == RequestType::kEndBuild)
 	{
 		forget(session);
 		return ReplyStatus::kOk;
 	}
-	return job.graph != nullptr ? graph_step(&job, view) : list_step(&job, view, room, answer);
+	return job.graph != nullptr ? graph_request(&job, view) : list_request(&job, view, room, answer);
 }
 
 ReplyStatus
-BuildJobs::read(uint64_t session, const wire::BuildReadRequest &request, size_t room, std::vector<uint8_t> *bytes)
+BuildJobs::read(uint64_t session, const wire::ReadBuildRequest &request, size_t room, std::vector<uint8_t> *bytes)
 {
 	const auto found = jobs_.find(session);
 

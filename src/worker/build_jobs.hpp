@@ -1,5 +1,5 @@
-// Builds of inverted lists and graphs that sessions have under way: BUILD and BUILD_READ, on a thread of their own, one
-// after the other, so that neither searches nor loading wait for a training. A graph is made on a thread of its own
+// The sessions' builds of inverted lists and graphs: the requests of build_messages.hpp. They run on one thread, one
+// after the other, so that neither searches nor loading wait for a training. A graph is made on a further thread
 // (graph_job.hpp).
 #pragma once
 
@@ -22,7 +22,7 @@ namespace vectorgpu::worker
 class BuildJobs
 {
 public:
-	/// graph_budget_bytes: host memory that builds of graphs may take, all together.
+	/// graph_budget_bytes: host memory for all builds of graphs together.
 	BuildJobs(engine::Engine &engine, uint64_t graph_budget_bytes)
 		: engine_(engine), graph_budget_bytes_(graph_budget_bytes)
 	{
@@ -31,34 +31,35 @@ public:
 	/// Throws bad_alloc.
 	void start();
 
-	/// What runs stops as soon as it can, what waits is dropped.
+	/// Stop the running build as soon as possible; drop waiting requests.
 	void stop();
 
-	/// Runs work, which answers the session's request, on the thread. Any thread. A session asks for one thing at a
-	/// time. Throws bad_alloc.
+	/// Run `work`, which answers the session's request, on the thread. A session has one request at a time. Any thread.
+	/// Throws bad_alloc.
 	void push(uint64_t session, std::function<void()> work);
 
-	/// What a BUILD is answered with.
+	/// The body of a reply; empty for all requests but ASSIGN.
 	struct Answer
 	{
-		std::vector<uint8_t> bytes; // of ASSIGN: RowLabel [n_rows], then terms and codes, if there are any
+		std::vector<uint8_t> bytes; // RowLabel [n_rows], then terms and codes if the lists have them
 		uint32_t n_rows = 0;
 	};
 
-	/// BUILD, on the thread. The answer has at most `room` bytes.
+	/// Any request of build_messages.hpp but READ_BUILD, on the thread. The answer has at most `room` bytes.
 	wire::ReplyStatus build(uint64_t session, const wire::RequestView &view, size_t room, Answer *answer);
 
-	/// BUILD_READ, on the thread.
+	/// READ_BUILD, on the thread.
 	wire::ReplyStatus read(
-		uint64_t session, const wire::BuildReadRequest &request, size_t room, std::vector<uint8_t> *bytes);
+		uint64_t session, const wire::ReadBuildRequest &request, size_t room, std::vector<uint8_t> *bytes);
 
-	/// Nobody waits for what the session has asked for: it stops as soon as it can, or is not begun. Any thread.
+	/// The client no longer waits for the session's request: stop it as soon as possible, or do not begin it. Any
+	/// thread.
 	void cancel(uint64_t session);
 
-	/// The session is over. Any thread.
+	/// The session has ended. Any thread.
 	void closed(uint64_t session);
 
-	/// What a caller of progressing() saw the last time.
+	/// The state at a caller's last call of progressing().
 	struct Seen
 	{
 		TaskThread::Seen thread;
@@ -71,18 +72,18 @@ public:
 private:
 	struct Job
 	{
-		std::unique_ptr<engine::ListBuilder> builder; // of lists,
-		std::unique_ptr<GraphJob> graph;              // or a graph
-		std::vector<engine::Neighbor> neighbors;      // read in parts, when there
+		std::unique_ptr<engine::ListBuilder> builder; // of lists; else null
+		std::unique_ptr<GraphJob> graph;              // of a graph; else null
+		std::vector<engine::Neighbor> neighbors;      // read in parts, if has_neighbors
 		bool has_neighbors = false;
-		uint64_t bytes = 0;           // of host memory, that the builder of lists may take
-		std::vector<uint32_t> labels; // scratch, of a batch
+		uint64_t bytes = 0;           // of host memory, for the builder of lists
+		std::vector<uint32_t> labels; // scratch of a batch, as the three below
 		std::vector<float> scores;
 		std::vector<float> terms;
 		std::vector<uint8_t> is_out;
 	};
 
-	/// A request that waits or runs.
+	/// A waiting or running request.
 	struct Task
 	{
 		bool cancelled = false;
@@ -92,23 +93,22 @@ private:
 	void begin_task(const Task *task);
 	void end_task(uint64_t session, const Task *task);
 	bool cancelled() const { return control_.stop.load(std::memory_order_relaxed); }
-	wire::ReplyStatus begin(uint64_t session, const wire::BuildSpec &spec);
+	wire::ReplyStatus begin_lists(uint64_t session, const wire::BeginListsRequest &spec);
 	wire::ReplyStatus begin_graph(uint64_t session, const engine::GraphBuildSpec &spec);
-	static wire::ReplyStatus graph_step(Job *job, const wire::RequestView &view);
-	wire::ReplyStatus list_step(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
-	static wire::ReplyStatus begin_codes(Job *job, const wire::CodesSpec &spec);
+	static wire::ReplyStatus graph_request(Job *job, const wire::RequestView &view);
+	wire::ReplyStatus list_request(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
+	static wire::ReplyStatus begin_codes(Job *job, const wire::BeginCodesRequest &spec);
 	static wire::ReplyStatus assign(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
 
 	engine::Engine &engine_;
 	const uint64_t graph_budget_bytes_;
-	std::mutex
-		mutex_; // running_, stopping_, tasks_ and what is in them; who ends or begins a task, and control_.stop with it
-	engine::SearchControl control_; // of the task that runs
+	std::mutex mutex_; // running_, stopping_, tasks_ and their contents; begin and end of a task, with control_.stop
+	engine::SearchControl control_; // of the running task
 	const Task *running_ = nullptr;
 	bool stopping_ = false;
 	std::map<uint64_t, std::shared_ptr<Task>> tasks_; // by session
-	std::map<uint64_t, Job> jobs_;                    // by session; the thread's
-	std::vector<std::unique_ptr<GraphJob>> ending_;   // nobody's any more, but they have not noticed yet; the thread's
+	std::map<uint64_t, Job> jobs_;                    // by session; used by the thread only
+	std::vector<std::unique_ptr<GraphJob>> ending_;   // abandoned, but still running; used by the thread only
 	TaskThread thread_;
 };
 

@@ -1,4 +1,5 @@
-// The worker's time: nanoseconds, CLOCK_MONOTONIC, which clients share. A function pointer, so that tests can set it.
+// The worker's time: nanoseconds of CLOCK_MONOTONIC, as clients use it. A function pointer, so that tests can replace
+// it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the worker counts, for STATS. Relaxed atomics: figures, not synchronisation.
+// The worker's counters, for STATS. Relaxed atomics: they synchronise nothing.
 #pragma once
 
 #include <atomic>
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "wire/messages.hpp"
+#include "wire/status_messages.hpp"
 
 namespace vectorgpu::worker
 {

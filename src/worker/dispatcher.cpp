@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "wire/server.hpp"
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/log.hpp"
 
 namespace vectorgpu::worker
@@ -24,9 +24,9 @@ namespace
 
 constexpr uint64_t kTickNs = 100 * 1000 * 1000; // between two heartbeats; clients give up after seconds
 constexpr int kEventsAtOnce = 64;
-constexpr int kRoundsPerWait = 16; // looks at the polled slots between two looks at descriptors
+constexpr int kRoundsPerWait = 16; // polls of the slots between two polls of the descriptors
 
-/// What an epoll event is about: the low bits of its tag, above them a session's id.
+/// The source of an epoll event: the low bits of its tag; the session's id is above them.
 enum Subject : uint64_t
 {
 	kSocket = 0,
@@ -101,7 +101,7 @@ Dispatcher::stop()
 		thread_.join();
 }
 
-/// Has the thread look at what others have left for it.
+/// Wake the thread, so that it reads stopping_ and newcomers_.
 void
 Dispatcher::call()
 {
@@ -123,7 +123,7 @@ Dispatcher::adopt(const SessionPtr &session)
 	call();
 }
 
-/// Begins to serve the sessions that were adopted. A doorbell that was rung before is seen when it is watched.
+/// Begin to serve the adopted sessions. A doorbell that was rung earlier is reported when it is added to epoll.
 void
 Dispatcher::take_in()
 {
@@ -192,7 +192,7 @@ Dispatcher::wait_and_serve()
 		else
 		{
 			stop_polling();
-			if (!polled_.empty()) // its last look took a request, and that client does not ring
+			if (!polled_.empty()) // the last poll took a request, and its client does not ring
 				timeout_ms = 0;
 		}
 		handler_.batcher().submit(&round_);
@@ -204,7 +204,7 @@ Dispatcher::wait_and_serve()
 
 	for (int i = 0; i < n; i++)
 		serve(events[static_cast<size_t>(i)].data.u64);
-	handler_.batcher().submit(&round_); // once for all that came together
+	handler_.batcher().submit(&round_); // once for all searches of the round
 	if (ticking_ && (now = clock_()) >= next_tick_ns_)
 		tick(now);
 }
@@ -218,7 +218,7 @@ Dispatcher::serve(uint64_t tag)
 	if (subject == kCall)
 		return take_in();
 
-	const auto found = sessions_.find(id); // gone if an event before this one closed it
+	const auto found = sessions_.find(id); // absent if an earlier event closed it
 
 	if (found == sessions_.end())
 		return;
@@ -226,7 +226,7 @@ Dispatcher::serve(uint64_t tag)
 	const SessionPtr session = found->second;
 
 	if (subject == kSocket)
-		close_session(session); // nothing but end of file comes here, and whoever sends more breaks the protocol
+		close_session(session); // end of file, or a client that breaks the protocol by sending more
 	else
 		look(session);
 }
@@ -243,7 +243,7 @@ Dispatcher::close_session(const SessionPtr &session)
 	handler_.closed(session);
 }
 
-/// Sees what a slot says, because its doorbell was rung or because it is polled. True if it took a request.
+/// Read a slot's state, after its doorbell was rung or because it is polled. True if it took a request.
 bool
 Dispatcher::look(const SessionPtr &session)
 {
@@ -290,8 +290,8 @@ Dispatcher::start_polling(const SessionPtr &session)
 	session->slot.header->worker_polls.store(1, std::memory_order_relaxed);
 }
 
-/// Back to doorbells. The fence pairs with the one in the client's ring(): either the client sees that nobody polls, or
-/// what it stored before is seen by the last look.
+/// Return to doorbells. The fence pairs with the one in the client's ring(): either the client sees that the slot is
+/// not polled, or the last poll here sees the client's stores.
 void
 Dispatcher::stop_polling()
 {
@@ -308,7 +308,7 @@ Dispatcher::stop_polling()
 		look(session);
 }
 
-/// True if a request was taken.
+/// Return true if a request was taken.
 bool
 Dispatcher::poll_slots()
 {
@@ -319,8 +319,8 @@ Dispatcher::poll_slots()
 	return taken;
 }
 
-/// Signs of life for every request that gets on: searches while the engine moves, loading while the loading thread
-/// does. When one of them hangs, its clients see no heartbeat and answer for themselves.
+/// Write the heartbeats of the requests that advance: searches while the engine advances, loads while the loading
+/// thread does, builds while theirs does. If one hangs, its clients see no heartbeat and answer from pages.
 void
 Dispatcher::tick(uint64_t now)
 {

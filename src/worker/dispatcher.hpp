@@ -1,6 +1,6 @@
-// A dispatcher: a thread that serves some of the sessions. Sees doorbells, takes requests out of slots, runs searches
-// that the engine answers at once, stamps heartbeats, notices who is gone. Everything here runs on that one thread but
-// start(), stop(), adopt() and n_sessions().
+// A dispatcher: a thread that serves some of the sessions. It sees doorbells, takes requests out of slots, runs
+// searches that the engine answers at once, writes heartbeats, and notices clients that have gone. Everything runs on
+// this one thread except start(), stop(), adopt() and n_sessions().
 #pragma once
 
 #include <atomic>
@@ -28,19 +28,19 @@ public:
 	Dispatcher(const Dispatcher &) = delete;
 	Dispatcher &operator=(const Dispatcher &) = delete;
 
-	/// Makes its descriptors. kUnavailable: the system has none.
+	/// Create the descriptors. kUnavailable: the system has none left.
 	Status open();
 
-	/// Serves in a thread of its own until stop().
+	/// Serve on a thread of its own until stop().
 	void start();
 
-	/// Any thread, once or more often; ends the thread.
+	/// End the thread. Any thread, once or more often.
 	void stop();
 
-	/// Any thread: the session is this dispatcher's from now on. Throws bad_alloc.
+	/// Take over the session. Any thread. Throws bad_alloc.
 	void adopt(const std::shared_ptr<Session> &session);
 
-	/// Any thread: sessions adopted and not over.
+	/// Return the number of its sessions. Any thread.
 	size_t n_sessions() const { return n_sessions_.load(std::memory_order_relaxed); }
 
 private:
@@ -65,7 +65,7 @@ private:
 	const uint64_t spin_ns_;
 
 	int epoll_ = -1;
-	int call_ = -1; // readable: look at stopping_ and newcomers_
+	int call_ = -1; // readable: stopping_ or newcomers_ has changed
 	std::atomic<bool> stopping_{false};
 	std::atomic<size_t> n_sessions_{0};
 	std::thread thread_;
@@ -74,7 +74,7 @@ private:
 	std::vector<SessionPtr> newcomers_;
 	std::unordered_map<uint64_t, SessionPtr> sessions_; // by id
 
-	Round round_; // searches that were taken and not submitted yet
+	Round round_; // searches taken and not yet submitted
 	std::vector<SessionPtr> polled_;
 	uint64_t last_activity_ns_ = 0;
 	bool ticking_ = false;

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/residency.hpp"
 #include "worker/result_part.hpp"
 
@@ -26,7 +26,7 @@ static_assert(static_cast<uint32_t>(engine::GraphStage::kFailed) == static_cast<
 } // namespace
 
 engine::GraphBuildSpec
-GraphJob::engine_spec(const wire::GraphBuildSpec &spec)
+GraphJob::engine_spec(const wire::BeginGraphRequest &spec)
 {
 	engine::GraphBuildSpec build;
 
@@ -41,7 +41,7 @@ GraphJob::engine_spec(const wire::GraphBuildSpec &spec)
 }
 
 engine::GraphBuildSpec
-GraphJob::engine_spec(const wire::InsertBuildSpec &spec)
+GraphJob::engine_spec(const wire::BeginInsertRequest &spec)
 {
 	engine::GraphBuildSpec build = engine_spec(spec.graph);
 
@@ -91,33 +91,32 @@ GraphJob::add_rows(const wire::RequestView &view)
 {
 	const engine::DistanceSpec &rows = builder_->spec().rows;
 
-	if (thread_.joinable() || view.row_bytes != vector_bytes(rows.element, rows.dim) || view.build.position != n_rows_)
+	if (thread_.joinable() || view.row_bytes != vector_bytes(rows.element, rows.dim) ||
+		view.build_rows.position != n_rows_)
 		return ReplyStatus::kInvalid;
 
-	const Status status = builder_->add_rows(view.vectors, view.build.n_rows);
+	const Status status = builder_->add_rows(view.vectors, view.build_rows.n_rows);
 
 	if (status.is_ok())
-		n_rows_ += view.build.n_rows;
+		n_rows_ += view.build_rows.n_rows;
 	return reply_status(status);
 }
 
 ReplyStatus
-GraphJob::add_base(const wire::RequestView &view)
+GraphJob::add_base(const wire::RequestView &view, engine::GraphBasePiece piece)
 {
-	const bool edges = view.build.step == wire::BuildStep::kBaseEdges;
-	const engine::GraphBasePiece piece = edges             ? engine::GraphBasePiece::kEdges
-		: view.build.step == wire::BuildStep::kBaseNumbers ? engine::GraphBasePiece::kNumbers
-														   : engine::GraphBasePiece::kEntries;
+	const wire::BuildRowsRequest &rows = view.build_rows;
+	const bool edges = piece == engine::GraphBasePiece::kEdges;
 	uint64_t *n = edges ? &n_base_edges_ : piece == engine::GraphBasePiece::kNumbers ? &n_base_numbers_ : nullptr;
 
 	if (thread_.joinable() || view.row_bytes != (edges ? builder_->spec().degree : 1) * sizeof(uint32_t) ||
-		(n != nullptr && view.build.position != *n))
+		(n != nullptr && rows.position != *n))
 		return ReplyStatus::kInvalid;
 
-	const Status status = builder_->add_base(piece, view.vectors, view.build.n_rows);
+	const Status status = builder_->add_base(piece, view.vectors, rows.n_rows);
 
 	if (status.is_ok() && n != nullptr)
-		*n += view.build.n_rows;
+		*n += rows.n_rows;
 	return reply_status(status);
 }
 
@@ -158,7 +157,7 @@ GraphJob::run()
 
 	if (state_.compare_exchange_strong(open, State::kEnded, std::memory_order_acq_rel))
 		return;
-	builder_.reset(); // nobody looks at it any more, and it is large
+	builder_.reset(); // it is large and not used any more
 	state_.store(State::kEnded, std::memory_order_release);
 }
 
@@ -190,7 +189,7 @@ GraphJob::progress() const
 }
 
 ReplyStatus
-GraphJob::read(const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes) const
+GraphJob::read(const wire::ReadBuildRequest &request, std::vector<uint8_t> *bytes) const
 {
 	const wire::GraphBuildState now = progress();
 

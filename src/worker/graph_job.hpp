@@ -1,5 +1,5 @@
-// The build of one graph that a session has under way: rows come in, a thread of its own makes the graph beside, so
-// that the thread of builds goes on answering; then edges, entry points and recall are read in parts.
+// The build of one session's graph: rows arrive, then a further thread builds the graph while the thread of builds
+// continues to answer; then edges, entry points and recall are read in parts.
 #pragma once
 
 #include <atomic>
@@ -18,33 +18,33 @@ namespace vectorgpu::worker
 class GraphJob
 {
 public:
-	/// Of steps kBeginGraph and kBeginInsert: what the engine is asked for.
-	static engine::GraphBuildSpec engine_spec(const wire::GraphBuildSpec &spec);
-	static engine::GraphBuildSpec engine_spec(const wire::InsertBuildSpec &spec);
+	/// What to ask the engine for.
+	static engine::GraphBuildSpec engine_spec(const wire::BeginGraphRequest &spec);
+	static engine::GraphBuildSpec engine_spec(const wire::BeginInsertRequest &spec);
 
 	/// Throws bad_alloc.
 	static wire::ReplyStatus make(
 		engine::Engine &engine, const engine::GraphBuildSpec &spec, std::unique_ptr<GraphJob> *job);
 
-	/// Stops what runs, and waits for that.
+	/// Stop the build and wait for its thread.
 	~GraphJob();
 
-	/// Nobody wants it any more: what runs stops as soon as it can, and gives back what it holds. No other call but
-	/// ended() behind it.
+	/// The result is not wanted: the build stops as soon as possible and frees its memory. After this only ended() may
+	/// be called.
 	void abandon();
 
-	/// Nothing of it runs (any more): it goes without waiting.
+	/// Return true if no thread runs: the destructor then does not wait.
 	bool ended() const { return !thread_.joinable() || state_.load(std::memory_order_acquire) == State::kEnded; }
 
-	/// Host memory that a build takes.
+	/// Return the host memory of a build.
 	static uint64_t bytes_of(engine::Engine &engine, const engine::GraphBuildSpec &spec);
 	uint64_t bytes() const { return bytes_; }
 
 	/// One thread at a time.
 	wire::ReplyStatus add_rows(const wire::RequestView &view);
-	wire::ReplyStatus add_base(const wire::RequestView &view);
+	wire::ReplyStatus add_base(const wire::RequestView &view, engine::GraphBasePiece piece);
 	wire::ReplyStatus start();
-	wire::ReplyStatus read(const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes) const;
+	wire::ReplyStatus read(const wire::ReadBuildRequest &request, std::vector<uint8_t> *bytes) const;
 
 private:
 	GraphJob() = default;
@@ -52,9 +52,9 @@ private:
 	wire::GraphBuildState progress() const;
 
 	uint64_t bytes_ = 0;
-	uint64_t n_rows_ = 0;         // that have come
-	uint64_t n_base_edges_ = 0;   // rows of the graph before whose edges have come ...
-	uint64_t n_base_numbers_ = 0; // ... and whose numbers have
+	uint64_t n_rows_ = 0;         // received
+	uint64_t n_base_edges_ = 0;   // rows of the base whose edges were received
+	uint64_t n_base_numbers_ = 0; // rows of the base whose numbers were received
 	engine::SearchControl control_;
 	std::unique_ptr<engine::GraphBuilder> builder_;
 	wire::ReplyStatus outcome_ = wire::ReplyStatus::kOk; // when it has ended

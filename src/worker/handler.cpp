@@ -1,14 +1,14 @@
-// See handler.hpp. SEARCH goes to the batcher, MANIFEST to the engine's thread between two batches, what moves rows to
-// the loading thread, builds to theirs; the rest is answered at once.
+// See handler.hpp. SEARCH goes to the batcher, MANIFEST to the engine's thread between two batches, requests that move
+// rows to the loading thread, builds to their thread; the others are answered at once.
 #include "worker/handler.hpp"
 
-#include <array>
 #include <cstring>
 #include <new>
 #include <utility>
 
-#include "worker/fault.hpp"
+#include "worker/handler_guard.hpp"
 #include "worker/reply.hpp"
+#include "worker/worker_fault.hpp"
 
 namespace vectorgpu::worker
 {
@@ -20,39 +20,6 @@ namespace
 {
 
 using SessionPtr = std::shared_ptr<Session>;
-
-constexpr size_t kWakeTogether = 16; // replies that are stored before the first of their clients is woken
-
-/// Runs what may run out of memory.
-template <class Work>
-ReplyStatus
-guarded(Work work)
-{
-	try
-	{
-		return work();
-	}
-	catch (const std::bad_alloc &)
-	{
-		return ReplyStatus::kOutOfMemory;
-	}
-	catch (const std::exception &)
-	{
-		return ReplyStatus::kInternal;
-	}
-}
-
-/// Wakes clients whose replies were stored, all behind one fence.
-void
-wake_clients(std::span<SessionPtr> sessions)
-{
-	wire::full_fence();
-	for (SessionPtr &session : sessions)
-	{
-		wake_client(session->slot);
-		session.reset();
-	}
-}
 
 } // namespace
 
@@ -103,7 +70,7 @@ Handler::handle(const SessionPtr &session, size_t length, Round *round)
 		return;
 	}
 
-	// dispatch() throws only as long as the session is its own.
+	// dispatch() throws only while no other thread has the session.
 	const ReplyStatus status = guarded(
 		[&]
 		{
@@ -118,10 +85,15 @@ Handler::handle(const SessionPtr &session, size_t length, Round *round)
 void
 Handler::dispatch(const SessionPtr &session, Round *round)
 {
-	const wire::CopyKey &key = session->view.header.key;
-	const wire::RequestView &view = session->view;
+	const RequestType type = session->view.header.type;
 
-	switch (view.header.type)
+	if (wire::is_build(type))
+	{
+		session->stage.store(Stage::kBuild, std::memory_order_relaxed);
+		return builds_.push(session->id,
+			[this, session, type] { type == RequestType::kReadBuild ? read_build(session) : build(session); });
+	}
+	switch (type)
 	{
 		case RequestType::kSearch:
 			return search(session, round);
@@ -138,229 +110,17 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 		case RequestType::kChecksum:
 			return on_loader(session, [this, session] { checksum(session); });
 		case RequestType::kCreate:
-			return on_loader(session,
-				[this, session, key]
-				{
-					const ReplyStatus status =
-						guarded([&] { return residency_.create(key, session->view.create, session->id); });
-
-					if (status == ReplyStatus::kOk)
-						describe(session);
-					else
-						send_status(session.get(), status, &counters_);
-				});
+			return on_loader(session, [this, session] { create(session); });
 		case RequestType::kLoadRows:
 		case RequestType::kAppend:
-			return on_loader(session,
-				[this, session] { send_status(session.get(), guarded([&] { return rows(session); }), &counters_); });
 		case RequestType::kLoadStructure:
-			return on_loader(session,
-				[this, session, key]
-				{
-					const wire::RequestView &load = session->view;
-					const auto work = [&]
-					{
-						return residency_.load_structure(
-							key, load.structure, {load.structure_bytes, load.n_structure_bytes}, session->id);
-					};
-
-					send_status(session.get(), guarded(work), &counters_);
-				});
 		case RequestType::kSeal:
-			return on_loader(session,
-				[this, session, key]
-				{
-					send_status(session.get(),
-						guarded([&] { return residency_.seal(key, session->view.segment, session->id); }), &counters_);
-				});
 		case RequestType::kTombstones:
-			return on_loader(session,
-				[this, session, key]
-				{
-					const wire::TombstonesRequest &request = session->view.tombstones;
-					const auto work = [&]
-					{
-						// A private copy: the client may be changing the bits.
-						const Bits bits(
-							session->view.bits, session->view.bits + (static_cast<size_t>(request.n_bits) + 7) / 8);
-
-						return residency_.tombstones(key, request, bits, session->id);
-					};
-
-					send_status(session.get(), guarded(work), &counters_);
-				});
 		case RequestType::kDrop:
-			return on_loader(session, [this, session, key]
-				{ send_status(session.get(), guarded([&] { return residency_.drop(key); }), &counters_); });
-		case RequestType::kBuild:
-		case RequestType::kBuildRead:
-			session->stage.store(Stage::kBuild, std::memory_order_relaxed);
-			return builds_.push(session->id, [this, session]
-				{ session->view.header.type == RequestType::kBuild ? build(session) : read_build(session); });
-		case RequestType::kPing:
-			break;
-	}
-	send_status(session.get(), ReplyStatus::kOk, &counters_);
-}
-
-void
-Handler::search(const SessionPtr &session, Round *round)
-{
-	const wire::RequestView &view = session->view;
-
-	if (view.search.n_rows == 0)
-		return find_and_submit(session, round);
-
-	const wire::RowsRequest rows = {view.search.rows_position, 0, view.search.n_rows};
-	const engine::RowBlock block = own_rows(session.get(), rows.n_rows);
-
-	if (residency_.append_at_once(view.header.key, rows, block, view.row_bytes))
-		return find_and_submit(session, round);
-	on_loader(session,
-		[this, session, rows, block]
-		{
-			const auto work = [&]
-			{
-				// Whatever comes of it, the search finds out.
-				(void) residency_.append(session->view.header.key, rows, block, session->view.row_bytes, session->id);
-				if (session->search.cancelled.load(std::memory_order_relaxed))
-					send_status(session.get(), ReplyStatus::kCancelled, &counters_);
-				else
-					find_and_submit(session, nullptr);
-				return ReplyStatus::kOk;
-			};
-			const ReplyStatus status = guarded(work);
-
-			if (status != ReplyStatus::kOk)
-				send_status(session.get(), status, &counters_);
-		});
-}
-
-/// Sends the search to the engine, by way of the dispatcher's round or (null) from another thread. Throws bad_alloc,
-/// and then the session is still the caller's.
-void
-Handler::find_and_submit(const SessionPtr &session, Round *round)
-{
-	const wire::SearchRequest &request = session->view.search;
-	Search &search = session->search;
-	const size_t bytes = session->view.vector_bytes;
-	std::shared_ptr<Copy> copy;
-
-	forget_kept(session.get(), &counters_);
-
-	const ReplyStatus status = residency_.find(
-		session->view.header.key, request, {session->view.probes, request.n_probes}, session->taken_ns, &copy);
-
-	if (status != ReplyStatus::kOk)
-	{
-		send_status(session.get(), status, &counters_);
-		return;
-	}
-	search.vector.resize((bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t));
-	memcpy(search.vector.data(), session->view.vector, bytes);
-	search.query.query = search.vector.data();
-	search.query.query_bytes = bytes;
-	search.query.k = request.k;
-	search.query.has_after = request.has_after != 0;
-	search.query.after = {request.after_score, request.after_row};
-	search.query.recall_target = request.recall_target > 0 ? request.recall_target : 1;
-	search.probes.clear();
-	for (uint32_t i = 0; i < request.n_probes; i++)
-	{
-		const wire::SegmentProbes &probes = session->view.probes[i];
-
-		search.probes.push_back({probes.segment, probes.probes, probes.candidates});
-	}
-	search.coverage = engine::Coverage::kAll;
-	search.query.probes = search.probes;
-	search.query.coverage = &search.coverage;
-	search.queue = &copy->queue;
-	search.copy_id = copy->id;
-	search.copy = std::move(copy);
-	search.owner = session;
-	session->stage.store(Stage::kEngine, std::memory_order_relaxed);
-	if (round == nullptr)
-	{
-		batcher_.submit(&search);
-		batcher_.wake();
-		return;
-	}
-	round->searches.push_back(&search); // has room
-	if (round->searches.size() >= options_.max_batch)
-		batcher_.submit(round);
-}
-
-/// On the thread that ran the batch. All replies of a few searches are stored before their clients are woken: a client
-/// that runs at once takes the processor from the others' replies.
-void
-Handler::searched(std::span<Search *const> searches, const Status &status,
-	std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info)
-{
-	const uint64_t now = info.ended_ns != 0 ? info.ended_ns : clock_();
-	std::array<SessionPtr, kWakeTogether> answered;
-	size_t n_answered = 0;
-
-	counters_.n_searches.fetch_add(searches.size(), std::memory_order_relaxed);
-	for (size_t i = 0; i < searches.size(); i++)
-	{
-		// Moved out first: once the reply is stored, the dispatcher may use the search again.
-		SessionPtr session = std::static_pointer_cast<Session>(std::move(searches[i]->owner));
-		const std::shared_ptr<void> copy = std::move(searches[i]->copy);
-
-		counters_.latency_histogram[Counters::bucket(now - session->taken_ns)].fetch_add(1, std::memory_order_relaxed);
-		answer(session.get(), *searches[i], status, status.is_ok() ? &(*results)[i] : nullptr, info);
-		answered[n_answered++] = std::move(session);
-		if (n_answered == answered.size())
-		{
-			wake_clients(answered);
-			n_answered = 0;
-		}
-	}
-	wake_clients(std::span(answered).first(n_answered));
-}
-
-/// Stores the reply to one search. result: null unless the status is ok.
-void
-Handler::answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
-	const BatchInfo &info)
-{
-	ReplyBody body;
-
-	if (search.cancelled.load(std::memory_order_relaxed))
-		return store_reply(session, ReplyStatus::kCancelled, {}, {}, &counters_);
-	if (result == nullptr)
-		return store_reply(session, reply_status(status), {}, {}, &counters_);
-
-	const size_t bytes = result->size() * sizeof(wire::WireNeighbor);
-
-	if (result->size() <= neighbors_per_reply(session))
-	{
-		body.items = result->data();
-		body.items_bytes = bytes;
-		body.n_items = static_cast<uint32_t>(result->size());
-		body.coverage = wire_coverage(search.coverage);
-		return store_reply(session, ReplyStatus::kOk, body, info, &counters_);
-	}
-	if (counters_.kept_bytes.load(std::memory_order_relaxed) + bytes > options_.kept_budget_bytes)
-		return store_reply(session, ReplyStatus::kRefused, {}, {}, &counters_);
-	counters_.kept_bytes.fetch_add(bytes, std::memory_order_relaxed);
-	session->kept_sequence = session->sequence;
-	session->kept_total = &counters_.kept_bytes;
-	session->kept = std::move(*result);
-	session->kept_at = 0;
-	store_kept(session, info, &counters_);
-}
-
-void
-Handler::next(const SessionPtr &session)
-{
-	if (session->kept_sequence == 0 || session->kept_sequence != session->view.next.search_sequence)
-		send_status(session.get(), ReplyStatus::kAbsent, &counters_);
-	else
-	{
-		store_kept(session.get(), {}, &counters_);
-		wire::full_fence();
-		wake_client(session->slot);
+			return on_loader(session,
+				[this, session] { send_status(session.get(), guarded([&] { return load(session); }), &counters_); });
+		default: // PING
+			return send_status(session.get(), ReplyStatus::kOk, &counters_);
 	}
 }
 
@@ -431,7 +191,7 @@ Handler::inventory(const SessionPtr &session)
 	send_reply(session.get(), ReplyStatus::kOk, body, {}, &counters_);
 }
 
-/// Throws bad_alloc, and then the session is still the caller's.
+/// Throws bad_alloc; the session is then still the caller's.
 void
 Handler::on_loader(const SessionPtr &session, std::function<void()> work)
 {
@@ -439,8 +199,8 @@ Handler::on_loader(const SessionPtr &session, std::function<void()> work)
 	loader_.push(std::move(work));
 }
 
-/// The rows of the session's request. Row ids are copied, since they are looked at; vectors go from the slot to the
-/// engine, which copies them once: a client that changes them meanwhile gets them as it deserves.
+/// Return the rows of the session's request. Row ids are copied, since they are checked. Vectors go from the slot to
+/// the engine, which copies them once; a client that changes them meanwhile harms only itself.
 engine::RowBlock
 Handler::own_rows(Session *session, uint32_t n_rows)
 {
@@ -454,16 +214,51 @@ Handler::own_rows(Session *session, uint32_t n_rows)
 	return block;
 }
 
-/// LOAD_ROWS and APPEND, on the loading thread.
+/// On the loading thread: the requests that are answered with a status alone.
 ReplyStatus
-Handler::rows(const SessionPtr &session)
+Handler::load(const SessionPtr &session)
 {
 	const wire::RequestView &view = session->view;
-	const engine::RowBlock block = own_rows(session.get(), view.rows.n_rows);
+	const wire::CopyKey &key = view.header.key;
 
-	return view.header.type == RequestType::kAppend
-		? residency_.append(view.header.key, view.rows, block, view.row_bytes, session->id)
-		: residency_.load_rows(view.header.key, view.rows, block, view.row_bytes, session->id);
+	switch (view.header.type)
+	{
+		case RequestType::kLoadRows:
+			return residency_.load_rows(
+				key, view.rows, own_rows(session.get(), view.rows.n_rows), view.row_bytes, session->id);
+		case RequestType::kAppend:
+			return residency_.append(
+				key, view.rows, own_rows(session.get(), view.rows.n_rows), view.row_bytes, session->id);
+		case RequestType::kLoadStructure:
+			return residency_.load_structure(
+				key, view.structure, {view.structure_bytes, view.n_structure_bytes}, session->id);
+		case RequestType::kSeal:
+			return residency_.seal(key, view.segment, session->id);
+		case RequestType::kTombstones:
+		{
+			// A private copy: the client may be changing the bits.
+			const Bits bits(view.bits, view.bits + (static_cast<size_t>(view.tombstones.n_bits) + 7) / 8);
+
+			return residency_.tombstones(key, view.tombstones, bits, session->id);
+		}
+		case RequestType::kDrop:
+			return residency_.drop(key);
+		default:
+			return ReplyStatus::kInvalid;
+	}
+}
+
+/// On the loading thread.
+void
+Handler::create(const SessionPtr &session)
+{
+	const wire::RequestView &view = session->view;
+	const ReplyStatus status = guarded([&] { return residency_.create(view.header.key, view.create, session->id); });
+
+	if (status == ReplyStatus::kOk)
+		describe(session);
+	else
+		send_status(session.get(), status, &counters_);
 }
 
 void
@@ -501,7 +296,7 @@ Handler::checksum(const SessionPtr &session)
 	send_reply(session.get(), status, body, {}, &counters_);
 }
 
-/// BUILD, on the thread of builds.
+/// On the thread of builds, as read_build.
 void
 Handler::build(const SessionPtr &session)
 {
@@ -525,7 +320,7 @@ Handler::read_build(const SessionPtr &session)
 	const size_t room = session->slot.reply_area_bytes - sizeof(wire::ReplyHeader);
 	std::vector<uint8_t> bytes;
 	const ReplyStatus status =
-		guarded([&] { return builds_.read(session->id, session->view.build_read, room, &bytes); });
+		guarded([&] { return builds_.read(session->id, session->view.read_build, room, &bytes); });
 	ReplyBody body;
 
 	if (status == ReplyStatus::kOk)
@@ -544,10 +339,10 @@ Handler::cancel(const SessionPtr &session)
 
 	if (stage == Stage::kBuild)
 		return builds_.cancel(session->id);
-	// Of the others only searches can be cancelled; what moves rows is short and finishes.
+	// Of the others only searches can be cancelled; requests that move rows are short and finish.
 	if (stage == Stage::kNone || session->view.header.type != RequestType::kSearch)
 		return;
-	if (stage == Stage::kLoad) // its rows come first: it is not in the queue yet
+	if (stage == Stage::kLoad) // a SEARCH whose rows are appended first: it is not in the queue yet
 	{
 		session->search.cancelled.store(true, std::memory_order_relaxed);
 		return;
@@ -575,7 +370,7 @@ Handler::closed(const SessionPtr &session)
 	}
 	catch (const std::bad_alloc &)
 	{
-		residency_.end_leases(session->id); // slower for the others, but a lease must end
+		residency_.end_leases(session->id); // delays other sessions, but a lease must end
 	}
 }
 

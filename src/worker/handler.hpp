@@ -1,4 +1,4 @@
-// What the worker does with a request: parses it and sends it to the thread that it is for. Called by the dispatcher.
+// Parses a request and passes it to the thread that answers it. Called by the dispatcher.
 #pragma once
 
 #include <atomic>
@@ -28,17 +28,17 @@ public:
 	void start();
 	void stop();
 
-	/// The session's slot holds a request of `length` bytes that was just taken (busy is set). It is answered before
-	/// this returns, or later by another thread; a SEARCH goes into the caller's round.
+	/// Handle the request of `length` bytes that was just taken from the session's slot (busy is set). It is answered
+	/// before this returns, or later by another thread; a SEARCH goes into the caller's round.
 	void handle(const std::shared_ptr<Session> &session, size_t length, Round *round);
 
-	/// Nobody waits for the session's request any more.
+	/// The client no longer waits for the session's request.
 	void cancel(const std::shared_ptr<Session> &session);
 
-	/// The session is over: its search is cancelled, its leases end.
+	/// The session has ended: cancel its search, end its leases.
 	void closed(const std::shared_ptr<Session> &session);
 
-	/// A session more, or one less.
+	/// change: 1 or -1.
 	void count_session(int change) { n_sessions_.fetch_add(static_cast<uint64_t>(change), std::memory_order_relaxed); }
 	uint64_t n_sessions() const { return n_sessions_.load(std::memory_order_relaxed); }
 
@@ -63,7 +63,8 @@ private:
 	void stats(const SessionPtr &session);
 	void inventory(const SessionPtr &session);
 	void on_loader(const SessionPtr &session, std::function<void()> work);
-	wire::ReplyStatus rows(const SessionPtr &session);
+	wire::ReplyStatus load(const SessionPtr &session);
+	void create(const SessionPtr &session);
 	void manifest(const SessionPtr &session);
 	void checksum(const SessionPtr &session);
 	void build(const SessionPtr &session);
@@ -78,7 +79,7 @@ private:
 	Residency residency_;
 	TaskThread loader_;
 	BuildJobs builds_;
-	Batcher batcher_; // after all that its thread uses
+	Batcher batcher_; // last, since its thread uses the members above
 };
 
 } // namespace vectorgpu::worker

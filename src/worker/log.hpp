@@ -1,4 +1,4 @@
-// One-line messages on standard error; the server's log collector takes them from there. Any thread.
+// One-line messages on standard error, which the server writes to its log. Any thread.
 #pragma once
 
 #include <cstdarg>
@@ -9,7 +9,7 @@
 namespace vectorgpu::worker
 {
 
-/// Writes "vectorgpu worker [pid]: message" in one write call.
+/// Write "vectorgpu worker [pid]: message" in one write call.
 __attribute__((format(printf, 1, 2))) inline void
 log_line(const char *format, ...)
 {
@@ -23,7 +23,7 @@ log_line(const char *format, ...)
 	if (length > static_cast<int>(sizeof(line)) - 2)
 		length = static_cast<int>(sizeof(line)) - 2;
 	line[length++] = '\n';
-	// A log that cannot be written is no reason to stop.
+	// A failed write is ignored: the worker continues without a log.
 	[[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line, static_cast<size_t>(length));
 }
 

@@ -1,4 +1,4 @@
-// vectorgpu_worker: what the supervisor starts. Sets the process up, then serves until its parent is gone.
+// vectorgpu_worker: the program that the supervisor starts. Sets up the process, then serves until its parent is gone.
 // Exit codes: 0 the parent is gone, 1 it could not start, 2 wrong arguments, 3 the GPU is lost to this process.
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/log.hpp"
 #include "worker/options.hpp"
 #include "worker/worker.hpp"
@@ -25,11 +25,11 @@ using namespace vectorgpu;
 namespace
 {
 
-constexpr int kLockTimeoutMs = 5000; // for a worker of the same data directory that is dying
-constexpr int kOomScore = 500;       // more than the server's processes have
-constexpr int kMostOomScore = 1000;  // Linux has no more
+constexpr int kLockTimeoutMs = 5000; // for an earlier worker of the same data directory to end
+constexpr int kOomScore = 500;       // higher than that of the server's processes
+constexpr int kMostOomScore = 1000;  // Linux's maximum
 
-/// Whatever the server's children inherit: signals as a program expects them.
+/// Reset the signals that were inherited from the server.
 void
 reset_signals()
 {
@@ -42,7 +42,7 @@ reset_signals()
 	sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-/// Descriptors of the server's files must not live on here: a dropped table's file would keep its space.
+/// Close inherited descriptors: an open file of a dropped table would keep its space.
 void
 close_inherited(int keep)
 {
@@ -65,7 +65,7 @@ close_inherited(int keep)
 	closedir(folder);
 }
 
-/// When memory runs out, the cache goes before the server does.
+/// If memory runs out, the kernel shall kill this cache before the server.
 void
 prefer_in_out_of_memory()
 {
@@ -76,7 +76,7 @@ prefer_in_out_of_memory()
 		return;
 	if (pread(fd, text, sizeof(text) - 1, 0) > 0)
 	{
-		// Of a server that itself is preferred, as in some containers, it has inherited that.
+		// The score may be inherited from a server that itself has a raised one, as in some containers.
 		const int bytes =
 			snprintf(text, sizeof(text), "%d", std::min(std::max(atoi(text), 0) + kOomScore, kMostOomScore));
 		[[maybe_unused]] const ssize_t written = pwrite(fd, text, static_cast<size_t>(bytes), 0);
@@ -84,7 +84,7 @@ prefer_in_out_of_memory()
 	close(fd);
 }
 
-/// Dies with the parent. False if it is gone already.
+/// Ask the kernel to kill this process when the parent dies. False if it is gone already.
 bool
 follow_parent(const worker::Options &options)
 {
@@ -136,7 +136,7 @@ main(int argc, char **argv)
 		return 1;
 	}
 
-	// What the GPU holds comes on top of what the host may hold.
+	// The GPU's memory is added to the host's budget.
 	options.memory_budget_bytes += engine->stats().budget_bytes;
 
 	const std::string description = engine->description();
@@ -152,6 +152,6 @@ main(int argc, char **argv)
 	served.run();
 	worker::log_line("the parent is gone");
 
-	// Not through destructors: freeing gigabytes takes time that the next worker would wait for.
+	// Skip the destructors: the next worker would wait while gigabytes are freed.
 	_exit(0);
 }

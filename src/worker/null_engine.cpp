@@ -41,8 +41,8 @@ public:
 	Status set_delta_tombstones(CopyId, uint64_t, std::span<const uint8_t>) override { return Status::ok(); }
 	Status drop(CopyId) override { return Status::ok(); }
 
-	/// Rows (0, 1), (1, 1), …, scores 0, 1, …: the part behind `after` where there is one. A copy that was never given
-	/// a row has none.
+	/// Return rows (0, 1), (1, 1), … with scores 0, 1, …, starting after `after` if it is set. A copy that never
+	/// received a row has none.
 	Status search(CopyId copy, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<Neighbor>> *results, engine::SearchControl *control) override
 	{
@@ -85,7 +85,7 @@ public:
 		return Status::error(StatusCode::kUnsupported, "the null engine derives nothing");
 	}
 
-	bool append_at_once(CopyId copy, uint64_t, const engine::RowBlock &rows, Status *status) override
+	bool try_append_delta(CopyId copy, uint64_t, const engine::RowBlock &rows, Status *status) override
 	{
 		*status = load_segment(copy, 1, rows);
 		return true;
@@ -105,7 +105,7 @@ public:
 	uint64_t n_rescored() const override { return 0; }
 
 private:
-	static constexpr size_t kCopies = 1024; // of which a benchmark has a handful
+	static constexpr size_t kCopies = 1024; // a benchmark uses a few
 
 	std::atomic<bool> has_rows_[kCopies]{};
 	std::atomic<uint64_t> n_created_{0};

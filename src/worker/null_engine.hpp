@@ -1,5 +1,5 @@
-// An engine that keeps nothing and answers every search with k made-up rows at once: what a request costs beside the
-// engine's own time is measured with it. Not for users.
+// An engine that keeps nothing and answers every search at once with k invented rows, to measure the cost of a request
+// without the engine's time. Not for users.
 #pragma once
 
 #include <memory>

@@ -13,11 +13,11 @@ namespace vectorgpu::worker
 namespace
 {
 
-constexpr unsigned kCoresToSpin = 4; // with fewer, a spinning thread takes the time of the one it waits for
+constexpr unsigned kCoresToSpin = 4; // with fewer cores, a spinning thread takes the time of the one it waits for
 constexpr uint32_t kSpinUs = 50;
 constexpr unsigned kCoresToSpinLong = 8;
-constexpr uint32_t kLongSpinUs = 200;     // a client's way back and forth fits in
-constexpr uint32_t kDispatcherLimit = 64; // that may be asked for
+constexpr uint32_t kLongSpinUs = 200;     // covers a client's round trip
+constexpr uint32_t kDispatcherLimit = 64; // maximum of --dispatchers
 
 template <typename T>
 bool

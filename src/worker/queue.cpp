@@ -8,7 +8,7 @@ namespace vectorgpu::worker
 namespace
 {
 
-constexpr size_t kSmallK = 64; // below, a selection is cheap whatever its k
+constexpr size_t kSmallK = 64; // below, any selection is cheap
 constexpr size_t kMostRatio = 4;
 
 } // namespace
@@ -116,7 +116,7 @@ Queue::take_batch(size_t most, std::vector<Search *> *batch)
 
 		if (compatible(k, search->query.k))
 		{
-			batch->push_back(search); // reserved by the batcher: `most` never allocates
+			batch->push_back(search); // the batcher has reserved `most`: does not allocate
 			unlink(queue, before, search);
 			size_--;
 		}

@@ -1,5 +1,5 @@
-// Searches that wait for the engine, per copy in order of arrival, copies taken in turn. A plain data structure:
-// intrusive lists, so that nothing here can fail; its owner (the batcher) brings the lock.
+// Searches that wait for the engine: for each copy in order of arrival, copies in turn. Intrusive lists, so that
+// nothing can fail. The owner (the batcher) has the lock.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace vectorgpu::worker
 
 struct Search;
 
-/// The searches that wait for one copy; part of the copy. Belongs to the queue's lock.
+/// The searches that wait for one copy; part of the copy. Guarded by the lock of the Queue.
 struct CopyQueue
 {
 	Search *first = nullptr;
@@ -24,12 +24,12 @@ struct CopyQueue
 	bool in_turn = false;
 };
 
-/// One search, from its arrival to its reply. Lives in its session.
+/// One search, from its arrival to its reply. Part of its session.
 struct Search
 {
 	CopyQueue *queue = nullptr;   // of `copy`
 	std::shared_ptr<void> copy;   // keeps the copy resident
-	engine::CopyId copy_id = 0;   // the engine's name of it
+	engine::CopyId copy_id = 0;   // the engine's id of the copy
 	std::shared_ptr<void> owner;  // keeps the session alive
 	engine::SearchQuery query;    // points into `vector`, `probes`, and at `coverage`
 	std::vector<uint64_t> vector; // private copy of the query, in words for its alignment
@@ -43,18 +43,19 @@ struct Search
 class Queue
 {
 public:
-	/// May `k` and `other` go together? A selection for k costs its scan of candidates O(k) now and then, and the
-	/// filter of a batch is as tight as each query's own k lets it be; a factor of four wastes little and keeps batches
-	/// large.
+	/// Return true if searches for `k` and `other` rows may form a batch: they differ by a factor of at most four. A
+	/// selection occasionally costs O(k), and the filter of a batch is as tight as each query's k allows; this factor
+	/// wastes little and keeps batches large.
 	static bool compatible(size_t k, size_t other);
 
 	void push(Search *search);
 
-	/// Takes a search out again; false if it is not there any more.
+	/// Remove a search; false if it is not in the queue.
 	bool remove(Search *search);
 
-	/// The next batch, all of one copy: its oldest search and whatever else of the copy is compatible with that one, in
-	/// order of arrival, at most `most`. Empty if nothing waits. The copy goes to the end of the turn if it has more.
+	/// Take the next batch: the oldest search of the copy in turn and those of the same copy that are compatible with
+	/// it, in order of arrival, at most `most`. Empty if nothing waits. A copy with more searches goes to the end of
+	/// the turn.
 	void take_batch(size_t most, std::vector<Search *> *batch);
 
 	size_t size() const { return size_; }

@@ -16,7 +16,7 @@
 
 #include "wire/address.hpp"
 #include "wire/server.hpp"
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/log.hpp"
 
 namespace vectorgpu::worker
@@ -29,7 +29,7 @@ constexpr int kLookAtGreetingsMs = 100;
 constexpr size_t kMaxGreetings = 256;
 constexpr int kEventsAtOnce = 64;
 
-/// Tags of epoll events; from kFirstGreeting on they are greetings' ids.
+/// Tags of epoll events; values from kFirstGreeting on are ids of greetings.
 enum Tag : uint64_t
 {
 	kListening = 0,
@@ -189,7 +189,7 @@ Reception::accept_all()
 	}
 }
 
-/// No descriptor is left: without this the waiting client would keep the listening socket readable for ever.
+/// Reject one client when no descriptor is left: it would keep the listening socket readable for ever.
 void
 Reception::refuse_one()
 {
@@ -272,14 +272,14 @@ Reception::open_session(int socket, const wire::Hello &hello)
 		close(socket);
 		return;
 	}
-	session->socket = socket; // from here on it closes it
+	session->socket = socket; // the session closes it from here on
 	welcome.session = session->id;
 	welcome.request_area_bytes = session->slot.request_area_bytes;
 	welcome.reply_area_bytes = session->slot.reply_area_bytes;
 	if (WORKER_FAULT_NO_THROW("send_welcome") != Fault::kNone || !wire::send_welcome(socket, welcome, &session->slot))
 		return;
-	close_descriptor(&session->slot.memory); // the mapping is enough
-	adopt_(session); // the client may have rung its doorbell already: whoever watches it from now on sees that
+	close_descriptor(&session->slot.memory); // the mapping suffices
+	adopt_(session); // a doorbell that was rung already is reported when the dispatcher adds it to epoll
 }
 
 void
@@ -294,7 +294,7 @@ Reception::end_late_greetings()
 			++at;
 			continue;
 		}
-		close(at->second.socket); // leaves epoll with it
+		close(at->second.socket); // also removes it from epoll
 		at = greetings_.erase(at);
 	}
 }

@@ -1,6 +1,5 @@
-// The main thread's work: accepts clients, shakes hands, makes their sessions and gives each to a dispatcher; notices
-// that the parent is gone. It serves no request, so it sleeps nearly always. Everything here runs on one thread but
-// stop().
+// The main thread: accepts clients, shakes hands, creates their sessions and gives each to a dispatcher; notices that
+// the parent is gone. It serves no request. Everything runs on one thread except stop().
 #pragma once
 
 #include <atomic>
@@ -21,7 +20,7 @@ namespace vectorgpu::worker
 class Reception
 {
 public:
-	/// Takes over a session that was greeted; throws bad_alloc, and then it is closed.
+	/// Takes over a session after its greeting. Throws bad_alloc; the session is then closed.
 	using Adopt = std::function<void(const std::shared_ptr<Session> &)>;
 
 	Reception(const Options &options, Handler &handler, Clock clock, Adopt adopt);
@@ -29,11 +28,11 @@ public:
 	Reception(const Reception &) = delete;
 	Reception &operator=(const Reception &) = delete;
 
-	/// Takes the lock of the socket folder below the current folder and listens. `lock_timeout_ms`: for an earlier
-	/// worker.
+	/// Take the lock of the socket's directory, below the current one, and listen. lock_timeout_ms: how long to wait
+	/// for an earlier worker to end.
 	Status listen(int lock_timeout_ms);
 
-	/// Receives clients until stop() or until the parent is gone.
+	/// Accept clients until stop() or until the parent is gone.
 	void run();
 
 	/// Any thread, once or more often.
@@ -62,9 +61,9 @@ private:
 
 	int epoll_ = -1;
 	int stop_event_ = -1;
-	int folder_ = -1; // its lock is held as long as it is open
+	int folder_ = -1; // open: the worker holds its lock
 	int listening_ = -1;
-	int reserve_ = -1; // given up for a moment to send a client away when descriptors run out
+	int reserve_ = -1; // closed for a moment to reject a client when descriptors run out
 	bool parent_gone_ = false;
 	std::atomic<bool> stopping_{false};
 

@@ -1,11 +1,11 @@
-// See reply.hpp. The order of the stores is the protocol's: src/wire/README.md, "Life of a request".
+// See reply.hpp. The protocol defines the order of the stores: src/wire/README.md, "Life of a request".
 #include "worker/reply.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 
 namespace vectorgpu::worker
 {
@@ -75,15 +75,15 @@ store_reply(
 		slot->reply_length.store(sizeof(header), std::memory_order_relaxed);
 	slot->reply_sequence.store(session->sequence, std::memory_order_relaxed);
 
-	// Free before the state says so: the client may submit again at once, and the dispatcher must not pass that over.
+	// Clear `busy` before storing the state: the client may submit again at once, and the dispatcher must not skip it.
 	session->stage.store(Stage::kNone, std::memory_order_relaxed);
 	session->busy.store(false, std::memory_order_release);
 	slot->state.store(static_cast<uint32_t>(wire::SlotState::kReplied), std::memory_order_release);
 }
 
-/// The fence before it pairs with the client's, between its saying that it waits and its last look at the state: either
-/// the client sees the state before it sleeps, or the load here sees that it waits. The slot may be idle again by now,
-/// or hold the next request; then a wake-up too many does no harm.
+/// The fence before this pairs with the client's between storing client_waits and its last load of the state: either
+/// the client sees the new state before it sleeps, or the load here sees that it waits. The slot may be idle again by
+/// now, or hold the next request; an unneeded wake-up does no harm.
 void
 wake_client(const wire::SlotMemory &slot)
 {
@@ -118,7 +118,7 @@ send_status(Session *session, wire::ReplyStatus status, Counters *counters)
 	send_reply(session, status, {}, {}, counters);
 }
 
-// A part of the results has one at least: parse_reply refuses `more` without one.
+// Each part has at least one result: parse_reply rejects `more` without one.
 static_assert(wire::kReplyAreaBytes >= sizeof(wire::ReplyHeader) + sizeof(Neighbor));
 
 size_t
@@ -141,7 +141,7 @@ store_kept(Session *session, const BatchInfo &batch, Counters *counters)
 	body.items_bytes = n * sizeof(Neighbor);
 	body.n_items = static_cast<uint32_t>(n);
 	body.more = n < left;
-	body.coverage = wire_coverage(session->search.coverage); // of the SEARCH: there has been no other since
+	body.coverage = wire_coverage(session->search.coverage); // of the SEARCH, which was the session's last one
 	session->kept_at += n;
 	if (!body.more)
 	{

@@ -1,5 +1,5 @@
-// Writing replies into slots. Any of the worker's threads, for a session whose request it has; nothing here fails or
-// allocates. After a call the session is the dispatcher's again: only its slot may still be used, to wake the client.
+// Writing replies into slots. Any thread, for a session whose request it works on; nothing fails or allocates. After a
+// call the session belongs to the dispatcher again: the caller may use only its slot, to wake the client.
 #pragma once
 
 #include <cstdint>
@@ -24,31 +24,31 @@ struct ReplyBody
 	wire::Coverage coverage = wire::Coverage::kAll;
 };
 
-/// What a search says that it has looked at, as replies say it.
+/// Return the wire's value of a coverage.
 wire::Coverage wire_coverage(engine::Coverage coverage);
 
-/// Writes the reply and says in the slot that it is there. The body must fit the reply area. The client must be woken
-/// after it: a full fence, then wake_client.
+/// Write the reply and set the slot's state. The body must fit into the reply area. A full fence and wake_client must
+/// follow.
 void store_reply(
 	Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters);
 
-/// Wakes the client if it sleeps. A full fence lies between the store of its reply and this call.
+/// Wake the client if it sleeps. There must be a full fence between the store of its reply and this call.
 void wake_client(const wire::SlotMemory &slot);
 
-/// Stores the reply and wakes the client.
+/// Store the reply and wake the client.
 void send_reply(
 	Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters);
 
 /// A reply without a body.
 void send_status(Session *session, wire::ReplyStatus status, Counters *counters);
 
-/// Neighbours that the reply area has room for.
+/// Return the number of neighbours that fit into the reply area.
 size_t neighbors_per_reply(const Session *session);
 
-/// Stores the next part of session->kept, as much as fits; forgets it with the last part.
+/// Store the next part of session->kept, as much as fits; discard session->kept with the last part.
 void store_kept(Session *session, const BatchInfo &batch, Counters *counters);
 
-/// Forgets results that wait for NEXT. Only while the session's request is one's own.
+/// Discard results that wait for NEXT. The caller works on the session's request.
 void forget_kept(Session *session, Counters *counters);
 
 } // namespace vectorgpu::worker

@@ -1,11 +1,11 @@
-// See residency.hpp. Here: the registry, admission and eviction, leases, what others may see. Changes of a copy are in
+// The registry of copies, admission and eviction, leases, inventory. See residency.hpp. Changes of a copy are in
 // residency_write.cpp.
 #include "worker/residency.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 
 namespace vectorgpu::worker
 {
@@ -51,8 +51,8 @@ engine_kind(wire::CopyKind kind)
 	return engine::CopyKind::kRows;
 }
 
-/// What codes choose is a number of rows for each segment; other kinds have none. Where there is nothing but codes,
-/// they must choose.
+/// Kinds whose codes select candidates need their number for each segment; other kinds must not have one. Kind kCodes
+/// needs probes.
 bool
 probes_fit(engine::CopyKind kind, std::span<const wire::SegmentProbes> probes)
 {
@@ -61,7 +61,7 @@ probes_fit(engine::CopyKind kind, std::span<const wire::SegmentProbes> probes)
 			[kind](const wire::SegmentProbes &named) { return (named.candidates != 0) == engine::has_codes(kind); });
 }
 
-/// What a copy costs: while it is being loaded, what its loader announced.
+/// Return the bytes that a copy is charged with: at least those that its loader announced.
 uint64_t
 charged_bytes(const Copy &copy)
 {
@@ -96,7 +96,7 @@ info_of(const Copy &copy)
 
 Copy::~Copy()
 {
-	// An engine that cannot drop has lost the copy already.
+	// The result is ignored: an engine that fails to drop a copy has lost it already.
 	if (created) [[maybe_unused]]
 		const Status status = engine.drop(id);
 }
@@ -134,7 +134,7 @@ reply_status(const Status &status)
 size_t
 Residency::KeyHash::operator()(const wire::CopyKey &key) const
 {
-	// The uuid is random already; the rest tells clones of a database apart.
+	// The uuid is random already; the other fields distinguish clones of a database.
 	return static_cast<size_t>(key.uuid_low ^ (key.uuid_high << 1) ^ (uint64_t{key.database} << 32 | key.relfilenode));
 }
 
@@ -230,8 +230,8 @@ Residency::counters()
 	return now;
 }
 
-/// Makes `bytes` fit the budget by evicting copies that nobody uses, the longest unused first. Evicts nothing if that
-/// is not enough. Caller holds the mutex, and lets `evicted` go once it does not.
+/// Make room for `bytes` in the budget by evicting copies that no session uses, the longest unused first. Evict none if
+/// that is not enough. The caller holds the mutex and destroys `evicted` after releasing it.
 bool
 Residency::make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted)
 {
@@ -242,7 +242,7 @@ Residency::make_room(uint64_t bytes, const Copy *but_not, std::vector<std::share
 	for (const auto &[key, copy] : copies_)
 	{
 		if (copy.get() == but_not)
-			continue; // its part is in `bytes`
+			continue; // `bytes` includes its share
 		charged += charged_bytes(*copy);
 		if (copy->lease == 0 && copy.use_count() == 1)
 		{
@@ -268,7 +268,7 @@ Residency::make_room(uint64_t bytes, const Copy *but_not, std::vector<std::share
 	return true;
 }
 
-/// True if `bytes` more of a copy's rows do not fit the budget as it is.
+/// Return true if `bytes` more of a copy's rows exceed the budget without evictions.
 bool
 Residency::must_evict(const Copy *copy, uint64_t bytes)
 {
@@ -282,11 +282,11 @@ Residency::must_evict(const Copy *copy, uint64_t bytes)
 	return charged + bytes > budget_bytes_;
 }
 
-/// Takes `bytes` more for a copy's rows, or refuses.
+/// Charge `bytes` more for a copy's rows, or refuse.
 ReplyStatus
 Residency::reserve(Copy *copy, uint64_t bytes)
 {
-	std::vector<std::shared_ptr<Copy>> evicted; // goes after the lock: the engine may take its time
+	std::vector<std::shared_ptr<Copy>> evicted; // destroyed after the lock is released: the engine may take long
 	const std::lock_guard lock(mutex_);
 
 	if (copy->held_bytes + bytes > copy->reserved_bytes &&
@@ -300,7 +300,7 @@ ReplyStatus
 Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session)
 {
 	const engine::CopySpec spec({request.metric, request.element, request.dim}, engine_kind(request.kind));
-	std::vector<std::shared_ptr<Copy>> gone; // destroyed when the lock is not held any more
+	std::vector<std::shared_ptr<Copy>> gone; // destroyed after the lock is released
 	auto copy = std::make_shared<Copy>(engine_);
 
 	if (WORKER_FAULT("create") == Fault::kError)
@@ -320,7 +320,7 @@ Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, 
 			old->lease = session;
 			return ReplyStatus::kOk;
 		}
-		if (old != nullptr) // one key, another shape: what is there cannot be of this index
+		if (old != nullptr) // the same key with another shape: the old copy cannot be of this index
 		{
 			gone.push_back(old);
 			copies_.erase(key);

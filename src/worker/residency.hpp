@@ -1,7 +1,7 @@
-// Which copies the engine holds: their versions, leases, bytes, and who has to go when the budget is full.
-// One mutex guards what the copies say about themselves and is never held during an engine call; a copy's write mutex
-// keeps its writers (the loading thread, and MANIFEST on the engine's thread) apart. A copy lives as long as somebody
-// holds a pointer to it: what is dropped or evicted under a search goes when the search ends.
+// The copies that the engine holds: their versions, leases and bytes, and eviction when the budget is full. One mutex
+// guards the copies' fields and is never held during an engine call; a copy's write mutex serialises its writers (the
+// loading thread, and MANIFEST on the engine's thread). Copies are reference counted: one that is dropped or evicted
+// during a search is freed when the search ends.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@
 
 #include "engine/interface/engine.hpp"
 #include "wire/codec.hpp"
-#include "wire/messages.hpp"
 #include "worker/clock.hpp"
 #include "worker/queue.hpp"
 
@@ -30,10 +29,10 @@ struct Segment
 	uint32_t parameter = 0;       // of LOAD_STRUCTURE
 	uint64_t structure_bytes = 0; // by LOAD_STRUCTURE
 	bool complete = false;        // SEAL was given
-	bool live = false;            // of the current manifest: the engine searches it
+	bool live = false;            // in the current manifest: the engine searches it
 	uint64_t tombstone_generation = 0;
 	uint64_t n_dead = 0;
-	Bits dead;             // what holds, or will once the segment is live; empty: nothing is dead
+	Bits dead;             // valid, or valid once the segment is live; empty: no row is dead
 	Bits arriving;         // parts of the next bitmap
 	uint64_t next_bit = 0; // of `arriving`
 };
@@ -46,11 +45,11 @@ struct Copy
 	Copy &operator=(const Copy &) = delete;
 
 	engine::Engine &engine;
-	CopyQueue queue; // the batcher's
+	CopyQueue queue; // used by the batcher
 	wire::CopyKey key{};
 	engine::CopySpec spec;
 	engine::CopyId id = 0;
-	bool created = false;         // the engine knows it
+	bool created = false;         // in the engine
 	size_t row_bytes = 0;         // of one vector, or slot, of the delta
 	size_t segment_row_bytes = 0; // of one vector of a segment
 	std::mutex write_mutex;
@@ -63,7 +62,7 @@ struct Copy
 	uint64_t delta_dead_first = 0; // a multiple of 8
 	uint64_t delta_n_dead = 0;
 	std::map<uint32_t, Segment> segments;
-	bool current = false; // a manifest was given: it can be searched
+	bool current = false; // it has had a MANIFEST and can be searched
 	uint64_t lease = 0;   // session that loads it, or 0
 	uint64_t reserved_bytes = 0;
 	uint64_t held_bytes = 0;
@@ -86,7 +85,7 @@ class Residency
 public:
 	Residency(engine::Engine &engine, uint64_t budget_bytes, Clock clock);
 
-	// Any thread; quick.
+	// Any thread; these return quickly.
 	wire::ReplyStatus find(const wire::CopyKey &key, const wire::SearchRequest &search,
 		std::span<const wire::SegmentProbes> probes, uint64_t now_ns, std::shared_ptr<Copy> *copy);
 	wire::ReplyStatus describe(
@@ -95,12 +94,12 @@ public:
 	ResidencyCounters counters();
 	uint64_t budget_bytes() const { return budget_bytes_; }
 
-	/// Rows that came along with a SEARCH, as for append(). False: append() has to be called on the loading thread.
-	/// Otherwise the copy has them now, or it cannot have them, and then the search will say why. Throws bad_alloc.
-	bool append_at_once(
+	/// Call append() for the rows of a SEARCH if it need not wait. False: append() must be called on the loading
+	/// thread. True: the copy has the rows now, or cannot take them; the search then reports why. Throws bad_alloc.
+	bool try_append(
 		const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows, size_t row_bytes);
 
-	// The loading thread. `session` is who asks. They throw bad_alloc, and then the copy is as before.
+	// On the loading thread. session: of the request. They throw bad_alloc; the copy is then unchanged.
 	wire::ReplyStatus create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session);
 	wire::ReplyStatus load_rows(const wire::CopyKey &key, const wire::RowsRequest &request,
 		const engine::RowBlock &rows, size_t row_bytes, uint64_t session);
@@ -108,7 +107,7 @@ public:
 		std::span<const uint8_t> bytes, uint64_t session);
 	wire::ReplyStatus seal(const wire::CopyKey &key, const wire::SegmentRequest &request, uint64_t session);
 
-	/// rows.row_ids are row headers here: flags above the row id.
+	/// rows.row_ids are row headers: the row id with flags above it.
 	wire::ReplyStatus append(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
 		size_t row_bytes, uint64_t session);
 	wire::ReplyStatus tombstones(const wire::CopyKey &key, const wire::TombstonesRequest &request,
@@ -117,11 +116,11 @@ public:
 	wire::ReplyStatus checksum(const wire::CopyKey &key, const wire::ChecksumRequest &request,
 		wire::ChecksumReply *reply, const std::function<void()> &progress);
 
-	/// The session is gone: its leases end. Copies that were never current are dropped, segments that were not
-	/// published too.
+	/// End the leases of a session that has ended. Drop copies that were never current, and segments that were not
+	/// published.
 	void end_leases(uint64_t session);
 
-	/// The engine's thread, between two batches.
+	/// On the engine's thread, between two batches.
 	wire::ReplyStatus manifest(
 		const wire::CopyKey &key, const wire::ManifestRequest &request, const uint32_t *segment_ids, uint64_t session);
 
@@ -142,8 +141,13 @@ private:
 	bool must_evict(const Copy *copy, uint64_t bytes);
 	bool make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted);
 	void remove(const std::shared_ptr<Copy> &copy);
-	wire::ReplyStatus append_rows(
-		Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, bool may_wait, bool *done);
+	enum class Wait : bool
+	{
+		kNo,
+		kYes,
+	};
+	wire::ReplyStatus append_delta(
+		Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, Wait wait, bool *done);
 	wire::ReplyStatus segment_tombstones(
 		Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
 	wire::ReplyStatus delta_tombstones(
@@ -162,7 +166,7 @@ private:
 	ResidencyCounters counters_;
 };
 
-/// Bytes that `n_rows` rows take in an engine: vector, row id, norm.
+/// Return the bytes of `n_rows` rows in an engine: vector, row id, norm.
 uint64_t rows_bytes(uint64_t n_rows, size_t row_bytes);
 
 wire::ReplyStatus reply_status(const Status &status);

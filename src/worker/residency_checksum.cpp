@@ -1,4 +1,4 @@
-// See residency.hpp. Here: checksums of what a copy holds, read back from the engine.
+// Checksums of a copy's data, read back from the engine. See residency.hpp.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -16,7 +16,7 @@ constexpr size_t kChecksumBlockBytes = 1024 * 1024;
 
 } // namespace
 
-/// Of the bytes that describe a segment's structure.
+/// The checksum of the description of a segment's structure.
 ReplyStatus
 Residency::structure_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
 	const std::function<void()> &progress)

@@ -1,4 +1,4 @@
-// See residency.hpp. Here: a new manifest. The order is that of residency_write.cpp.
+// Publishing a manifest. See residency.hpp. The order is that of residency_write.cpp.
 #include "worker/residency_parts.hpp"
 
 #include <utility>
@@ -8,7 +8,7 @@ namespace vectorgpu::worker
 
 using wire::ReplyStatus;
 
-/// Forgets segments that no manifest has named. Caller holds the write mutex.
+/// Drop segments that no manifest has named. The caller holds the write mutex.
 void
 Residency::drop_unpublished(Copy *copy)
 {
@@ -20,7 +20,7 @@ Residency::drop_unpublished(Copy *copy)
 			continue;
 		}
 
-		// If the engine cannot drop it, it is lost to searches all the same.
+		// Even if the engine fails to drop it, no search sees it.
 		if (at->second.n_rows > 0) [[maybe_unused]]
 			const Status status = engine_.drop_segment(copy->id, at->first);
 
@@ -51,7 +51,7 @@ Residency::manifest(
 		if (found == copy->segments.end() || !found->second.complete)
 			return ReplyStatus::kInvalid;
 	}
-	// Others may have published a newer state since this client looked: theirs stays.
+	// Another session may have published a newer state since this client read the pages: it stays.
 	const bool newer = !copy->current || request.manifest_generation >= copy->version.manifest_generation;
 
 	try
@@ -66,7 +66,7 @@ Residency::manifest(
 	}
 	if (status != ReplyStatus::kOk)
 	{
-		remove(copy); // neither the old state nor the new one: nobody may search it
+		remove(copy); // neither the old state nor the new one: it must not be searched
 		return status;
 	}
 	drop_unpublished(copy.get());
@@ -80,7 +80,7 @@ Residency::manifest(
 	return ReplyStatus::kOk;
 }
 
-/// Swaps the segments and moves the version. On anything but kOk the copy is in between. Caller holds the write mutex.
+/// Swap the segments and set the version. After a failure the copy is inconsistent. The caller holds the write mutex.
 ReplyStatus
 Residency::publish(Copy *copy, const wire::ManifestRequest &request, const uint32_t *segment_ids)
 {
@@ -92,7 +92,7 @@ Residency::publish(Copy *copy, const wire::ManifestRequest &request, const uint3
 		Status status;
 
 		if (segment.live && !wanted)
-			segment.live = false; // drop_unpublished drops it: until then no search runs
+			segment.live = false; // drop_unpublished drops it; no search runs until then
 		else if (!segment.live && wanted)
 		{
 			if (segment.n_rows > 0)

@@ -1,4 +1,4 @@
-// What the files of the residency share: bitmaps, and calls of the engine that may fail.
+// Shared by the files of the residency: bitmaps, and engine calls that may fail.
 #pragma once
 
 #include <algorithm>
@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <new>
 
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/residency.hpp"
 
 namespace vectorgpu::worker
 {
 
-constexpr size_t kMostSegments = 2 * wire::kMaxSegmentsPerCopy; // of a copy: of the old manifest and of the new one
+constexpr size_t kMostSegments = 2 * wire::kMaxSegmentsPerCopy; // of a copy: the old manifest's and the new one's
 
 inline bool
 test_bit(const Bits &bits, uint64_t bit)
@@ -47,7 +47,7 @@ count_range(const Bits &bits, uint64_t first, uint64_t n)
 	return found;
 }
 
-/// An engine call with a fault point before it; out of memory on the way is a status too, so that the caller can undo.
+/// Call the engine, with a fault point before the call. bad_alloc becomes a status, so that the caller can undo.
 template <class Call>
 Status
 engine_call([[maybe_unused]] const char *fault, Call call)

@@ -1,4 +1,4 @@
-// See residency.hpp. Here: tombstones. The order is that of residency_write.cpp.
+// Tombstones. See residency.hpp. The order is that of residency_write.cpp.
 #include "worker/residency_parts.hpp"
 
 #include <utility>
@@ -26,8 +26,8 @@ Residency::tombstones(
 								: segment_tombstones(copy.get(), request, bits);
 }
 
-/// Bits gather until the last part, then the union with what held before holds: rows never rise again, whatever the
-/// order in which several clients bring their views. Caller holds the write mutex.
+/// Collect bits until the last part; then their union with the old bitmap takes effect. So no row revives, in whichever
+/// order several clients send their views. The caller holds the write mutex.
 ReplyStatus
 Residency::segment_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits)
 {
@@ -77,7 +77,7 @@ Residency::segment_tombstones(Copy *copy, const wire::TombstonesRequest &request
 	return ReplyStatus::kOk;
 }
 
-/// Each part holds at once. Rows that were merged away are passed over. Caller holds the write mutex.
+/// Each part takes effect at once. Rows that were merged away are skipped. The caller holds the write mutex.
 ReplyStatus
 Residency::delta_tombstones(Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits)
 {

@@ -1,6 +1,6 @@
-// See residency.hpp. Here: rows and structures that come in. The order is always the same: check under the mutex,
-// change the engine's copy under the copy's write mutex alone, then say so under the mutex; so a version is never ahead
-// of the rows.
+// Loading of rows and structures. See residency.hpp. The order is always: check under the mutex, change the engine's
+// copy under the copy's write mutex alone, then record the change under the mutex. So a version is never ahead of the
+// rows.
 #include "worker/residency_parts.hpp"
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace vectorgpu::worker
 
 using wire::ReplyStatus;
 
-/// The copy that `session` may change: with its lease, or, where that is enough, any current one.
+/// Find the copy if `session` may change it: because it has the lease, or, unless lease_needed, because it is current.
 ReplyStatus
 Residency::writable(const wire::CopyKey &key, uint64_t session, bool lease_needed, std::shared_ptr<Copy> *copy)
 {
@@ -128,7 +128,7 @@ Residency::seal(const wire::CopyKey &key, const wire::SegmentRequest &request, u
 		found->second.structure_bytes <
 			engine::structure_size(copy->spec, found->second.parameter, found->second.n_rows).least_bytes)
 		return ReplyStatus::kInvalid;
-	// A segment all of whose values are NULL has no rows; the engine is not told of it.
+	// A segment whose values are all NULL has no rows; the engine does not get it.
 	if (found == copy->segments.end() && request.n_rows == 0 && copy->segments.size() < kMostSegments)
 	{
 		const std::lock_guard lock(mutex_);
@@ -139,7 +139,7 @@ Residency::seal(const wire::CopyKey &key, const wire::SegmentRequest &request, u
 		return ReplyStatus::kInvalid;
 	if (request.n_rows > 0 && !found->second.complete)
 	{
-		// What takes long is done here, on the loading thread, and not between two batches (MANIFEST).
+		// The slow part runs here, on the loading thread, not between two batches (MANIFEST).
 		const Status prepared = engine_call("seal", [&] { return engine_.prepare_segment(copy->id, request.segment); });
 
 		if (!prepared.is_ok())
@@ -167,11 +167,11 @@ Residency::append(const wire::CopyKey &key, const wire::RowsRequest &request, co
 	const std::lock_guard writing(copy->write_mutex);
 	bool done = true;
 
-	return append_rows(copy.get(), request, rows, true, &done);
+	return append_delta(copy.get(), request, rows, Wait::kYes, &done);
 }
 
 bool
-Residency::append_at_once(
+Residency::try_append(
 	const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows, size_t row_bytes)
 {
 	const bool any_dead = std::any_of(
@@ -184,7 +184,7 @@ Residency::append_at_once(
 		copy = lookup(key);
 		if (copy == nullptr || !copy->current || copy->row_bytes != row_bytes ||
 			request.position > wire::kMaxRowNumber - rows.n_rows || request.position > copy->version.delta_end ||
-			(request.position + rows.n_rows <= copy->version.delta_end && !any_dead)) // somebody else brought them
+			(request.position + rows.n_rows <= copy->version.delta_end && !any_dead)) // another session brought them
 			return true;
 	}
 
@@ -194,14 +194,14 @@ Residency::append_at_once(
 
 	if (!writing.owns_lock() || any_dead || must_evict(copy.get(), rows_bytes(rows.n_rows, row_bytes)))
 		return false;
-	(void) append_rows(copy.get(), request, rows, false, &done); // after a failure the copy stays behind
+	(void) append_delta(copy.get(), request, rows, Wait::kNo, &done); // after a failure the search reports BEHIND
 	return done;
 }
 
-/// Caller holds the write mutex. may_wait false: *done says whether the engine did it without waiting.
+/// Caller holds the write mutex. *done: false if the engine could not append the rows without waiting.
 ReplyStatus
-Residency::append_rows(
-	Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, bool may_wait, bool *done)
+Residency::append_delta(
+	Copy *copy, const wire::RowsRequest &request, const engine::RowBlock &rows, Wait wait, bool *done)
 {
 	const uint64_t delta_end = copy->version.delta_end; // its writers hold the write mutex
 	const uint64_t last = request.position + rows.n_rows;
@@ -209,7 +209,7 @@ Residency::append_rows(
 	if (request.position > delta_end)
 		return ReplyStatus::kInvalid;
 
-	// Dead rows first: the bitmap reaches beyond the rows, so that no search sees such a row alive.
+	// Dead rows first: the bitmap extends beyond the rows, so that no search sees such a row alive.
 	const uint64_t first = std::max(request.position, copy->delta_first);
 	std::vector<RowId> row_ids(rows.n_rows);
 	Bits dead;
@@ -246,7 +246,7 @@ Residency::append_rows(
 	if (last <= delta_end)
 		return ReplyStatus::kOk;
 
-	// Rows that are there already, or were merged away, are passed over.
+	// Skip rows that the copy has already, or that were merged away.
 	const uint64_t known = delta_end - request.position;
 	const engine::RowBlock fresh = {std::span<const RowId>(row_ids).subspan(known),
 		static_cast<const uint8_t *>(rows.vectors) + known * copy->row_bytes, rows.n_rows - known};
@@ -261,9 +261,9 @@ Residency::append_rows(
 		{
 			Status appended;
 
-			if (may_wait)
+			if (wait == Wait::kYes)
 				return engine_.append_delta(copy->id, delta_end, fresh);
-			*done = engine_.append_at_once(copy->id, delta_end, fresh, &appended);
+			*done = engine_.try_append_delta(copy->id, delta_end, fresh, &appended);
 			return appended;
 		});
 	const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// BUILD_READ asks for a result of a build in parts.
+// Parts of a build's results, for READ_BUILD.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,14 @@
 #include <cstring>
 #include <vector>
 
-#include "wire/messages.hpp"
+#include "wire/build_messages.hpp"
 
 namespace vectorgpu::worker
 {
 
-/// The part of a result [n_bytes] that was asked for. kInvalid: it does not lie in the result. Throws bad_alloc.
+/// Copy the requested part of a result [n_bytes] to *bytes. kInvalid: it is not inside the result. Throws bad_alloc.
 inline wire::ReplyStatus
-copy_part(const void *data, size_t n_bytes, const wire::BuildReadRequest &request, std::vector<uint8_t> *bytes)
+copy_part(const void *data, size_t n_bytes, const wire::ReadBuildRequest &request, std::vector<uint8_t> *bytes)
 {
 	if (request.first > n_bytes || request.n_bytes > n_bytes - request.first)
 		return wire::ReplyStatus::kInvalid;

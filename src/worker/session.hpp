@@ -1,6 +1,6 @@
-// One connected client: its socket, its slot, and the request that the worker works on. The dispatcher owns the table
-// of sessions and is the only one to take requests; while `busy` is set, the request's fields belong to whoever works
-// on it. A session is freed when the last of them lets go, so that a reply can be written after the client has gone.
+// One connected client: its socket, its slot, and its present request. The dispatcher owns the table of sessions and
+// alone takes requests. While `busy` is set, the request's fields belong to the thread that works on it. A session is
+// freed with its last reference, so that a reply can be written after the client has gone.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 namespace vectorgpu::worker
 {
 
-/// Which thread a request waits for: whose progress its heartbeat stands for.
+/// The thread that a request waits for. The request's heartbeat shows that thread's progress.
 enum class Stage : uint8_t
 {
 	kNone = 0,
@@ -50,7 +50,7 @@ struct Session
 	std::atomic<bool> busy{false};
 	std::atomic<Stage> stage{Stage::kNone};
 
-	// The request; see above.
+	// The request, see above.
 	wire::RequestView view;
 	uint64_t sequence = 0;
 	uint64_t taken_ns = 0;
@@ -58,10 +58,10 @@ struct Session
 	std::vector<uint64_t> row_ids;      // private copy
 	std::vector<engine::Neighbor> kept; // results for NEXT, from `kept_at` on
 	size_t kept_at = 0;
-	uint64_t kept_sequence = 0; // of their SEARCH; not 0: they count in *kept_total
+	uint64_t kept_sequence = 0; // of their SEARCH; if not 0, they are counted in *kept_total
 	std::atomic<uint64_t> *kept_total = nullptr;
 
-	// The dispatcher's.
+	// Used by the dispatcher only.
 	bool polled = false; // worker_polls is set
 };
 

@@ -1,5 +1,5 @@
-// The loading thread: one queue of tasks, one after the other, beside the searches. Keeps a count that moves as work
-// gets done, for heartbeats.
+// A thread that runs tasks one after the other: the loading thread, and the thread of builds. It counts its progress,
+// for heartbeats.
 #pragma once
 
 #include <atomic>
@@ -21,15 +21,15 @@ class TaskThread
 public:
 	~TaskThread() { stop(); }
 
-	/// spin_us: how long it looks for another task before it sleeps. A client that loads has its next rows ready in
-	/// less time than a thread takes to go to sleep and to be woken.
+	/// spin_us: how long it polls for another task before it sleeps. A loading client has its next rows ready in less
+	/// time than a thread takes to sleep and to be woken.
 	void start(uint32_t spin_us = 0)
 	{
 		spin_ns_ = static_cast<uint64_t>(spin_us) * 1000;
 		thread_ = std::thread([this] { run(); });
 	}
 
-	/// Ends the thread after the task that runs; what waits is dropped.
+	/// End the thread after the running task; drop the waiting ones.
 	void stop()
 	{
 		{
@@ -53,16 +53,16 @@ public:
 		work_arrived_.notify_one();
 	}
 
-	/// The task that runs has got on.
+	/// The running task has advanced.
 	void moved() { n_moves_.fetch_add(1, std::memory_order_relaxed); }
 
-	/// What a caller of progressing() saw the last time.
+	/// The state at a caller's last call of progressing().
 	struct Seen
 	{
 		uint64_t moves = 0;
 	};
 
-	/// Any thread: false if a task is running and has not moved since *seen, which this brings up to date.
+	/// Return false if a task is running and has not advanced since *seen; update *seen. Any thread.
 	bool progressing(Seen *seen) const
 	{
 		const bool busy = busy_.load(std::memory_order_acquire);
@@ -90,7 +90,7 @@ private:
 			moved();
 			busy_.store(true, std::memory_order_release);
 			task();
-			task = nullptr; // what it holds goes here, not under the lock
+			task = nullptr; // destroys the task's captures outside the lock
 			busy_.store(false, std::memory_order_release);
 			spin();
 			lock.lock();
@@ -115,7 +115,7 @@ private:
 	std::condition_variable work_arrived_;
 	std::deque<std::function<void()>> tasks_;
 	bool stopping_ = false;
-	std::atomic<uint32_t> n_waiting_{0}; // tasks, and one for the end: for looking without the lock
+	std::atomic<uint32_t> n_waiting_{0}; // tasks, plus one for stop(): for polling without the lock
 	std::atomic<bool> busy_{false};
 	std::atomic<uint64_t> n_moves_{0};
 	std::thread thread_;

@@ -58,7 +58,7 @@ move_segment(const TieredCopy &copy, const Place &from, Place *to, SegmentId seg
 	Status status = move_rows(copy, from, 0, rows.n_rows, segment,
 		[&](uint64_t, const engine::RowBlock &block) { return to->engine.load_segment(to->id, segment, block); });
 
-	if (status.is_ok() && rows.n_rows == 0) // a segment without rows exists all the same
+	if (status.is_ok() && rows.n_rows == 0) // a segment without rows must exist, too
 		status = to->engine.load_segment(to->id, segment, {});
 	if (status.is_ok() && rows.structure_bytes > 0)
 		status = move_structure(from, to, segment, rows);

@@ -1,4 +1,4 @@
-// What the tiered engine knows of a copy: which engine has it, and what a move must bring.
+// The tiered engine's record of a copy: the engine that has it, and the data that a move must transfer.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,9 @@ using engine::Engine;
 using engine::SegmentId;
 
 constexpr uint64_t kSecondNs = uint64_t{1000} * 1000 * 1000;
-constexpr uint64_t kLeastPauseNs = 10 * kSecondNs; // after a failed way back to the device; doubles
+constexpr uint64_t kLeastPauseNs = 10 * kSecondNs; // after a failed return to the device; doubles
 
-/// A copy inside one of the engines; dropped there with the last holder.
+/// A copy inside one of the engines; dropped there by the destructor.
 struct Place
 {
 	Place(Engine &place_engine, bool device) : engine(place_engine), is_device(device) {}
@@ -54,9 +54,9 @@ struct TieredCopy
 {
 	engine::CopySpec spec;
 	uint64_t bytes_per_row = 0;         // of the delta
-	uint64_t bytes_per_segment_row = 0; // 8 if segments have row ids alone
+	uint64_t bytes_per_segment_row = 0; // 8 if segments have only row ids
 
-	std::mutex write_mutex; // writers and moves; all below but place and the atomics
+	std::mutex write_mutex; // held by writers and moves; guards the members below except place and the atomics
 	std::map<SegmentId, SegmentRows> segments;
 	uint64_t delta_first = 0;
 	uint64_t delta_last = 0;
@@ -64,16 +64,16 @@ struct TieredCopy
 	std::vector<uint8_t> delta_dead;
 	bool has_delta_dead = false;
 	bool dropped = false;
-	bool movable = true; // all above is known
-	bool stays =
-		false; // in its place, the device's engine, whose keeps_on_host() is true: what moves is the device's part
-	bool attached = true;   // such a copy: the device has what it has room for
+	bool movable = true;    // the members above are complete
+	bool stays = false;     // the copy is never moved: the device engine keeps_on_host() it, and only the device's part
+							// comes and goes
+	bool attached = true;   // if it stays: the device's part is uploaded, as far as it has room
 	bool host_only = false; // the device does not hold such copies
 	uint64_t pause_ns = kLeastPauseNs;
-	uint64_t not_before_ns = 0; // no way back to the device earlier
-	uint64_t host_charged = 0;  // of the host's budget, wherever the copy lies
+	uint64_t not_before_ns = 0; // do not try to return to the device before this
+	uint64_t host_charged = 0;  // of the host's budget, wherever the copy is
 
-	std::atomic<bool> complete{true}; // such a copy: the device has all of its part
+	std::atomic<bool> complete{true}; // if it stays: the device has all of its part
 	std::atomic<uint64_t> bytes{0};
 	std::atomic<uint64_t> last_used_ns{0};
 	mutable std::mutex place_mutex;
@@ -90,11 +90,11 @@ struct TieredCopy
 	{
 		const std::lock_guard lock(place_mutex);
 
-		place.swap(next); // the old one goes after the lock
+		place.swap(next); // the old place is destroyed after the lock is released
 	}
 };
 
-/// All that the copy has, from one place to a new one. Its writers wait. Throws bad_alloc.
+/// Transfer the copy's data from one place to a new one. The caller holds the write mutex. Throws bad_alloc.
 Status copy_rows(const TieredCopy &copy, const Place &from, Place *to);
 
 } // namespace vectorgpu::worker

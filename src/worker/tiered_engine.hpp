@@ -1,6 +1,6 @@
-// An engine of two: each copy lies on the device or in host memory, and whoever uses it need not know. A copy that the
-// device has no room for goes to the host, where the CPU engine answers; it comes back when there is room. See
-// README.md, "Two places".
+// An engine made of two: each copy is on the device or in host memory, invisibly to the caller. A copy for which the
+// device has no room goes to the host, where the CPU engine answers; it comes back when there is room. See README.md,
+// "Two places".
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@ namespace vectorgpu::worker
 
 struct TieredEngineOptions
 {
-	uint64_t host_bytes = 0;                              // most resident bytes of the host engine
-	uint64_t idle_ns = uint64_t{10} * 1000 * 1000 * 1000; // a copy not searched for so long gives way on the device
-	bool background = true; // a thread brings copies back to the device; off: tests call rebalance()
+	uint64_t host_bytes = 0; // maximum of resident bytes in the host engine
+	uint64_t idle_ns =
+		uint64_t{10} * 1000 * 1000 * 1000; // a copy that was not searched for this long gives way on the device
+	bool background = true;                // a thread brings copies back to the device; off: tests call rebalance()
 	Clock clock = monotonic_clock;
 	std::function<void(const char *line)> log; // any thread
 };
@@ -25,11 +26,10 @@ struct TieredEngineOptions
 class TieredEngine : public engine::Engine
 {
 public:
-	/// Brings one copy that was searched lately back to the device, if it fits. Called by the background thread every
-	/// second.
+	/// Move one recently searched copy back to the device, if it fits. The background thread calls this every second.
 	virtual void rebalance() = 0;
 
-	/// For tests: where a copy lies.
+	/// For tests: return true if the copy is on the device.
 	virtual bool on_device(engine::CopyId copy) = 0;
 };
 

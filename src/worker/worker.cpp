@@ -9,7 +9,7 @@
 #include "common/cores.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/interface/device_engine.hpp"
-#include "worker/fault.hpp"
+#include "worker/worker_fault.hpp"
 #include "worker/log.hpp"
 #include "worker/null_engine.hpp"
 #include "worker/tiered_engine.hpp"
@@ -21,13 +21,13 @@ namespace
 
 constexpr int kExitGpuLost = 3;
 
-// Beside a GPU a dispatcher takes searches and wakes nobody. Measured with 64 clients on 16 cores: of one, two and
-// three dispatchers one answers most beside a GPU, and two with an engine that takes no time (README.md).
+// With a GPU the dispatchers wake no clients. Measured with 64 clients on 16 cores and one to three dispatchers: with a
+// GPU one is fastest, with an engine that takes no time two are (README.md).
 constexpr unsigned kCoresPerDispatcher = 8;
 constexpr unsigned kCoresPerDispatcherWithGpu = 16;
 constexpr unsigned kMostDispatchers = 8;
 
-/// The engine of the GPU that the options ask for, or null; one line says why.
+/// Create the engine of the GPU that the options name. Null if that fails; one log line says why.
 std::unique_ptr<engine::Engine>
 make_gpu_engine(const Options &options)
 {
@@ -104,7 +104,8 @@ Worker::Worker(const Options &options, std::unique_ptr<engine::Engine> engine, C
 		dispatchers_.push_back(std::make_unique<Dispatcher>(options_, handler_, clock));
 }
 
-/// The dispatcher with the fewest sessions. Called by the reception only, so that none gets two of them at once.
+/// Return the dispatcher with the fewest sessions. Only the reception calls this, so the counts do not change
+/// meanwhile.
 Dispatcher &
 Worker::least_busy()
 {

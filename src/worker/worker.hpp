@@ -1,5 +1,4 @@
-// The worker as one object: an engine, a handler with its threads, dispatchers, the reception. main makes one; tests
-// too.
+// The worker as one object: an engine, a handler with its threads, dispatchers, the reception. For main and for tests.
 #pragma once
 
 #include <memory>
@@ -12,7 +11,7 @@
 namespace vectorgpu::worker
 {
 
-/// "cpu", "null", or "auto": the best there is. Null if the engine cannot be made.
+/// Create the engine "cpu", "null", or the best available for "auto". Null if that fails.
 std::unique_ptr<engine::Engine> make_engine(const Options &options);
 
 class Worker
@@ -20,10 +19,10 @@ class Worker
 public:
 	Worker(const Options &options, std::unique_ptr<engine::Engine> engine, Clock clock = monotonic_clock);
 
-	/// The current folder is the data directory.
+	/// The current directory must be the data directory.
 	Status listen(int lock_timeout_ms);
 
-	/// Serves until stop() or until the parent is gone; receives clients in the calling thread.
+	/// Serve until stop() or until the parent is gone; accept clients on the calling thread.
 	void run();
 
 	/// Any thread.
@@ -31,7 +30,7 @@ public:
 
 	Handler &handler() { return handler_; }
 
-	/// For tests: how many sessions a dispatcher has.
+	/// For tests: return the number of a dispatcher's sessions.
 	size_t sessions_of(size_t dispatcher) const { return dispatchers_[dispatcher]->n_sessions(); }
 
 private:

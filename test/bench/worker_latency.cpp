@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "wire/client.hpp"
+#include "wire/copy_messages.hpp"
 
 using namespace vectorgpu;
 using namespace vectorgpu::wire;

@@ -74,16 +74,28 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			require(view.structure.segment > 0 && view.structure.parameter > 0 && view.n_structure_bytes > 0);
 			touch(view.structure_bytes, view.n_structure_bytes);
 			break;
-		case RequestType::kBuild:
+		case RequestType::kBeginLists:
+			require(view.begin_lists.dim > 0 && view.begin_lists.n_clusters > 0);
+			break;
+		case RequestType::kBeginCodes:
+			require(view.begin_codes.kind != CodesKind::kPq || view.begin_codes.pq_m > 0);
+			break;
+		case RequestType::kBeginGraph:
 			require(
-				view.build.step != BuildStep::kBegin || (view.build_spec.dim > 0 && view.build_spec.n_clusters > 0));
-			require(view.build.step != BuildStep::kBeginGraph ||
-				(view.graph_build_spec.dim > 0 && view.graph_build_spec.n_rows > 0 &&
-					view.graph_build_spec.degree >= kMinGraphDegree));
-			require(view.build.step != BuildStep::kCodes || view.codes_spec.kind != CodesKind::kPq ||
-				view.codes_spec.pq_m > 0);
-			if (view.build.n_rows > 0)
-				touch(view.vectors, view.build.n_rows * view.row_bytes);
+				view.begin_graph.dim > 0 && view.begin_graph.n_rows > 0 && view.begin_graph.degree >= kMinGraphDegree);
+			break;
+		case RequestType::kAddTraining:
+		case RequestType::kAddCentroids:
+		case RequestType::kAddQueries:
+		case RequestType::kAssign:
+		case RequestType::kAddCodesTraining:
+		case RequestType::kAddCodesModel:
+		case RequestType::kAddGraphRows:
+		case RequestType::kAddBaseEdges:
+		case RequestType::kAddBaseNumbers:
+		case RequestType::kAddBaseEntries:
+			require(view.build_rows.n_rows > 0);
+			touch(view.vectors, view.build_rows.n_rows * view.row_bytes);
 			break;
 		case RequestType::kTombstones:
 			touch(view.bits, (static_cast<size_t>(view.tombstones.n_bits) + 7) / 8);

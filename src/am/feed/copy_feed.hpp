@@ -7,7 +7,7 @@
 #include "am/method/am_interface.hpp"
 #include "storage/metapage.hpp"
 #include "bridge/shared_state.hpp"
-#include "wire/messages.hpp"
+#include "wire/copy_messages.hpp"
 
 namespace vectorgpu::am
 {

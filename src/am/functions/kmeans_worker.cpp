@@ -5,6 +5,7 @@
 #include "bridge/require.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
+#include "wire/build_messages.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -51,13 +52,12 @@ request(KMeansWorker *worker, wire::RequestType type, const wire::Part *parts, S
 }
 
 bool
-step(KMeansWorker *worker, wire::BuildStep what, uint64 n_rows, const void *rest, Size rest_bytes, void *body,
-	Size n_bytes)
+send_rows(KMeansWorker *worker, wire::RequestType type, uint64 n_rows, const float *rows, void *body, Size n_bytes)
 {
-	const wire::BuildRequest build = {what, static_cast<uint32_t>(n_rows), 0};
-	const wire::Part parts[] = {{&build, sizeof(build)}, {rest, rest_bytes}};
+	const wire::BuildRowsRequest head = {0, static_cast<uint32_t>(n_rows), 0};
+	const wire::Part parts[] = {{&head, sizeof(head)}, {rows, n_rows * worker->dim * sizeof(float)}};
 
-	return request(worker, wire::RequestType::kBuild, parts, lengthof(parts), body, n_bytes);
+	return request(worker, type, parts, lengthof(parts), body, n_bytes);
 }
 
 bool
@@ -66,10 +66,10 @@ read_result(KMeansWorker *worker, wire::BuildResult result, void *to, Size n_byt
 	for (Size first = 0; first < n_bytes; first += kReadBytes)
 	{
 		const Size n = Min(kReadBytes, n_bytes - first);
-		const wire::BuildReadRequest read = {result, static_cast<uint32_t>(n), first};
+		const wire::ReadBuildRequest read = {result, static_cast<uint32_t>(n), first};
 		const wire::Part part = {&read, sizeof(read)};
 
-		if (!request(worker, wire::RequestType::kBuildRead, &part, 1, static_cast<char *>(to) + first, n))
+		if (!request(worker, wire::RequestType::kReadBuild, &part, 1, static_cast<char *>(to) + first, n))
 			return false;
 	}
 	return true;
@@ -81,7 +81,7 @@ request_rows(uint32 dim)
 {
 	const Size capacity = bridge::session_body_capacity();
 
-	return Min((capacity - Min(capacity, sizeof(wire::BuildRequest))) / (dim * sizeof(float)), kMaxRequestRows);
+	return Min((capacity - Min(capacity, sizeof(wire::BuildRowsRequest))) / (dim * sizeof(float)), kMaxRequestRows);
 }
 
 void
@@ -113,14 +113,13 @@ bool
 send_sample(KMeansWorker *worker, const engine::ivf::KMeansSpec *spec, const float *rows)
 {
 	const uint64 at_a_time = request_rows(spec->dim);
-	const Size row_bytes = spec->dim * sizeof(float);
 
 	for (uint64 first = 0; first < spec->n_rows; first += at_a_time)
 	{
 		const uint64 n = Min(at_a_time, spec->n_rows - first);
 
 		CHECK_FOR_INTERRUPTS();
-		if (!step(worker, wire::BuildStep::kTraining, n, rows + first * spec->dim, n * row_bytes, nullptr, 0))
+		if (!send_rows(worker, wire::RequestType::kAddTraining, n, rows + first * spec->dim, nullptr, 0))
 			return false;
 	}
 	return true;
@@ -129,7 +128,8 @@ send_sample(KMeansWorker *worker, const engine::ivf::KMeansSpec *spec, const flo
 bool
 train(KMeansWorker *worker, const engine::ivf::KMeansSpec *spec, const float *rows, float *centroids)
 {
-	wire::BuildSpec build = {};
+	wire::BeginListsRequest build = {};
+	const wire::Part part = {&build, sizeof(build)};
 	wire::BuildReport report;
 
 	build.dim = spec->dim;
@@ -142,8 +142,8 @@ train(KMeansWorker *worker, const engine::ivf::KMeansSpec *spec, const float *ro
 	build.tolerance = spec->tolerance;
 	worker->open = true;
 	worker->number = bridge::session_new_build();
-	if (!step(worker, wire::BuildStep::kBegin, 0, &build, sizeof(build), nullptr, 0) ||
-		!send_sample(worker, spec, rows) || !step(worker, wire::BuildStep::kTrain, 0, nullptr, 0, nullptr, 0) ||
+	if (!request(worker, wire::RequestType::kBeginLists, &part, 1, nullptr, 0) || !send_sample(worker, spec, rows) ||
+		!request(worker, wire::RequestType::kTrain, nullptr, 0, nullptr, 0) ||
 		!read_result(worker, wire::BuildResult::kReport, &report, sizeof(report)))
 		return false;
 	if (report.n_used < 1 || report.n_used > spec->n_clusters)
@@ -184,9 +184,9 @@ kmeans_worker_train(KMeansWorker *worker, MemoryContext context, const engine::i
 bool
 kmeans_worker_give(KMeansWorker *worker, const float *centroids, uint32 n)
 {
-	wire::BuildSpec build = {};
+	wire::BeginListsRequest build = {};
+	const wire::Part part = {&build, sizeof(build)};
 	const uint64 at_a_time = request_rows(worker->dim);
-	const Size row_bytes = worker->dim * sizeof(float);
 
 	if (!worker->assigns)
 		return false;
@@ -198,15 +198,14 @@ kmeans_worker_give(KMeansWorker *worker, const float *centroids, uint32 n)
 	build.metric = Metric::kL2; // use L2 for all: in spherical clustering centroids and rows have length 1
 	build.n_clusters = n;
 	worker->number = bridge::session_new_build();
-	if (!step(worker, wire::BuildStep::kBegin, 0, &build, sizeof(build), nullptr, 0))
+	if (!request(worker, wire::RequestType::kBeginLists, &part, 1, nullptr, 0))
 		return false;
 	for (uint64 first = 0; first < n; first += at_a_time)
 	{
 		const uint64 here = Min(at_a_time, n - first);
 
 		CHECK_FOR_INTERRUPTS();
-		if (!step(worker, wire::BuildStep::kCentroids, here, centroids + first * worker->dim, here * row_bytes, nullptr,
-				0))
+		if (!send_rows(worker, wire::RequestType::kAddCentroids, here, centroids + first * worker->dim, nullptr, 0))
 			return false;
 	}
 	worker->n_used = n;
@@ -232,8 +231,8 @@ kmeans_worker_assign(KMeansWorker *worker, const float *rows, uint64 n, uint32 *
 	{
 		const uint64 here = Min(at_a_time, n - first);
 
-		if (!step(worker, wire::BuildStep::kAssign, here, rows + first * worker->dim,
-				here * worker->dim * sizeof(float), found, here * sizeof(wire::RowLabel)))
+		if (!send_rows(worker, wire::RequestType::kAssign, here, rows + first * worker->dim, found,
+				here * sizeof(wire::RowLabel)))
 			return false;
 		for (uint64 i = 0; i < here; i++)
 		{
@@ -250,14 +249,12 @@ void
 kmeans_worker_end(KMeansWorker *worker)
 {
 	wire::ReplyHeader header;
-	const wire::BuildRequest build = {wire::BuildStep::kEnd, 0, 0};
-	const wire::Part part = {&build, sizeof(build)};
 	bridge::Fallback reason;
 
 	// If the request fails, end the session to end the build, which holds memory and one of few slots.
 	if (worker->open && bridge::session_build() == worker->number &&
 		!(bridge::session_ready(false) &&
-			bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))
+			bridge::session_request(wire::RequestType::kEndBuild, nullptr, nullptr, 0, &header, nullptr, 0, &reason)))
 		bridge::session_close();
 	worker->open = worker->assigns = false;
 }

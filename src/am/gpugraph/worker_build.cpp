@@ -5,7 +5,7 @@
 #include "bridge/require.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
-#include "wire/codec.hpp"
+#include "wire/build_messages.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -68,13 +68,14 @@ request(wire::RequestType type, const wire::Part *parts, size_t n_parts, void *b
 	return header.n_items == n_bytes || give_up(bridge::Fallback::kWrongAnswer);
 }
 
+/// A request whose body is one structure.
+template <typename T>
 bool
-step(wire::BuildStep what, uint64 position, uint64 n_rows, const void *rest, Size n_bytes)
+send(wire::RequestType type, const T &body)
 {
-	const wire::BuildRequest build = {what, static_cast<uint32_t>(n_rows), position};
-	const wire::Part parts[] = {{&build, sizeof(build)}, {rest, n_bytes}};
+	const wire::Part part = {&body, sizeof(body)};
 
-	return request(wire::RequestType::kBuild, parts, lengthof(parts), nullptr, 0);
+	return request(type, &part, 1, nullptr, 0);
 }
 
 bool
@@ -83,11 +84,11 @@ read_result(wire::BuildResult result, void *to, Size n_bytes)
 	for (Size first = 0; first < n_bytes; first += kReadBytes)
 	{
 		const Size n = Min(kReadBytes, n_bytes - first);
-		const wire::BuildReadRequest read = {result, static_cast<uint32_t>(n), first};
+		const wire::ReadBuildRequest read = {result, static_cast<uint32_t>(n), first};
 		const wire::Part part = {&read, sizeof(read)};
 
 		CHECK_FOR_INTERRUPTS();
-		if (!request(wire::RequestType::kBuildRead, &part, 1, static_cast<char *>(to) + first, n))
+		if (!request(wire::RequestType::kReadBuild, &part, 1, static_cast<char *>(to) + first, n))
 			return false;
 	}
 	return true;
@@ -98,7 +99,7 @@ begin(Stay *stay)
 {
 	const GraphWriter *writer = stay->writer;
 	const GraphOptions *options = graph_options(writer->meta);
-	wire::GraphBuildSpec spec = {};
+	wire::BeginGraphRequest spec = {};
 
 	spec.dim = writer->meta->dim;
 	spec.element = writer->meta->element;
@@ -113,20 +114,20 @@ begin(Stay *stay)
 	(void) bridge::session_new_build();
 	if (stay->base != nullptr)
 	{
-		const wire::InsertBuildSpec insert = {spec, stay->base->n_rows, static_cast<uint32>(writer->base->n_kept)};
+		const wire::BeginInsertRequest insert = {spec, stay->base->n_rows, static_cast<uint32>(writer->base->n_kept)};
 
-		return step(wire::BuildStep::kBeginInsert, 0, 0, &insert, sizeof(insert));
+		return send(wire::RequestType::kBeginInsert, insert);
 	}
-	return step(wire::BuildStep::kBeginGraph, 0, 0, &spec, sizeof(spec));
+	return send(wire::RequestType::kBeginGraph, spec);
 }
 
 /// Gets items [n_items], in several requests if needed.
 Found
-send_items(const Stay *stay, wire::BuildStep what, const void *items, uint64 n_items, Size item_bytes)
+send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n_items, Size item_bytes)
 {
 	const engine::graph::Call call = graph_call(stay->writer);
 	const Size capacity = bridge::session_body_capacity();
-	const uint64 at_a_time = (capacity - Min(capacity, sizeof(wire::BuildRequest))) / item_bytes;
+	const uint64 at_a_time = (capacity - Min(capacity, sizeof(wire::BuildRowsRequest))) / item_bytes;
 
 	if (at_a_time == 0)
 		return Found::kNo;
@@ -136,7 +137,11 @@ send_items(const Stay *stay, wire::BuildStep what, const void *items, uint64 n_i
 
 		if (!call.progress(call.progress_context, first, n_items))
 			return Found::kCancelled;
-		if (!step(what, first, n, static_cast<const char *>(items) + first * item_bytes, n * item_bytes))
+		const wire::BuildRowsRequest rows = {first, static_cast<uint32_t>(n), 0};
+		const wire::Part parts[] = {
+			{&rows, sizeof(rows)}, {static_cast<const char *>(items) + first * item_bytes, n * item_bytes}};
+
+		if (!request(type, parts, lengthof(parts), nullptr, 0))
 			return Found::kNo;
 	}
 	return Found::kYes;
@@ -146,13 +151,13 @@ Found
 send_base(const Stay *stay)
 {
 	const engine::graph::BaseGraph *base = stay->base;
-	Found sent = send_items(stay, wire::BuildStep::kBaseEdges, base->edges, base->n_rows,
+	Found sent = send_items(stay, wire::RequestType::kAddBaseEdges, base->edges, base->n_rows,
 		graph_options(stay->writer->meta)->degree * sizeof(uint32));
 
 	if (sent == Found::kYes)
-		sent = send_items(stay, wire::BuildStep::kBaseNumbers, base->numbers, base->n_rows, sizeof(uint32));
+		sent = send_items(stay, wire::RequestType::kAddBaseNumbers, base->numbers, base->n_rows, sizeof(uint32));
 	if (sent == Found::kYes) // they are few: one request, which has no position
-		sent = send_items(stay, wire::BuildStep::kBaseEntries, base->entries, base->n_entries, sizeof(uint32));
+		sent = send_items(stay, wire::RequestType::kAddBaseEntries, base->entries, base->n_entries, sizeof(uint32));
 	return sent;
 }
 
@@ -162,10 +167,11 @@ send_rows(const Stay *stay)
 	Found sent;
 
 	graph_start_phase(stay->writer, kPhaseSendRows);
-	sent = send_items(stay, wire::BuildStep::kRows, stay->rows->rows, stay->rows->n_rows, stay->rows->row_stride);
+	sent = send_items(
+		stay, wire::RequestType::kAddGraphRows, stay->rows->rows, stay->rows->n_rows, stay->rows->row_stride);
 	if (sent == Found::kYes && stay->base != nullptr)
 		sent = send_base(stay);
-	if (sent == Found::kYes && !step(wire::BuildStep::kStart, 0, 0, nullptr, 0))
+	if (sent == Found::kYes && !request(wire::RequestType::kStartGraph, nullptr, 0, nullptr, 0))
 		sent = Found::kNo;
 	return sent;
 }
@@ -338,14 +344,12 @@ stay_with_worker(Stay *stay)
 void
 leave(Stay *stay)
 {
-	const wire::BuildRequest build = {wire::BuildStep::kEnd, 0, 0};
-	const wire::Part part = {&build, sizeof(build)};
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
 
 	if (stay->open &&
 		!(bridge::session_ready(false) &&
-			bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))
+			bridge::session_request(wire::RequestType::kEndBuild, nullptr, nullptr, 0, &header, nullptr, 0, &reason)))
 		bridge::session_close();
 	stay->open = false;
 }

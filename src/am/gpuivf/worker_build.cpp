@@ -7,6 +7,8 @@
 #include "bridge/settings.hpp"
 #include "engine/recall/stratified.hpp"
 #include "pg/fault.hpp"
+#include "wire/build_messages.hpp"
+#include "wire/copy_messages.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -44,30 +46,38 @@ receive(WorkerBuild *build, wire::ReplyHeader *header, void *body, Size capacity
 }
 
 bool
-submit_rows(WorkerBuild *build, wire::BuildStep step, uint64 position, const void *rows, uint64 n, Size row_bytes)
+submit(WorkerBuild *build, wire::RequestType type, const wire::Part *parts, size_t n_parts)
 {
-	const wire::BuildRequest request = {step, static_cast<uint32_t>(n), position};
-	const wire::Part parts[] = {{&request, sizeof(request)}, {rows, n * row_bytes}};
 	bridge::Fallback reason;
 
 	(void) VG_FAULT("worker_build_rows");
-	return bridge::session_submit(wire::RequestType::kBuild, nullptr, parts, lengthof(parts), &reason) ||
-		fail(build, reason);
+	return bridge::session_submit(type, nullptr, parts, n_parts, &reason) || fail(build, reason);
 }
 
 bool
-send_rows(WorkerBuild *build, wire::BuildStep step, const void *rows, uint64 n, Size row_bytes)
+submit_rows(WorkerBuild *build, wire::RequestType type, uint64 position, const void *rows, uint64 n, Size row_bytes)
+{
+	const wire::BuildRowsRequest request = {position, static_cast<uint32_t>(n), 0};
+	const wire::Part parts[] = {{&request, sizeof(request)}, {rows, n * row_bytes}};
+
+	return submit(build, type, parts, lengthof(parts));
+}
+
+bool
+send_rows(WorkerBuild *build, wire::RequestType type, const void *rows, uint64 n, Size row_bytes)
 {
 	wire::ReplyHeader header;
 
-	return submit_rows(build, step, 0, rows, n, row_bytes) && receive(build, &header, nullptr, 0);
+	return submit_rows(build, type, 0, rows, n, row_bytes) && receive(build, &header, nullptr, 0);
 }
 
-/// A request without rows.
+/// A request without a body.
 bool
-send_step(WorkerBuild *build, wire::BuildStep step)
+send_empty(WorkerBuild *build, wire::RequestType type)
 {
-	return send_rows(build, step, nullptr, 0, 0);
+	wire::ReplyHeader header;
+
+	return submit(build, type, nullptr, 0) && receive(build, &header, nullptr, 0);
 }
 
 /// All bytes of a result.
@@ -79,12 +89,12 @@ read_result(WorkerBuild *build, wire::BuildResult result, void *to, Size n_bytes
 	for (Size first = 0; first < n_bytes; first += kMaxReplyBytes)
 	{
 		const uint32 n = static_cast<uint32>(Min(kMaxReplyBytes, n_bytes - first));
-		const wire::BuildReadRequest request = {result, n, first};
+		const wire::ReadBuildRequest request = {result, n, first};
 		const wire::Part part = {&request, sizeof(request)};
 		wire::ReplyHeader header;
 		bridge::Fallback reason;
 
-		if (!bridge::session_submit(wire::RequestType::kBuildRead, nullptr, &part, 1, &reason))
+		if (!bridge::session_submit(wire::RequestType::kReadBuild, nullptr, &part, 1, &reason))
 			return fail(build, reason);
 		if (!receive(build, &header, bytes + first, n))
 			return false;
@@ -121,11 +131,10 @@ can_ask(IvfWriter *writer)
 
 /// Begins a build. A training also gets the number of a calibration's queries.
 bool
-begin(IvfWriter *writer, wire::BuildSpec *spec)
+begin(IvfWriter *writer, wire::BeginListsRequest *spec)
 {
 	WorkerBuild *build = &writer->worker;
-	const wire::BuildRequest request = {wire::BuildStep::kBegin, 0, 0};
-	const wire::Part parts[] = {{&request, sizeof(request)}, {spec, sizeof(*spec)}};
+	const wire::Part part = {spec, sizeof(*spec)};
 	Size capacity;
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
@@ -142,8 +151,9 @@ begin(IvfWriter *writer, wire::BuildSpec *spec)
 		spec->k = spec->n_queries > 0 ? static_cast<uint32>(kCalibrationFound) : 0;
 	}
 	capacity = bridge::session_body_capacity();
-	build->request_rows = Min(kMaxRequestRows, (capacity - Min(capacity, sizeof(request))) / writer->vector_bytes);
-	if (build->request_rows == 0 || capacity < sizeof(request) + writer->meta->dim * sizeof(float))
+	build->request_rows =
+		Min(kMaxRequestRows, (capacity - Min(capacity, sizeof(wire::BuildRowsRequest))) / writer->vector_bytes);
+	if (build->request_rows == 0 || capacity < sizeof(wire::BuildRowsRequest) + writer->meta->dim * sizeof(float))
 		return false;
 	spec->dim = writer->meta->dim;
 	spec->element = writer->rows.element;
@@ -155,7 +165,7 @@ begin(IvfWriter *writer, wire::BuildSpec *spec)
 		MemoryContextRegisterResetCallback(GetMemoryChunkContext(writer), &build->on_reset);
 	}
 	(void) bridge::session_new_build();
-	if (!bridge::session_submit(wire::RequestType::kBuild, nullptr, parts, lengthof(parts), &reason))
+	if (!bridge::session_submit(wire::RequestType::kBeginLists, nullptr, &part, 1, &reason))
 		return fail(build, reason);
 	build->open = true;
 	build->n_seen = 0;
@@ -166,7 +176,7 @@ begin(IvfWriter *writer, wire::BuildSpec *spec)
 
 /// Sends an even sample of the waiting rows. False: the worker has failed.
 bool
-send_sample(IvfWriter *writer, wire::BuildStep step, uint64 n)
+send_sample(IvfWriter *writer, wire::RequestType type, uint64 n)
 {
 	WorkerBuild *build = &writer->worker;
 	char *rows = static_cast<char *>(palloc(build->request_rows * writer->vector_bytes));
@@ -180,7 +190,7 @@ send_sample(IvfWriter *writer, wire::BuildStep step, uint64 n)
 		for (uint64 i = 0; i < here; i++)
 			ivf_read_spooled(
 				writer, engine::stratified_row(first + i, n, writer->n_rows), 1, rows + i * writer->vector_bytes);
-		sent = send_rows(build, step, rows, here, writer->vector_bytes);
+		sent = send_rows(build, type, rows, here, writer->vector_bytes);
 	}
 	pfree(rows);
 	return sent;
@@ -201,7 +211,7 @@ bool
 worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, float *centroids, uint32 *n_used)
 {
 	WorkerBuild *build = &writer->worker;
-	wire::BuildSpec wanted = {};
+	wire::BeginListsRequest wanted = {};
 	wire::BuildReport report;
 
 	wanted.n_clusters = spec->n_clusters;
@@ -217,7 +227,8 @@ worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, float
 		return false;
 	}
 	if (spec->n_rows == 0 || !begin(writer, &wanted) ||
-		!send_sample(writer, wire::BuildStep::kTraining, spec->n_rows) || !send_step(build, wire::BuildStep::kTrain) ||
+		!send_sample(writer, wire::RequestType::kAddTraining, spec->n_rows) ||
+		!send_empty(build, wire::RequestType::kTrain) ||
 		!read_result(build, wire::BuildResult::kReport, &report, sizeof(report)))
 		return false;
 	if (report.n_used < 1 || report.n_used > spec->n_clusters)
@@ -241,19 +252,20 @@ worker_build_take_model(IvfWriter *writer)
 	WorkerBuild *build = &writer->worker;
 	const uint32 dim = writer->meta->dim;
 	const uint32 n_lists = writer->model.n_lists;
-	wire::BuildSpec wanted = {};
+	wire::BeginListsRequest wanted = {};
 	uint64 step;
 
 	wanted.n_clusters = n_lists;
 	if (!begin(writer, &wanted))
 		return false;
-	step = (bridge::session_body_capacity() - sizeof(wire::BuildRequest)) /
+	step = (bridge::session_body_capacity() - sizeof(wire::BuildRowsRequest)) /
 		(dim * sizeof(float)); // at least one: see begin
 	for (uint64 first = 0; first < n_lists; first += step)
 	{
 		const uint64 n = Min(step, n_lists - first);
 
-		if (!send_rows(build, wire::BuildStep::kCentroids, writer->centroids + first * dim, n, dim * sizeof(float)))
+		if (!send_rows(
+				build, wire::RequestType::kAddCentroids, writer->centroids + first * dim, n, dim * sizeof(float)))
 			return false;
 	}
 	build->lists = true;
@@ -276,9 +288,8 @@ begin_codes(IvfWriter *writer, uint64 n_training)
 {
 	WorkerBuild *build = &writer->worker;
 	const engine::ivf::PqSpec *pq = &writer->layout.codes.pq;
-	const wire::BuildRequest request = {wire::BuildStep::kCodes, 0, 0};
-	wire::CodesSpec spec = {};
-	const wire::Part parts[] = {{&request, sizeof(request)}, {&spec, sizeof(spec)}};
+	wire::BeginCodesRequest spec = {};
+	const wire::Part part = {&spec, sizeof(spec)};
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
 
@@ -294,7 +305,7 @@ begin_codes(IvfWriter *writer, uint64 n_training)
 	}
 	spec.n_training = static_cast<uint32>(n_training);
 	spec.seed = engine::ivf::PqTraining().seed;
-	if (!bridge::session_submit(wire::RequestType::kBuild, nullptr, parts, lengthof(parts), &reason) ||
+	if (!bridge::session_submit(wire::RequestType::kBeginCodes, nullptr, &part, 1, &reason) ||
 		!bridge::session_receive(&header, nullptr, 0, &reason))
 		return fail(build, reason);
 	if (header.status == wire::ReplyStatus::kRefused || header.status == wire::ReplyStatus::kUnsupported)
@@ -314,8 +325,8 @@ worker_build_train_codec(IvfWriter *writer, uint64 n)
 	WorkerBuild *build = &writer->worker;
 	const uint64 n_floats = writer->layout.codec_floats;
 
-	if (n == 0 || !begin_codes(writer, n) || !send_sample(writer, wire::BuildStep::kCodesTraining, n) ||
-		!send_step(build, wire::BuildStep::kTrainCodes) ||
+	if (n == 0 || !begin_codes(writer, n) || !send_sample(writer, wire::RequestType::kAddCodesTraining, n) ||
+		!send_empty(build, wire::RequestType::kTrainCodes) ||
 		!read_result(build, wire::BuildResult::kCodesModel, writer->codec.floats, n_floats * sizeof(float)))
 		return false;
 	if (!all_finite(writer->codec.floats, n_floats))
@@ -335,10 +346,10 @@ worker_build_take_codec(IvfWriter *writer)
 
 	if (!begin_codes(writer, 0))
 		return;
-	step = Min((bridge::session_body_capacity() - sizeof(wire::BuildRequest)) / sizeof(float),
+	step = Min((bridge::session_body_capacity() - sizeof(wire::BuildRowsRequest)) / sizeof(float),
 		static_cast<uint64>(PG_INT32_MAX));
 	for (uint64 first = 0; first < n_floats; first += step)
-		if (!send_rows(&writer->worker, wire::BuildStep::kCodesModel, writer->codec.floats + first,
+		if (!send_rows(&writer->worker, wire::RequestType::kAddCodesModel, writer->codec.floats + first,
 				Min(step, n_floats - first), sizeof(float)))
 			return;
 	writer->worker.codes = true;
@@ -355,7 +366,7 @@ worker_build_queries(IvfWriter *writer, const CalibrationQueries *queries, uint6
 	{
 		const uint64 n = Min(build->request_rows, queries->n - first);
 
-		if (!send_rows(build, wire::BuildStep::kQueries, queries->vectors + first * writer->vector_bytes, n,
+		if (!send_rows(build, wire::RequestType::kAddQueries, queries->vectors + first * writer->vector_bytes, n,
 				writer->vector_bytes))
 			return;
 	}
@@ -378,7 +389,7 @@ submit_batch(WorkerAssign *state, uint64 first)
 	if (state->n == 0)
 		return true;
 	ivf_read_spooled(writer, first, state->n, state->next);
-	return submit_rows(build, wire::BuildStep::kAssign, first, state->next, state->n, writer->vector_bytes);
+	return submit_rows(build, wire::RequestType::kAssign, first, state->next, state->n, writer->vector_bytes);
 }
 
 /// Takes the codes of a reply: terms, then codes.
@@ -505,15 +516,13 @@ void
 worker_build_end(IvfWriter *writer)
 {
 	WorkerBuild *build = &writer->worker;
-	const wire::BuildRequest request = {wire::BuildStep::kEnd, 0, 0};
-	const wire::Part part = {&request, sizeof(request)};
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
 
 	// If the request fails the session ends: a build holds memory and one of few places.
 	if (build->open &&
 		!(bridge::session_ready(false) &&
-			bridge::session_request(wire::RequestType::kBuild, nullptr, &part, 1, &header, nullptr, 0, &reason)))
+			bridge::session_request(wire::RequestType::kEndBuild, nullptr, nullptr, 0, &header, nullptr, 0, &reason)))
 		bridge::session_close();
 	build->open = build->lists = build->codes = build->queries = false;
 }

@@ -188,7 +188,7 @@ public:
 		return with(copy, [&](auto &c) { return c.check_derived(segment, first, n_rows, n_different); });
 	}
 
-	bool append_at_once(CopyId copy, uint64_t position, const RowBlock &rows, Status *status) override
+	bool try_append_delta(CopyId copy, uint64_t position, const RowBlock &rows, Status *status) override
 	{
 		bool at_once = true;
 		const Status done = with(copy,

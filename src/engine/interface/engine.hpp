@@ -251,9 +251,10 @@ public:
 	/// thread of its own.
 	virtual bool computes_elsewhere() const { return false; }
 
-	/// append_delta, if that takes a few microseconds and no waiting for a device or another writer: for threads that
-	/// must not be held up. Otherwise false, and nothing has happened.
-	virtual bool append_at_once([[maybe_unused]] CopyId copy, [[maybe_unused]] uint64_t position,
+	/// Call append_delta and return true if that takes only a few microseconds and need not wait for a device or
+	/// another writer; *status is its result. Otherwise return false and change nothing. For threads that must not
+	/// block.
+	virtual bool try_append_delta([[maybe_unused]] CopyId copy, [[maybe_unused]] uint64_t position,
 		[[maybe_unused]] const RowBlock &rows, [[maybe_unused]] Status *status)
 	{
 		return false;

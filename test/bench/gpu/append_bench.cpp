@@ -4,7 +4,7 @@
 //   gpu_append_bench BASE.u8bin QUERY.u8bin [--batch N] [--rate N] [--real] [--ms N] [--rows A,B,...] [--chain]
 //   [--behind]
 // --chain: no search in one pass. --behind: instead, the time of a search right after an append of one row, as the
-// worker does it (append_at_once, then the search in another thread), and of one with nothing before it. The delta's
+// worker does it (try_append_delta, then the search in another thread), and of one with nothing before it. The delta's
 // rows are the base's, each element moved by up to 3, so they are as near to the queries as the base's. --real
 // makes all vectors real numbers (no narrow form). After each measurement the nearest row of some queries is
 // compared with a plain computation.
@@ -209,7 +209,7 @@ public:
 
 			const double second = now_ms();
 
-			if (!engine_->append_at_once(copy_, n_appended_, {{&id, 1}, data_.delta_row(n_appended_), 1}, &status))
+			if (!engine_->try_append_delta(copy_, n_appended_, {{&id, 1}, data_.delta_row(n_appended_), 1}, &status))
 			{
 				figures.refused++;
 				append(1);

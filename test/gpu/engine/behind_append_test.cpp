@@ -168,7 +168,7 @@ TEST(BehindAppend, ManyAppendsBeforeOneSearch)
 	ASSERT_OK(both.cuda()->append_delta(both.cuda_copy(), 0, rows.block(0, 100)));
 	for (size_t at = 100; at < rows.n(); at++)
 	{
-		if (!both.cuda()->append_at_once(both.cuda_copy(), at, rows.block(at, 1), &status))
+		if (!both.cuda()->try_append_delta(both.cuda_copy(), at, rows.block(at, 1), &status))
 			status = both.cuda()->append_delta(both.cuda_copy(), at, rows.block(at, 1));
 		ASSERT_OK(status);
 	}

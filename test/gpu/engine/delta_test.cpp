@@ -285,12 +285,12 @@ TEST(Delta, AppendsAtOnceOrNotAtAll)
 		set_element(&rows, row, 1, static_cast<float>(row / 100));
 	}
 	ASSERT_OK(engine->create(rows.spec, &copy));
-	EXPECT_FALSE(engine->append_at_once(copy, 0, rows.block(0, 1), &status)); // needs room first
+	EXPECT_FALSE(engine->try_append_delta(copy, 0, rows.block(0, 1), &status)); // needs room first
 	EXPECT_EQ(nearest(0), 0u);
 	ASSERT_OK(engine->append_delta(copy, 0, rows.block(0, 1)));
 	for (size_t i = 1, refused = 0; i < 1000; i++)
 	{
-		if (!engine->append_at_once(copy, i, rows.block(i, 1), &status)) // all slots on the way to the device are taken
+		if (!engine->try_append_delta(copy, i, rows.block(i, 1), &status)) // all slots on the way to the device are taken
 		{
 			ASSERT_LT(++refused, 999u);
 			ASSERT_OK(engine->append_delta(copy, i, rows.block(i, 1)));
@@ -298,15 +298,15 @@ TEST(Delta, AppendsAtOnceOrNotAtAll)
 		ASSERT_OK(status);
 		ASSERT_EQ(nearest(i), rows.ids[i]);
 	}
-	EXPECT_TRUE(engine->append_at_once(copy, 990, rows.block(990, 5), &status)); // already held
+	EXPECT_TRUE(engine->try_append_delta(copy, 990, rows.block(990, 5), &status)); // already held
 	ASSERT_OK(status);
-	EXPECT_TRUE(engine->append_at_once(copy, 1001, rows.block(1001, 1), &status));
+	EXPECT_TRUE(engine->try_append_delta(copy, 1001, rows.block(1001, 1), &status));
 	EXPECT_EQ(status.code, StatusCode::kInvalidArgument); // a gap
-	EXPECT_TRUE(engine->append_at_once(copy + 1000, 0, rows.block(0, 1), &status));
+	EXPECT_TRUE(engine->try_append_delta(copy + 1000, 0, rows.block(0, 1), &status));
 	EXPECT_EQ(status.code, StatusCode::kNotFound);
 	set_element(&rows, 1000, 5, 0.1f); // another form: a new piece
-	EXPECT_FALSE(engine->append_at_once(copy, 1000, rows.block(1000, 1), &status));
-	EXPECT_FALSE(engine->append_at_once(copy, 1000, rows.block(1000, 1000), &status)); // too many
+	EXPECT_FALSE(engine->try_append_delta(copy, 1000, rows.block(1000, 1), &status));
+	EXPECT_FALSE(engine->try_append_delta(copy, 1000, rows.block(1000, 1000), &status)); // too many
 	ASSERT_OK(engine->append_delta(copy, 1000, rows.block(1000, 1)));
 	EXPECT_EQ(nearest(1000), rows.ids[1000]);
 	ASSERT_OK(engine->drop(copy));

@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "wire/address.hpp"
-#include "wire/messages.hpp"
+#include "wire/codec.hpp"
 #include "wire/slot.hpp"
 
 namespace vectorgpu::wire
@@ -16,7 +17,7 @@ namespace vectorgpu::wire
 namespace
 {
 
-/// Bytes as hexadecimal digits, groups of eight bytes apart.
+/// Return the bytes as hexadecimal digits, in groups of eight bytes.
 template <class T>
 std::string
 hex(const T &value)
@@ -51,9 +52,9 @@ const CopyVersion kVersion = {0x0a0b, 0x0c0d, 0x0e0f};
 const std::string kKeyBytes = "0403020108070605 0c0b0a0900000000 1817161514131211 2827262524232221";
 const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e000000000000";
 
-TEST(Golden, protocol_version_is_the_one_of_these_bytes)
+TEST(Golden, protocol_version_belongs_to_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 12);
+	EXPECT_EQ(kProtocolVersion, 13);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -67,12 +68,28 @@ TEST(Golden, kinds_of_copies_keep_their_numbers)
 	EXPECT_EQ(static_cast<int>(CopyKind::kCodes), 6);
 }
 
+TEST(Golden, request_types_keep_their_numbers)
+{
+	const RequestType types[] = {RequestType::kSearch, RequestType::kNext, RequestType::kDescribe, RequestType::kCreate,
+		RequestType::kLoadRows, RequestType::kSeal, RequestType::kAppend, RequestType::kTombstones,
+		RequestType::kManifest, RequestType::kDrop, RequestType::kStats, RequestType::kInventory,
+		RequestType::kChecksum, RequestType::kPing, RequestType::kLoadStructure, static_cast<RequestType>(16),
+		RequestType::kReadBuild, RequestType::kBeginLists, RequestType::kAddTraining, RequestType::kTrain,
+		RequestType::kAddCentroids, RequestType::kAddQueries, RequestType::kAssign, RequestType::kBeginCodes,
+		RequestType::kAddCodesTraining, RequestType::kTrainCodes, RequestType::kAddCodesModel, RequestType::kBeginGraph,
+		RequestType::kBeginInsert, RequestType::kAddGraphRows, RequestType::kAddBaseEdges, RequestType::kAddBaseNumbers,
+		RequestType::kAddBaseEntries, RequestType::kStartGraph, RequestType::kEndBuild};
+
+	for (uint32_t i = 0; i < std::size(types); i++)
+		EXPECT_EQ(static_cast<uint32_t>(types[i]), i + 1);
+}
+
 TEST(Golden, greeting)
 {
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b0c000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b0d000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -83,24 +100,31 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b0c000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b0d000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, builds)
 {
-	EXPECT_EQ(hex(BuildRequest{BuildStep::kAssign, 0x0102, 0x0304}), "0600000002010000 0403000000000000");
-	EXPECT_EQ(
-		hex(BuildSpec{128, ElementType::kFloat16, Metric::kCosine, {}, 0x0102, 0x0304, 0x0506, 12, 0x0708, 20, 1.0f}),
+	EXPECT_EQ(hex(BuildRowsRequest{0x0102, 0x0304, 0}), "0201000000000000 0403000000000000");
+	EXPECT_EQ(hex(BeginListsRequest{
+				  128, ElementType::kFloat16, Metric::kCosine, {}, 0x0102, 0x0304, 0x0506, 12, 0x0708, 20, 1.0f}),
 		"8000000001020000 0201000004030000 060500000c000000 0807000000000000 140000000000803f");
-	EXPECT_EQ(hex(BuildReadRequest{BuildResult::kNeighbors, 0x0102, 0x0304}), "0300000002010000 0403000000000000");
+	EXPECT_EQ(hex(ReadBuildRequest{BuildResult::kNeighbors, 0x0102, 0x0304}), "0300000002010000 0403000000000000");
+	EXPECT_EQ(hex(ReadBuildRequest{BuildResult::kGraphState, 56, 0}), "0400000038000000 0000000000000000");
+	EXPECT_EQ(hex(ReadBuildRequest{BuildResult::kCodesModel, 0x0102, 0x0304}), "0a00000002010000 0403000000000000");
 	EXPECT_EQ(hex(BuildReport{1.0, 0x0102, 0x0304}), "000000000000f03f 0201000004030000");
 	EXPECT_EQ(hex(RowLabel{0x0102, 1.0f}), "020100000000803f");
-	EXPECT_EQ(hex(BuildRequest{BuildStep::kRows, 0x0102, 0x0304}), "0900000002010000 0403000000000000");
-	EXPECT_EQ(hex(BuildReadRequest{BuildResult::kGraphState, 56, 0}), "0400000038000000 0000000000000000");
-	EXPECT_EQ(hex(GraphBuildSpec{128, ElementType::kFloat16, Metric::kCosine, 1, 1, 0x01020304, 32, 0x0506, 128, 0}),
+	EXPECT_EQ(kRowOutOfRange, 0x80000000U);
+	EXPECT_EQ(hex(BeginCodesRequest{CodesKind::kPq, 8, 1, 0, 0x0102, 0x0304, 0, 0x0506}),
+		"0308010002010000 0403000000000000 0605000000000000");
+	EXPECT_EQ(static_cast<int>(CodesKind::kSq8), 2);
+}
+
+TEST(Golden, builds_of_graphs)
+{
+	EXPECT_EQ(hex(BeginGraphRequest{128, ElementType::kFloat16, Metric::kCosine, 1, 1, 0x01020304, 32, 0x0506, 128, 0}),
 		"8000000001020101 0403020120000000 0605000000000000 8000000000000000");
-	EXPECT_EQ(hex(BuildRequest{BuildStep::kBaseEdges, 0x0102, 0x0304}), "1000000002010000 0403000000000000");
-	EXPECT_EQ(hex(InsertBuildSpec{
+	EXPECT_EQ(hex(BeginInsertRequest{
 				  {128, ElementType::kFloat16, Metric::kCosine, 1, 1, 0x01020304, 32, 0x0506, 0, 0}, 0x0708, 0x090a}),
 		"8000000001020101 0403020120000000 0605000000000000 0000000000000000 080700000a090000");
 	EXPECT_EQ(hex(GraphBuildState{
@@ -108,15 +132,6 @@ TEST(Golden, builds)
 		"0500000009000000 0201000000000000 0403000000000000 0605000000000000 0700000008000000 090000000a000000 "
 		"0100000000000000");
 	EXPECT_EQ(hex(WidthRecall{0x0102, 1.0f}), "020100000000803f");
-	EXPECT_EQ(hex(BuildRequest{BuildStep::kCodes, 0, 0}), "0b00000000000000 0000000000000000");
-	EXPECT_EQ(hex(BuildRequest{BuildStep::kCodesTraining, 0x0102, 0}), "0c00000002010000 0000000000000000");
-	EXPECT_EQ(hex(BuildRequest{BuildStep::kTrainCodes, 0, 0}), "0d00000000000000 0000000000000000");
-	EXPECT_EQ(hex(BuildRequest{BuildStep::kCodesModel, 0x0102, 0}), "0e00000002010000 0000000000000000");
-	EXPECT_EQ(hex(CodesSpec{CodesKind::kPq, 8, 1, 0, 0x0102, 0x0304, 0, 0x0506}),
-		"0308010002010000 0403000000000000 0605000000000000");
-	EXPECT_EQ(hex(BuildReadRequest{BuildResult::kCodesModel, 0x0102, 0x0304}), "0a00000002010000 0403000000000000");
-	EXPECT_EQ(static_cast<int>(CodesKind::kSq8), 2);
-	EXPECT_EQ(kRowOutOfRange, 0x80000000U);
 }
 
 TEST(Golden, headers)

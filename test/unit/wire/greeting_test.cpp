@@ -1,6 +1,5 @@
-// The greeting as a client sees it: a false worker, which is this test, answers HELLO with a WELCOME that is right but
-// for one thing. Whatever that is, the client says so, is closed, and keeps none of the descriptors that came along.
-// What the real worker sends is tested in test/unit/worker.
+// The greeting as a client sees it: this test plays the worker and answers HELLO with a WELCOME that has one fault. The
+// client must report it, be closed, and keep none of the received descriptors. test/unit/worker tests the real worker.
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -34,13 +33,13 @@ namespace
 {
 
 constexpr uint64_t kEpoch = 0x0123456789abcdef;
-constexpr uint32_t kRequestBytes = kMinAreaBytes; // the smallest areas that a client takes
+constexpr uint32_t kRequestBytes = kMinAreaBytes; // the smallest areas that a client accepts
 constexpr uint32_t kReplyBytes = kMinAreaBytes + 64;
-constexpr int kPatienceMs = 20 * 1000; // only a test that fails waits for so long
+constexpr int kPatienceMs = 20 * 1000; // only a failing test waits this long
 constexpr int kGoodSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr char kMemoryName[] = "vectorgpu_greeting_test";
 
-/// What a false worker answers with. As it is made, nothing is wrong with it.
+/// The false worker's answer. The default is correct.
 struct Answer
 {
 	Welcome welcome = {kMagic, kProtocolVersion, WelcomeStatus::kWelcome, kEpoch, 77, kRequestBytes, kReplyBytes, 4711,
@@ -66,7 +65,7 @@ count_descriptors()
 	return n;
 }
 
-/// Whether this process has the memory of an Answer mapped.
+/// Return true if this process has the memory of an Answer mapped.
 bool
 memory_is_mapped()
 {
@@ -96,7 +95,7 @@ make_memory(const Answer &answer)
 	return fd;
 }
 
-/// The socket of a worker that this test is.
+/// The false worker's socket.
 class FalseWorker
 {
 public:
@@ -130,13 +129,13 @@ public:
 	FalseWorker(const FalseWorker &) = delete;
 	FalseWorker &operator=(const FalseWorker &) = delete;
 
-	/// Answers the next client, in a thread of its own.
+	/// Answer the next client, on a thread of its own.
 	void start(const Answer &answer)
 	{
 		thread_ = std::thread([this, answer] { serve(answer); });
 	}
 
-	/// Waits for the answer. What it was made of stays open until the end.
+	/// Wait until the answer is sent. Its descriptors stay open until the end.
 	void finish() { thread_.join(); }
 
 	/// The client's HELLO. After finish.
@@ -205,7 +204,7 @@ private:
 	std::vector<int> fds_;
 };
 
-/// In a folder of its own, which is the current one.
+/// In a directory of its own, which is the current one.
 class Greeting : public testing::Test
 {
 protected:
@@ -244,7 +243,7 @@ protected:
 		EXPECT_EQ(client_submit(&client_, RequestType::kPing, nullptr, nullptr, 0), ClientResult::kGone);
 	}
 
-	/// An answer that is right but for what `change` changes ends in `expected`, with nothing left over.
+	/// Expect `expected` for an answer changed by `change`, and that the client keeps nothing.
 	void refuses(const char *what, ClientResult expected, const std::function<void(Answer *)> &change,
 		int timeout_ms = kPatienceMs)
 	{
@@ -299,15 +298,14 @@ TEST_F(Greeting, of_a_right_worker_opens_the_session)
 		EXPECT_EQ(client_.reply_area_bytes, kReplyBytes);
 		EXPECT_TRUE(client_alive(&client_));
 
-		// Each descriptor is taken for what it is: the worker sees a request in the first and hears of it by the
-		// second.
+		// Each descriptor has its role: the worker sees a request in the first and is woken by the second.
 		ASSERT_EQ(client_submit(&client_, RequestType::kPing, nullptr, nullptr, 0), ClientResult::kOk);
 		EXPECT_EQ(pread(worker.fds()[0], &state, sizeof(state), 0), static_cast<ssize_t>(sizeof(state)));
 		EXPECT_EQ(state, static_cast<uint32_t>(SlotState::kSubmitted));
 		EXPECT_EQ(read(worker.fds()[1], &rings, sizeof(rings)), static_cast<ssize_t>(sizeof(rings)));
 		EXPECT_EQ(rings, 1u);
 
-		// They came as descriptors that block, and whoever reads here must not wait.
+		// They were sent as blocking descriptors, but reading them here must not block.
 		EXPECT_NE(fcntl(worker.fds()[1], F_GETFL) & O_NONBLOCK, 0);
 		EXPECT_NE(fcntl(worker.fds()[2], F_GETFL) & O_NONBLOCK, 0);
 		client_close(&client_);
@@ -324,7 +322,7 @@ TEST_F(Greeting, of_another_protocol_is_refused)
 	refuses("epoch", ClientResult::kProtocol, [](Answer *a) { a->welcome.epoch ^= uint64_t{1} << 63; });
 }
 
-TEST_F(Greeting, that_says_no_is_understood_with_descriptors_or_without)
+TEST_F(Greeting, with_a_refusal_is_understood_with_or_without_descriptors)
 {
 	const struct
 	{
@@ -350,7 +348,7 @@ TEST_F(Greeting, with_areas_that_are_too_small_too_large_or_odd_is_refused)
 	{
 		const std::string text = std::to_string(bytes) + " bytes";
 
-		// The memory has room for what is said: it is not what is wrong.
+		// The memory is large enough, so that only the areas are wrong.
 		refuses(("requests, " + text).c_str(), ClientResult::kProtocol,
 			[&](Answer *a)
 			{
@@ -372,7 +370,7 @@ TEST_F(Greeting, of_another_length_is_refused)
 		refuses((std::to_string(bytes) + " bytes").c_str(), ClientResult::kProtocol,
 			[&](Answer *a) { a->message_bytes = bytes; });
 
-	// Without a byte it is what a closed connection looks like.
+	// A message of 0 bytes looks like a closed connection.
 	refuses("0 bytes", ClientResult::kUnavailable, [](Answer *a) { a->message_bytes = 0; });
 	refuses("hung up", ClientResult::kUnavailable, [](Answer *a) { a->hangs_up = true; });
 	refuses("silent", ClientResult::kTimeout, [](Answer *a) { a->silent = true; }, 50);
@@ -406,7 +404,7 @@ TEST_F(Greeting, with_memory_that_is_shorter_than_the_areas_is_refused)
 			[&](Answer *a) { a->memory_bytes = bytes; });
 }
 
-TEST_F(Greeting, with_something_else_than_sealed_memory_is_refused)
+TEST_F(Greeting, with_another_kind_of_memory_is_refused)
 {
 	refuses("a file", ClientResult::kProtocol,
 		[](Answer *a)
@@ -427,8 +425,8 @@ TEST_F(Greeting, with_something_else_than_sealed_memory_is_refused)
 		[](Answer *a) { a->other_memory = [] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }; });
 }
 
-/// What only the system refuses: the second when the memory is mapped already.
-TEST_F(Greeting, that_the_system_does_not_let_be_used_is_refused)
+/// Faults that only the system detects; the second after the memory was mapped.
+TEST_F(Greeting, with_unusable_descriptors_is_refused)
 {
 	refuses("memory that cannot be written", ClientResult::kSystem,
 		[](Answer *a) { a->seals = F_SEAL_SHRINK | F_SEAL_WRITE; });

@@ -42,7 +42,7 @@ TEST(LargeWire, areas_of_a_slot_add_up_beyond_2_to_32)
 	EXPECT_EQ(slot_bytes(UINT32_MAX, UINT32_MAX), 2 * uint64_t{UINT32_MAX} + kSlotHeaderBytes);
 }
 
-/// What becomes of a request with these structures and `rest` further bytes.
+/// The result for a request with these structures and `rest` further bytes.
 template <class... Structures>
 ParseResult
 parse(RequestType type, size_t rest, const Structures &...structures)
@@ -62,12 +62,12 @@ parse(RequestType type, size_t rest, const Structures &...structures)
 	return parse_request(bytes.data(), bytes.size(), 7, &view);
 }
 
-TEST(LargeWire, rows_of_more_bytes_than_32_bits_count_are_missed)
+TEST(LargeWire, rows_of_more_than_2_to_32_bytes_are_rejected)
 {
 	constexpr size_t kMostRest = size_t{1} << 20;
 
-	// Counts whose rows, or row ids, have a multiple of 2^32 bytes and some: the bytes that are there would be enough
-	// for the rest.
+	// Counts whose rows or row ids have a few bytes more than a multiple of 2^32: the request has enough bytes for
+	// these few.
 	for (const uint32_t dim : {1u, 2u, 1024u, 16000u})
 		for (const uint64_t total : {k2To31, k2To32, 2 * k2To32, uint64_t{1} << 40})
 		{
@@ -91,7 +91,7 @@ TEST(LargeWire, rows_of_more_bytes_than_32_bits_count_are_missed)
 					EXPECT_EQ(parse(RequestType::kSearch, rest, search), ParseResult::kLength)
 						<< n << " rows of " << dim << " dimensions";
 				}
-			// Row ids alone would be rows as well: of these there are fewer bytes.
+			// Row ids alone would be valid rows, too; here they have fewer bytes.
 			for (const size_t rest : {size_t{8}, static_cast<size_t>(n * sizeof(uint64_t) % k2To32),
 					 static_cast<size_t>(n * row_bytes % k2To32)})
 				if (rest < kMostRest && rest < n * sizeof(uint64_t))
@@ -103,7 +103,7 @@ TEST(LargeWire, rows_of_more_bytes_than_32_bits_count_are_missed)
 		}
 }
 
-TEST(LargeWire, row_ids_of_more_bytes_than_32_bits_count_are_missed)
+TEST(LargeWire, row_ids_of_more_than_2_to_32_bytes_are_rejected)
 {
 	for (const uint32_t n : {0x20000000u, 0x20000001u, 0x40000002u, 0x80000000u, 0xE0000003u})
 		EXPECT_EQ(parse(RequestType::kLoadRows, static_cast<size_t>(n * uint64_t{8} % k2To32), RowsRequest{0, 1, n}),
@@ -111,7 +111,7 @@ TEST(LargeWire, row_ids_of_more_bytes_than_32_bits_count_are_missed)
 			<< n << " rows";
 }
 
-TEST(LargeWire, positions_are_taken_up_to_2_to_48)
+TEST(LargeWire, positions_up_to_2_to_48_are_accepted)
 {
 	for (const uint64_t position : {k2To31 - 1, k2To31, k2To32 - 1, k2To32, k2To32 + 1, kMaxRowNumber - 1})
 	{
@@ -132,7 +132,7 @@ TEST(LargeWire, positions_are_taken_up_to_2_to_48)
 			parse(RequestType::kTombstones, 1, TombstonesRequest{1, position / 8 * 8, 8, 1, 1, 0}), ParseResult::kField)
 			<< position;
 	}
-	// As many bits as there can be have fewer bytes than 32 bits count, and are not there.
+	// The maximum number of bits has fewer than 2^32 bytes, which are missing here.
 	EXPECT_EQ(parse(RequestType::kTombstones, 0, TombstonesRequest{1, 0, UINT32_MAX, 1, 1, 0}), ParseResult::kLength);
 }
 

@@ -1,4 +1,4 @@
-// When a client looks for its reply before it sleeps.
+// When a client polls for its reply before it sleeps.
 #include "wire/spin_gate.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ pause_of(SpinGate *gate)
 	return n;
 }
 
-TEST(SpinGate, spins_for_every_request_while_it_pays)
+TEST(SpinGate, spins_for_every_request_while_spins_succeed)
 {
 	SpinGate gate;
 
@@ -30,7 +30,7 @@ TEST(SpinGate, spins_for_every_request_while_it_pays)
 	}
 }
 
-TEST(SpinGate, leaves_ever_more_spins_out_while_they_are_in_vain)
+TEST(SpinGate, skips_more_spins_the_longer_they_fail)
 {
 	SpinGate gate;
 
@@ -51,7 +51,7 @@ TEST(SpinGate, leaves_ever_more_spins_out_while_they_are_in_vain)
 	}
 }
 
-TEST(SpinGate, begins_anew_after_a_spin_that_paid)
+TEST(SpinGate, starts_again_after_a_successful_spin)
 {
 	SpinGate gate;
 

@@ -64,7 +64,7 @@ struct BatcherTest : testing::Test
 		batcher.stop();
 	}
 
-	/// A search of the vector (0), not submitted.
+	/// Create a search for the vector (0) without submitting it.
 	worker::Search *make(size_t copy, size_t k)
 	{
 		searches.push_back(std::make_unique<worker::Search>());
@@ -101,7 +101,7 @@ struct BatcherTest : testing::Test
 	}
 
 	HookEngine engine;
-	std::atomic<uint32_t> held_size{0}; // the answers of batches of this size are not taken
+	std::atomic<uint32_t> held_size{0}; // answers of batches of this size are held back
 	engine::CopyId copies[2];
 	worker::CopyQueue queues[2];
 	std::vector<std::unique_ptr<worker::Search>> searches;

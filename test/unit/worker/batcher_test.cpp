@@ -15,7 +15,7 @@ TEST_F(BatcherTest, sends_a_lone_search_at_once_without_any_time_passing)
 	EXPECT_EQ(finished[0].results[0].row, 1u);
 }
 
-TEST_F(BatcherTest, sends_together_what_came_while_the_engine_was_busy)
+TEST_F(BatcherTest, batches_searches_that_came_while_the_engine_was_busy)
 {
 	engine.set_gate(false);
 	add(0, 1);
@@ -32,7 +32,7 @@ TEST_F(BatcherTest, sends_together_what_came_while_the_engine_was_busy)
 	ASSERT_EQ(calls.size(), 4u);
 	EXPECT_EQ(calls[0].ks, (std::vector<size_t>{1}));
 	EXPECT_EQ(calls[1].ks, (std::vector<size_t>{2, 2, 2, 2, 2}));
-	EXPECT_EQ(calls[2].copy, copies[1]); // its turn comes before the rest of the first copy
+	EXPECT_EQ(calls[2].copy, copies[1]); // its turn comes before the first copy's other searches
 	EXPECT_EQ(calls[3].ks, (std::vector<size_t>{4000}));
 }
 
@@ -70,7 +70,7 @@ TEST_F(BatcherTest, answers_do_not_depend_on_batch_mates)
 	EXPECT_NE(one, nullptr);
 }
 
-TEST_F(BatcherTest, cancels_what_waits_and_stops_the_engine_when_nobody_waits)
+TEST_F(BatcherTest, cancels_waiting_searches_and_stops_the_engine_when_all_are_cancelled)
 {
 	engine.set_gate(false);
 
@@ -83,19 +83,19 @@ TEST_F(BatcherTest, cancels_what_waits_and_stops_the_engine_when_nobody_waits)
 	EXPECT_TRUE(batcher.cancel(waiting));
 	EXPECT_FALSE(batcher.cancel(waiting));
 	EXPECT_EQ(batcher.n_queued(), 0u);
-	EXPECT_FALSE(batcher.cancel(running)); // the gate stays shut: only the stop flag lets the engine return
+	EXPECT_FALSE(batcher.cancel(running)); // the gate stays closed: only the stop flag lets the engine return
 	ASSERT_TRUE(wait_for(1));
 	EXPECT_EQ(finished[0].search, running);
 	EXPECT_EQ(finished[0].code, StatusCode::kCancelled);
 
-	// The next search is not stopped by the last one's flag.
+	// The flag does not stop the next search.
 	engine.set_gate(true);
 	add(0, 1);
 	ASSERT_TRUE(wait_for(2));
 	EXPECT_EQ(finished[1].code, StatusCode::kOk);
 }
 
-TEST_F(BatcherTest, does_not_stop_a_batch_that_somebody_waits_for)
+TEST_F(BatcherTest, does_not_stop_a_batch_with_a_live_search)
 {
 	batcher.hold(true);
 
@@ -114,7 +114,7 @@ TEST_F(BatcherTest, does_not_stop_a_batch_that_somebody_waits_for)
 	EXPECT_EQ(finished[1].code, StatusCode::kOk);
 }
 
-TEST_F(BatcherTest, says_whether_the_engine_moves)
+TEST_F(BatcherTest, reports_whether_the_engine_advances)
 {
 	worker::Batcher::Seen seen;
 	worker::Batcher::Seen seen_by_another;
@@ -123,10 +123,10 @@ TEST_F(BatcherTest, says_whether_the_engine_moves)
 	engine.set_gate(false);
 	add(0, 1);
 	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
-	EXPECT_TRUE(batcher.progressing(&seen)); // it has begun since
+	EXPECT_TRUE(batcher.progressing(&seen)); // it has begun meanwhile
 	EXPECT_FALSE(batcher.progressing(&seen));
 	EXPECT_FALSE(batcher.progressing(&seen));
-	EXPECT_TRUE(batcher.progressing(&seen_by_another)); // whoever asks, asks for himself
+	EXPECT_TRUE(batcher.progressing(&seen_by_another)); // each caller has its own state
 	EXPECT_FALSE(batcher.progressing(&seen_by_another));
 	engine.set_gate(true);
 	ASSERT_TRUE(wait_for(1));

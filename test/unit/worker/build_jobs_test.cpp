@@ -1,4 +1,4 @@
-// Cancels and stops of builds that wait, run, or have ended.
+// Cancelling and stopping builds that wait, run, or have ended.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -28,17 +28,17 @@ struct BuildCancels : testing::Test
 	BuildCancels() : engine(engine::make_cpu_engine({})), jobs(*engine, kBudget) { jobs.start(); }
 	~BuildCancels() override { jobs.stop(); }
 
-	/// What a step of a build that was never begun says: kAbsent, unless it was cancelled.
-	ReplyStatus try_step(uint64_t session, wire::BuildStep step = wire::BuildStep::kTrain)
+	/// A request of a build that was never begun: kAbsent, unless it was cancelled.
+	ReplyStatus try_request(uint64_t session, wire::RequestType type = wire::RequestType::kTrain)
 	{
 		wire::RequestView view{};
 		BuildJobs::Answer answer;
 
-		view.build = {step, 0, 0};
+		view.header.type = type;
 		return jobs.build(session, view, 0, &answer);
 	}
 
-	/// A step as a request, which begins, says so, and waits until it may go on.
+	/// A request that announces that it has begun, then waits until it may go on.
 	struct Request
 	{
 		std::promise<void> begun;
@@ -46,14 +46,14 @@ struct BuildCancels : testing::Test
 		std::promise<ReplyStatus> answer;
 	};
 
-	void ask(uint64_t session, Request *request, wire::BuildStep step = wire::BuildStep::kTrain)
+	void ask(uint64_t session, Request *request, wire::RequestType type = wire::RequestType::kTrain)
 	{
 		jobs.push(session,
-			[this, session, request, step]
+			[this, session, request, type]
 			{
 				request->begun.set_value();
 				request->may_go_on.get_future().wait();
-				request->answer.set_value(try_step(session, step));
+				request->answer.set_value(try_request(session, type));
 			});
 	}
 
@@ -65,7 +65,7 @@ struct BuildCancels : testing::Test
 	BuildJobs jobs;
 };
 
-TEST_F(BuildCancels, one_that_waits_is_not_begun)
+TEST_F(BuildCancels, prevent_a_waiting_request)
 {
 	Request *first = make(), *second = make(), *third = make(), *again = make();
 
@@ -76,16 +76,16 @@ TEST_F(BuildCancels, one_that_waits_is_not_begun)
 	jobs.cancel(2);
 	for (Request *request : {first, second, third})
 		request->may_go_on.set_value();
-	EXPECT_EQ(first->answer.get_future().get(), ReplyStatus::kAbsent) << "another's cancel";
+	EXPECT_EQ(first->answer.get_future().get(), ReplyStatus::kAbsent) << "another session was cancelled";
 	EXPECT_EQ(second->answer.get_future().get(), ReplyStatus::kCancelled);
-	EXPECT_EQ(third->answer.get_future().get(), ReplyStatus::kAbsent) << "another's cancel";
+	EXPECT_EQ(third->answer.get_future().get(), ReplyStatus::kAbsent) << "another session was cancelled";
 
 	again->may_go_on.set_value();
 	ask(2, again);
-	EXPECT_EQ(again->answer.get_future().get(), ReplyStatus::kAbsent) << "of a request that is over";
+	EXPECT_EQ(again->answer.get_future().get(), ReplyStatus::kAbsent) << "the cancelled request is over";
 }
 
-TEST_F(BuildCancels, one_that_runs_stops)
+TEST_F(BuildCancels, stop_a_running_request)
 {
 	Request *request = make();
 
@@ -96,7 +96,7 @@ TEST_F(BuildCancels, one_that_runs_stops)
 	EXPECT_EQ(request->answer.get_future().get(), ReplyStatus::kCancelled);
 }
 
-TEST_F(BuildCancels, of_a_session_that_has_its_answer_reach_nobody)
+TEST_F(BuildCancels, of_an_answered_request_have_no_effect)
 {
 	Request *first = make(), *second = make(), *third = make();
 
@@ -113,19 +113,19 @@ TEST_F(BuildCancels, of_a_session_that_has_its_answer_reach_nobody)
 	EXPECT_EQ(third->answer.get_future().get(), ReplyStatus::kAbsent);
 }
 
-TEST_F(BuildCancels, an_end_is_done_all_the_same)
+TEST_F(BuildCancels, do_not_prevent_an_end)
 {
 	Request *request = make();
 
-	ask(1, request, wire::BuildStep::kEnd);
+	ask(1, request, wire::RequestType::kEndBuild);
 	request->begun.get_future().wait();
 	jobs.cancel(1);
 	request->may_go_on.set_value();
 	EXPECT_EQ(request->answer.get_future().get(), ReplyStatus::kAbsent);
 }
 
-/// Whatever the thread is at: a request that has begun sees that the worker stops.
-TEST_F(BuildCancels, stop_reaches_what_begins_at_that_moment)
+/// In every state of the thread, a request that has begun sees that the worker stops.
+TEST_F(BuildCancels, stop_reaches_a_request_that_begins_at_that_moment)
 {
 	for (int round = 0; round < 200; round++)
 	{
@@ -141,7 +141,7 @@ TEST_F(BuildCancels, stop_reaches_what_begins_at_that_moment)
 				BuildJobs::Answer answer;
 
 				began = true;
-				view.build = {wire::BuildStep::kTrain, 0, 0};
+				view.header.type = wire::RequestType::kTrain;
 				while (stopped.build(1, view, 0, &answer) != ReplyStatus::kCancelled)
 					std::this_thread::yield();
 				ended = true;
@@ -153,7 +153,7 @@ TEST_F(BuildCancels, stop_reaches_what_begins_at_that_moment)
 	}
 }
 
-/// Graphs whose nearest rows another engine finds, as a GPU does.
+/// Graphs whose nearest rows come from another engine, as with a GPU.
 struct GraphBuilds : testing::Test
 {
 	static constexpr uint32_t kRows = 400;
@@ -180,7 +180,7 @@ struct GraphBuilds : testing::Test
 		jobs->stop();
 	}
 
-	/// What a request of the session says, if it gets an answer while the gate is as it is.
+	/// Return the status of the session's request; fail if there is no answer with the gate in its present state.
 	ReplyStatus ask(uint64_t session, std::function<ReplyStatus()> work)
 	{
 		const auto answer = std::make_shared<std::promise<ReplyStatus>>();
@@ -194,7 +194,7 @@ struct GraphBuilds : testing::Test
 		return future.get();
 	}
 
-	ReplyStatus step(uint64_t session, wire::BuildStep what, uint32_t n_rows = 0)
+	ReplyStatus step(uint64_t session, wire::RequestType what, uint32_t n_rows = 0)
 	{
 		return ask(session,
 			[this, session, what, n_rows]
@@ -202,8 +202,11 @@ struct GraphBuilds : testing::Test
 				wire::RequestView view{};
 				BuildJobs::Answer answer;
 
-				view.build = {what, n_rows, 0};
-				view.graph_build_spec = {kDim, ElementType::kFloat32, Metric::kL2, 0, 0, kRows, 8, 1, 0, 0};
+				view.header.type = what;
+				if (what == wire::RequestType::kBeginGraph)
+					view.begin_graph = {kDim, ElementType::kFloat32, Metric::kL2, 0, 0, kRows, 8, 1, 0, 0};
+				else
+					view.build_rows = {0, n_rows, 0};
 				view.vectors = reinterpret_cast<const uint8_t *>(vectors.data());
 				view.row_bytes = kDim * sizeof(float);
 				return jobs->build(session, view, 0, &answer);
@@ -212,9 +215,9 @@ struct GraphBuilds : testing::Test
 
 	void begin(uint64_t session)
 	{
-		ASSERT_EQ(step(session, wire::BuildStep::kBeginGraph), ReplyStatus::kOk);
-		ASSERT_EQ(step(session, wire::BuildStep::kRows, kRows), ReplyStatus::kOk);
-		ASSERT_EQ(step(session, wire::BuildStep::kStart), ReplyStatus::kOk);
+		ASSERT_EQ(step(session, wire::RequestType::kBeginGraph), ReplyStatus::kOk);
+		ASSERT_EQ(step(session, wire::RequestType::kAddGraphRows, kRows), ReplyStatus::kOk);
+		ASSERT_EQ(step(session, wire::RequestType::kStartGraph), ReplyStatus::kOk);
 	}
 
 	wire::GraphBuildState wait_for_end(uint64_t session)
@@ -252,7 +255,7 @@ struct GraphBuilds : testing::Test
 	std::vector<float> vectors;
 };
 
-TEST_F(GraphBuilds, that_nobody_wants_any_more_hold_up_nobody)
+TEST_F(GraphBuilds, that_are_abandoned_delay_no_other_build)
 {
 	hook->deaf = true;
 	hook->set_gate(false);
@@ -262,16 +265,16 @@ TEST_F(GraphBuilds, that_nobody_wants_any_more_hold_up_nobody)
 		wait_until_it_searches();
 	}
 	jobs->closed(1);
-	EXPECT_EQ(step(2, wire::BuildStep::kEnd), ReplyStatus::kOk);
-	EXPECT_EQ(step(3, wire::BuildStep::kBeginGraph), ReplyStatus::kOk) << "in place of the first";
-	EXPECT_EQ(step(2, wire::BuildStep::kRows, kRows), ReplyStatus::kAbsent);
+	EXPECT_EQ(step(2, wire::RequestType::kEndBuild), ReplyStatus::kOk);
+	EXPECT_EQ(step(3, wire::RequestType::kBeginGraph), ReplyStatus::kOk) << "replaces the first build";
+	EXPECT_EQ(step(2, wire::RequestType::kAddGraphRows, kRows), ReplyStatus::kAbsent);
 	hook->set_gate(true);
-	EXPECT_EQ(step(3, wire::BuildStep::kRows, kRows), ReplyStatus::kOk);
-	EXPECT_EQ(step(3, wire::BuildStep::kStart), ReplyStatus::kOk);
+	EXPECT_EQ(step(3, wire::RequestType::kAddGraphRows, kRows), ReplyStatus::kOk);
+	EXPECT_EQ(step(3, wire::RequestType::kStartGraph), ReplyStatus::kOk);
 	EXPECT_EQ(wait_for_end(3).stage, wire::GraphBuildStage::kDone);
 }
 
-TEST_F(GraphBuilds, whose_searches_run_out_of_memory_leave_nothing_behind)
+TEST_F(GraphBuilds, free_their_copy_if_searches_run_out_of_memory)
 {
 	hook->set_gate(false);
 	begin(1);

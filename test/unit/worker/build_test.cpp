@@ -14,38 +14,37 @@ namespace vectorgpu::worker_test
 namespace
 {
 
-using wire::BuildStep;
-
 struct WorkerBuilds : testing::Test
 {
 	WorkerBuilds() : served(options_for_test()), table(900, 6, 1) {}
 
-	Answer step(Client *client, BuildStep what, uint64_t first = 0, size_t n = 0, uint64_t position = 0)
+	Answer step(Client *client, RequestType what, uint64_t first = 0, size_t n = 0, uint64_t position = 0)
 	{
-		const wire::BuildRequest request{what, static_cast<uint32_t>(n), position};
+		const wire::BuildRowsRequest request{position, static_cast<uint32_t>(n), 0};
 		std::vector<float> rows;
+
+		if (n == 0)
+			return exchange(client, what, table.key, {});
 
 		for (size_t i = first; i < first + n; i++)
 			rows.insert(rows.end(), table.row(i), table.row(i) + table.spec.dim);
-		return exchange(
-			client, RequestType::kBuild, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
+		return exchange(client, what, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
 	}
 
 	Answer begin(Client *client, uint32_t n_clusters, uint32_t n_training, uint32_t n_queries, uint32_t k)
 	{
-		const wire::BuildRequest request{BuildStep::kBegin, 0, 0};
-		const wire::BuildSpec spec{
+		const wire::BeginListsRequest spec{
 			table.spec.dim, table.spec.element, table.spec.metric, {}, n_clusters, n_training, n_queries, k, 1, 10, 0};
 
-		return exchange(client, RequestType::kBuild, table.key, {part_of(request), part_of(spec)});
+		return exchange(client, RequestType::kBeginLists, table.key, {part_of(spec)});
 	}
 
 	template <class T>
 	std::vector<T> read(Client *client, wire::BuildResult result, size_t n)
 	{
 		const uint32_t n_bytes = static_cast<uint32_t>(n * sizeof(T));
-		const wire::BuildReadRequest request{result, n_bytes, 0};
-		const Answer answer = exchange(client, RequestType::kBuildRead, table.key, {part_of(request)});
+		const wire::ReadBuildRequest request{result, n_bytes, 0};
+		const Answer answer = exchange(client, RequestType::kReadBuild, table.key, {part_of(request)});
 		std::vector<T> values(n);
 
 		EXPECT_TRUE(answer.ok());
@@ -64,14 +63,14 @@ struct WorkerBuilds : testing::Test
 		return sum;
 	}
 
-	/// Assigns all rows and compares with what plain code finds.
+	/// Assign all rows and compare with a brute-force search.
 	void check_labels(Client *client, const std::vector<float> &centroids)
 	{
 		const size_t n_lists = centroids.size() / table.spec.dim;
 
 		for (size_t first = 0; first < 900; first += 300)
 		{
-			const Answer answer = step(client, BuildStep::kAssign, first, 300, first);
+			const Answer answer = step(client, RequestType::kAssign, first, 300, first);
 
 			ASSERT_TRUE(answer.ok());
 			ASSERT_EQ(answer.body.size(), 300 * sizeof(wire::RowLabel));
@@ -104,18 +103,18 @@ TEST_F(WorkerBuilds, train_assign_and_find_neighbors)
 	constexpr uint32_t kK = 5;
 
 	ASSERT_TRUE(begin(&client, 7, 500, 2, kK).ok());
-	ASSERT_TRUE(step(&client, BuildStep::kTraining, 0, 200).ok());
-	EXPECT_EQ(step(&client, BuildStep::kTrain).status(), ReplyStatus::kInvalid) << "before all rows are there";
-	ASSERT_TRUE(step(&client, BuildStep::kTraining, 200, 300).ok());
-	EXPECT_EQ(step(&client, BuildStep::kTraining, 0, 1).status(), ReplyStatus::kInvalid) << "more than announced";
-	EXPECT_EQ(step(&client, BuildStep::kAssign, 0, 1).status(), ReplyStatus::kInvalid) << "before the training";
-	ASSERT_TRUE(step(&client, BuildStep::kTrain).ok());
+	ASSERT_TRUE(step(&client, RequestType::kAddTraining, 0, 200).ok());
+	EXPECT_EQ(step(&client, RequestType::kTrain).status(), ReplyStatus::kInvalid) << "before all rows are there";
+	ASSERT_TRUE(step(&client, RequestType::kAddTraining, 200, 300).ok());
+	EXPECT_EQ(step(&client, RequestType::kAddTraining, 0, 1).status(), ReplyStatus::kInvalid) << "more than announced";
+	EXPECT_EQ(step(&client, RequestType::kAssign, 0, 1).status(), ReplyStatus::kInvalid) << "before the training";
+	ASSERT_TRUE(step(&client, RequestType::kTrain).ok());
 
 	const wire::BuildReport report = read<wire::BuildReport>(&client, wire::BuildResult::kReport, 1)[0];
 
 	ASSERT_EQ(report.n_used, 7u);
 	EXPECT_GT(report.inertia, 0);
-	ASSERT_TRUE(step(&client, BuildStep::kQueries, 40, 2).ok());
+	ASSERT_TRUE(step(&client, RequestType::kAddQueries, 40, 2).ok());
 	check_labels(&client, read<float>(&client, wire::BuildResult::kCentroids, size_t{7} * table.spec.dim));
 
 	const std::vector<wire::WireNeighbor> found =
@@ -136,20 +135,20 @@ TEST_F(WorkerBuilds, train_assign_and_find_neighbors)
 			EXPECT_NEAR(found[q * kK + i].score, expected->first, 1e-4 * (expected->first + 1));
 		}
 	}
-	ASSERT_TRUE(step(&client, BuildStep::kEnd).ok());
-	EXPECT_EQ(step(&client, BuildStep::kAssign, 0, 1).status(), ReplyStatus::kAbsent);
+	ASSERT_TRUE(step(&client, RequestType::kEndBuild).ok());
+	EXPECT_EQ(step(&client, RequestType::kAssign, 0, 1).status(), ReplyStatus::kAbsent);
 }
 
-TEST_F(WorkerBuilds, given_centroids_and_rows_of_another_size)
+TEST_F(WorkerBuilds, take_centroids_and_reject_rows_of_another_size)
 {
 	Connection connection;
 	Client &client = connection.client;
 
-	EXPECT_EQ(step(&client, BuildStep::kTrain).status(), ReplyStatus::kAbsent);
+	EXPECT_EQ(step(&client, RequestType::kTrain).status(), ReplyStatus::kAbsent);
 	ASSERT_TRUE(begin(&client, 3, 0, 0, 0).ok());
-	ASSERT_TRUE(step(&client, BuildStep::kCentroids, 10, 2).ok());
-	ASSERT_TRUE(step(&client, BuildStep::kCentroids, 12, 1).ok());
-	EXPECT_EQ(step(&client, BuildStep::kCentroids, 12, 1).status(), ReplyStatus::kInvalid);
+	ASSERT_TRUE(step(&client, RequestType::kAddCentroids, 10, 2).ok());
+	ASSERT_TRUE(step(&client, RequestType::kAddCentroids, 12, 1).ok());
+	EXPECT_EQ(step(&client, RequestType::kAddCentroids, 12, 1).status(), ReplyStatus::kInvalid);
 
 	std::vector<float> centroids;
 
@@ -157,44 +156,43 @@ TEST_F(WorkerBuilds, given_centroids_and_rows_of_another_size)
 		centroids.insert(centroids.end(), table.row(i), table.row(i) + table.spec.dim);
 	check_labels(&client, centroids);
 
-	const wire::BuildRequest request{BuildStep::kAssign, 1, 0};
+	const wire::BuildRowsRequest request{0, 1, 0};
 
-	EXPECT_EQ(exchange(&client, RequestType::kBuild, table.key, {part_of(request), {centroids.data(), 4}}).status(),
+	EXPECT_EQ(exchange(&client, RequestType::kAssign, table.key, {part_of(request), {centroids.data(), 4}}).status(),
 		ReplyStatus::kInvalid);
 }
 
-TEST_F(WorkerBuilds, codes_are_those_of_a_builder_of_ones_own)
+TEST_F(WorkerBuilds, codes_equal_those_of_a_local_builder)
 {
 	Connection connection;
 	Client &client = connection.client;
-	const wire::BuildRequest request{BuildStep::kCodes, 0, 0};
-	const auto send_codes = [&](const wire::CodesSpec &spec)
-	{ return exchange(&client, RequestType::kBuild, table.key, {part_of(request), part_of(spec)}); };
-	const wire::CodesSpec bytes{wire::CodesKind::kSq8, 0, 0, 0, 0, 300, 0, 1};
-	const wire::CodesSpec parts{wire::CodesKind::kPq, 4, 0, 0, 3, 300, 0, 1};
+	const auto send_codes = [&](const wire::BeginCodesRequest &spec)
+	{ return exchange(&client, RequestType::kBeginCodes, table.key, {part_of(spec)}); };
+	const wire::BeginCodesRequest bytes{wire::CodesKind::kSq8, 0, 0, 0, 0, 300, 0, 1};
+	const wire::BeginCodesRequest parts{wire::CodesKind::kPq, 4, 0, 0, 3, 300, 0, 1};
 
 	EXPECT_EQ(send_codes(bytes).status(), ReplyStatus::kAbsent);
-	for (const wire::CodesSpec &spec : {bytes, parts})
+	for (const wire::BeginCodesRequest &spec : {bytes, parts})
 	{
 		ASSERT_TRUE(begin(&client, 3, 0, 0, 0).ok());
 		EXPECT_EQ(send_codes(spec).status(), ReplyStatus::kInvalid) << "before the centroids";
-		ASSERT_TRUE(step(&client, BuildStep::kCentroids, 10, 3).ok());
+		ASSERT_TRUE(step(&client, RequestType::kAddCentroids, 10, 3).ok());
 		ASSERT_TRUE(send_codes(spec).ok());
-		EXPECT_EQ(step(&client, BuildStep::kAssign, 0, 1).status(), ReplyStatus::kInvalid) << "before the training";
-		ASSERT_TRUE(step(&client, BuildStep::kCodesTraining, 0, 300).ok());
-		EXPECT_EQ(step(&client, BuildStep::kCodesTraining, 0, 1).status(), ReplyStatus::kInvalid);
-		ASSERT_TRUE(step(&client, BuildStep::kTrainCodes).ok());
+		EXPECT_EQ(step(&client, RequestType::kAssign, 0, 1).status(), ReplyStatus::kInvalid) << "before the training";
+		ASSERT_TRUE(step(&client, RequestType::kAddCodesTraining, 0, 300).ok());
+		EXPECT_EQ(step(&client, RequestType::kAddCodesTraining, 0, 1).status(), ReplyStatus::kInvalid);
+		ASSERT_TRUE(step(&client, RequestType::kTrainCodes).ok());
 
 		const bool is_pq = spec.kind == wire::CodesKind::kPq;
 		const size_t code_bytes = is_pq ? 2 : table.spec.dim;
 		const size_t n_floats = is_pq ? size_t{16} * 6 : size_t{2} * table.spec.dim;
 		const std::vector<float> model = read<float>(&client, wire::BuildResult::kCodesModel, n_floats);
-		const Answer answer = step(&client, BuildStep::kAssign, 500, 400, 500);
+		const Answer answer = step(&client, RequestType::kAssign, 500, 400, 500);
 
 		ASSERT_TRUE(answer.ok());
 		ASSERT_EQ(answer.body.size(), 400 * (sizeof(wire::RowLabel) + code_bytes + (is_pq ? sizeof(float) : 0)));
 
-		// The same without the wire, by the model that was read.
+		// The same without the wire, with the model that was read.
 		const auto engine = engine::make_cpu_engine({});
 		engine::SearchControl control;
 		std::unique_ptr<engine::ListBuilder> builder;
@@ -244,7 +242,7 @@ TEST_F(WorkerBuilds, codes_are_those_of_a_builder_of_ones_own)
 		<< "more parts than dimensions";
 }
 
-TEST_F(WorkerBuilds, what_is_too_large_is_refused)
+TEST_F(WorkerBuilds, refuse_sizes_beyond_the_limit)
 {
 	Connection connection;
 	Client &client = connection.client;
@@ -252,14 +250,12 @@ TEST_F(WorkerBuilds, what_is_too_large_is_refused)
 	EXPECT_EQ(begin(&client, 10, 0xFFFFFFFF, 0, 0).status(), ReplyStatus::kRefused);
 	EXPECT_EQ(begin(&client, 10, 10, 5000, 10).status(), ReplyStatus::kInvalid);
 
-	const wire::BuildRequest codes{BuildStep::kCodes, 0, 0};
-	const wire::CodesSpec spec{wire::CodesKind::kSq8, 0, 0, 0, 0, 0x7FFFFFFF, 0, 1};
+	const wire::BeginCodesRequest spec{wire::CodesKind::kSq8, 0, 0, 0, 0, 0x7FFFFFFF, 0, 1};
 
 	ASSERT_TRUE(begin(&client, 3, 0, 0, 0).ok());
-	ASSERT_TRUE(step(&client, BuildStep::kCentroids, 10, 3).ok());
-	EXPECT_EQ(exchange(&client, RequestType::kBuild, table.key, {part_of(codes), part_of(spec)}).status(),
-		ReplyStatus::kRefused);
-	EXPECT_TRUE(step(&client, BuildStep::kAssign, 0, 1).ok()) << "labels all the same";
+	ASSERT_TRUE(step(&client, RequestType::kAddCentroids, 10, 3).ok());
+	EXPECT_EQ(exchange(&client, RequestType::kBeginCodes, table.key, {part_of(spec)}).status(), ReplyStatus::kRefused);
+	EXPECT_TRUE(step(&client, RequestType::kAssign, 0, 1).ok()) << "labels without codes";
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-// Answers that are written by a thread of their own while the engine goes on.
+// Answers that a thread of its own writes while the engine runs the next batch.
 #include "worker/batcher_fixture.hpp"
 
 namespace vectorgpu::worker_test
@@ -10,7 +10,7 @@ struct DeliveryTest : BatcherTest
 {
 	DeliveryTest() : BatcherTest(true) {}
 
-	/// A batch of 8 and one of n_more behind it; the answers of the first are held back.
+	/// A batch of 8, then one of n_more; the answers of the first are held back.
 	void send(int n_more)
 	{
 		held_size = 8;
@@ -21,7 +21,7 @@ struct DeliveryTest : BatcherTest
 	}
 };
 
-TEST_F(DeliveryTest, goes_on_while_answers_are_written)
+TEST_F(DeliveryTest, runs_the_next_batch_while_answers_are_written)
 {
 	send(5);
 	ASSERT_TRUE(wait_for(5)); // the second batch
@@ -37,7 +37,7 @@ TEST_F(DeliveryTest, goes_on_while_answers_are_written)
 	}
 }
 
-TEST_F(DeliveryTest, writes_the_answers_itself_where_the_other_thread_is_busy)
+TEST_F(DeliveryTest, writes_the_answers_itself_if_the_other_thread_is_busy)
 {
 	send(7 + 8);
 	ASSERT_TRUE(wait_until([&] { return engine.calls().size() == 2; })); // 8; 8, which is held as well

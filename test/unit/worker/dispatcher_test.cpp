@@ -1,5 +1,5 @@
-// Several dispatchers: who serves whom, and that their clients' searches, appends and manifests go together as those of
-// one.
+// Several dispatchers: how sessions are shared, and that their clients' searches, appends and manifests work together
+// as those of one.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -54,7 +54,7 @@ TEST(Dispatchers, share_the_sessions)
 	for (const auto &connection : connections)
 		EXPECT_TRUE(exchange(&connection->client, RequestType::kPing, CopyKey{}, {}).ok());
 
-	// Whoever comes takes the place of those who have gone.
+	// New clients take the places of those that have gone.
 	connections.erase(connections.begin(), connections.begin() + 4);
 	EXPECT_TRUE(wait_until(
 		[&]
@@ -70,7 +70,7 @@ TEST(Dispatchers, share_the_sessions)
 	EXPECT_TRUE(wait_until([&] { return sessions_of_each(&served) == std::vector<size_t>{0, 0, 0}; }));
 }
 
-TEST(Dispatchers, see_a_doorbell_that_was_rung_before_they_watched_it)
+TEST(Dispatchers, see_a_doorbell_that_was_rung_earlier)
 {
 	const DataDirectory directory;
 	ThreadWorker served(several_dispatchers());
@@ -89,7 +89,7 @@ void
 search_while_others_write(bool at_once)
 {
 	constexpr size_t kRows = 400;
-	constexpr size_t kFirst = 100; // of them are there from the start
+	constexpr size_t kFirst = 100; // rows that exist from the start
 	const DataDirectory directory;
 	auto made = std::make_unique<HookEngine>();
 
@@ -99,7 +99,7 @@ search_while_others_write(bool at_once)
 	const Table table(kRows, 8, 1);
 	const std::vector<float> query = table.query(7);
 	Connection loader;
-	std::atomic<uint64_t> n_there{0}; // rows of the delta that every search must see
+	std::atomic<uint64_t> n_there{0}; // delta rows that every search must see
 	std::atomic<bool> done{false};
 	std::vector<std::thread> threads;
 	std::atomic<int> n_searches{0};
@@ -125,8 +125,7 @@ search_while_others_write(bool at_once)
 
 					ASSERT_TRUE(search(&backend.client, table, query, kRows, &found, {1, delta, 0}).ok());
 					ASSERT_GE(found.size(), kFirst + delta);
-					ASSERT_TRUE(
-						same(found, table.nearest(query, kRows, found.size()))); // of the rows in their order, a prefix
+					ASSERT_TRUE(same(found, table.nearest(query, kRows, found.size()))); // a prefix of the rows
 					n_searches++;
 				}
 			});
@@ -135,7 +134,7 @@ search_while_others_write(bool at_once)
 		Connection other;
 
 		ASSERT_TRUE(send_rows(&loader.client, table, 0, i - kFirst, i, i + 5).ok());
-		ASSERT_TRUE(send_rows(&other.client, table, 0, i - kFirst, i, i + 5).ok()); // it has them
+		ASSERT_TRUE(send_rows(&other.client, table, 0, i - kFirst, i, i + 5).ok()); // the copy has them already
 		n_there = i + 5 - kFirst;
 
 		Answer published;
@@ -160,7 +159,7 @@ TEST(Dispatchers, search_beside_each_other_and_beside_writers)
 	search_while_others_write(true);
 }
 
-TEST(Dispatchers, hand_over_to_the_engine_together)
+TEST(Dispatchers, share_batches)
 {
 	search_while_others_write(false);
 }

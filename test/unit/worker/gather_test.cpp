@@ -30,7 +30,7 @@ struct Gather : BatcherTest
 		ASSERT_EQ(finished.back().info.engine_ns, engine_ns);
 	}
 
-	/// Sends one search and finds that it waits until the clock has moved on by `most_ns`, and no longer.
+	/// Send one search and expect that it waits until the clock has advanced by `most_ns`, and no longer.
 	void expect_wait(uint64_t most_ns)
 	{
 		const size_t before = n_finished();
@@ -38,11 +38,11 @@ struct Gather : BatcherTest
 		add(0, 1);
 		ASSERT_TRUE(wait_until([&] { return batcher.gathering(); }));
 		fake_now += most_ns - 1;
-		std::this_thread::sleep_for(std::chrono::milliseconds(20)); // time for a mistake to show
+		std::this_thread::sleep_for(std::chrono::milliseconds(20)); // gives a fault time to show
 		EXPECT_TRUE(batcher.gathering());
 		EXPECT_EQ(n_finished(), before);
 		fake_now += 1;
-		ASSERT_TRUE(wait_for(before + 1)); // nobody wakes it: it looks by itself
+		ASSERT_TRUE(wait_for(before + 1)); // it is not woken: it polls
 		EXPECT_EQ(finished.back().info.size, 1u);
 	}
 };

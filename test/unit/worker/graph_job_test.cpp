@@ -15,7 +15,6 @@ namespace
 {
 
 using wire::BuildResult;
-using wire::BuildStep;
 using wire::GraphBuildStage;
 using wire::GraphBuildState;
 
@@ -25,31 +24,33 @@ struct WorkerGraphBuilds : testing::Test
 {
 	WorkerGraphBuilds() : served(options_for_test()), table(900, 6, 1) {}
 
-	Answer step(Client *client, BuildStep what, uint64_t first = 0, size_t n = 0)
+	Answer step(Client *client, RequestType what, uint64_t first = 0, size_t n = 0)
 	{
-		const wire::BuildRequest request{what, static_cast<uint32_t>(n), what == BuildStep::kRows ? first : 0};
+		const wire::BuildRowsRequest request{
+			what == RequestType::kAddGraphRows ? first : 0, static_cast<uint32_t>(n), 0};
 		std::vector<float> rows;
+
+		if (n == 0)
+			return exchange(client, what, table.key, {});
 
 		for (size_t i = first; i < first + n; i++)
 			rows.insert(rows.end(), table.row(i), table.row(i) + table.spec.dim);
-		return exchange(
-			client, RequestType::kBuild, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
+		return exchange(client, what, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
 	}
 
 	Answer begin(Client *client, uint32_t n_rows, Metric metric = Metric::kL2, uint32_t hash_bits = 0)
 	{
-		const wire::BuildRequest request{BuildStep::kBeginGraph, 0, 0};
-		const wire::GraphBuildSpec spec{
+		const wire::BeginGraphRequest spec{
 			table.spec.dim, table.spec.element, metric, 0, 1, n_rows, kDegree, 1, hash_bits, 0};
 
-		return exchange(client, RequestType::kBuild, table.key, {part_of(request), part_of(spec)});
+		return exchange(client, RequestType::kBeginGraph, table.key, {part_of(spec)});
 	}
 
 	Answer ask(Client *client, BuildResult result, size_t n_bytes)
 	{
-		const wire::BuildReadRequest request{result, static_cast<uint32_t>(n_bytes), 0};
+		const wire::ReadBuildRequest request{result, static_cast<uint32_t>(n_bytes), 0};
 
-		return exchange(client, RequestType::kBuildRead, table.key, {part_of(request)});
+		return exchange(client, RequestType::kReadBuild, table.key, {part_of(request)});
 	}
 
 	template <class T>
@@ -65,7 +66,7 @@ struct WorkerGraphBuilds : testing::Test
 		return values;
 	}
 
-	/// Once those that nobody wants any more have noticed: until then they have their places.
+	/// Begin when abandoned builds have stopped: until then they keep their places.
 	bool begin_when_free(Client *client, uint32_t n_rows)
 	{
 		for (;;)
@@ -96,7 +97,7 @@ struct WorkerGraphBuilds : testing::Test
 	Table table;
 };
 
-/// The same graph and recall as by one thread, without a worker.
+/// The graph and recall equal those of one thread without a worker.
 TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 {
 	namespace graph = engine::graph;
@@ -108,8 +109,8 @@ TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 
 		ASSERT_TRUE(begin(&client, 900, metric).ok());
 		for (size_t first = 0; first < 900; first += 300)
-			ASSERT_TRUE(step(&client, BuildStep::kRows, first, 300).ok());
-		ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
+			ASSERT_TRUE(step(&client, RequestType::kAddGraphRows, first, 300).ok());
+		ASSERT_TRUE(step(&client, RequestType::kStartGraph).ok());
 
 		const GraphBuildState state = wait_for_end(&client);
 
@@ -168,37 +169,39 @@ TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 			EXPECT_EQ(points[i].width, calibration.probes[i]);
 			EXPECT_EQ(points[i].recall, calibration.recall[i]);
 		}
-		ASSERT_TRUE(step(&client, BuildStep::kEnd).ok());
+		ASSERT_TRUE(step(&client, RequestType::kEndBuild).ok());
 		EXPECT_EQ(ask(&client, BuildResult::kGraphState, sizeof(GraphBuildState)).status(), ReplyStatus::kAbsent);
 	}
 }
 
-TEST_F(WorkerGraphBuilds, refuse_what_is_out_of_order)
+TEST_F(WorkerGraphBuilds, refuse_requests_out_of_order)
 {
 	Connection connection;
 	Client &client = connection.client;
 
-	EXPECT_EQ(step(&client, BuildStep::kStart).status(), ReplyStatus::kAbsent);
+	EXPECT_EQ(step(&client, RequestType::kStartGraph).status(), ReplyStatus::kAbsent);
 	ASSERT_TRUE(begin(&client, 500).ok());
 	EXPECT_EQ(read<GraphBuildState>(&client, BuildResult::kGraphState, 1)[0].stage, GraphBuildStage::kRows);
-	EXPECT_EQ(step(&client, BuildStep::kStart).status(), ReplyStatus::kInvalid) << "before all rows are there";
+	EXPECT_EQ(step(&client, RequestType::kStartGraph).status(), ReplyStatus::kInvalid) << "before all rows are there";
 	EXPECT_EQ(ask(&client, BuildResult::kEdges, 4).status(), ReplyStatus::kInvalid);
-	ASSERT_TRUE(step(&client, BuildStep::kRows, 0, 300).ok());
-	EXPECT_EQ(step(&client, BuildStep::kRows, 0, 300).status(), ReplyStatus::kInvalid) << "the same rows again";
-	EXPECT_EQ(step(&client, BuildStep::kRows, 400, 100).status(), ReplyStatus::kInvalid) << "a gap";
-	EXPECT_EQ(step(&client, BuildStep::kRows, 300, 201).status(), ReplyStatus::kInvalid) << "more than announced";
-	EXPECT_EQ(step(&client, BuildStep::kTraining, 0, 1).status(), ReplyStatus::kInvalid) << "a step of lists";
-	EXPECT_EQ(step(&client, BuildStep::kTrain).status(), ReplyStatus::kInvalid);
+	ASSERT_TRUE(step(&client, RequestType::kAddGraphRows, 0, 300).ok());
+	EXPECT_EQ(step(&client, RequestType::kAddGraphRows, 0, 300).status(), ReplyStatus::kInvalid)
+		<< "the same rows twice";
+	EXPECT_EQ(step(&client, RequestType::kAddGraphRows, 400, 100).status(), ReplyStatus::kInvalid) << "a gap";
+	EXPECT_EQ(step(&client, RequestType::kAddGraphRows, 300, 201).status(), ReplyStatus::kInvalid)
+		<< "more than announced";
+	EXPECT_EQ(step(&client, RequestType::kAddTraining, 0, 1).status(), ReplyStatus::kInvalid) << "a request of lists";
+	EXPECT_EQ(step(&client, RequestType::kTrain).status(), ReplyStatus::kInvalid);
 	EXPECT_EQ(ask(&client, BuildResult::kCentroids, 4).status(), ReplyStatus::kInvalid);
-	ASSERT_TRUE(step(&client, BuildStep::kRows, 300, 200).ok());
-	ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
-	EXPECT_EQ(step(&client, BuildStep::kStart).status(), ReplyStatus::kInvalid);
-	EXPECT_EQ(step(&client, BuildStep::kRows, 500, 1).status(), ReplyStatus::kInvalid);
+	ASSERT_TRUE(step(&client, RequestType::kAddGraphRows, 300, 200).ok());
+	ASSERT_TRUE(step(&client, RequestType::kStartGraph).ok());
+	EXPECT_EQ(step(&client, RequestType::kStartGraph).status(), ReplyStatus::kInvalid);
+	EXPECT_EQ(step(&client, RequestType::kAddGraphRows, 500, 1).status(), ReplyStatus::kInvalid);
 	ASSERT_EQ(wait_for_end(&client).stage, GraphBuildStage::kDone);
 	EXPECT_EQ(ask(&client, BuildResult::kEdges, 500 * kDegree * 4 + 1).status(), ReplyStatus::kInvalid);
 	EXPECT_EQ(ask(&client, BuildResult::kNeighbors, 4).status(), ReplyStatus::kInvalid) << "of lists";
 
-	ASSERT_TRUE(begin(&client, 500).ok()) << "again: the first is forgotten";
+	ASSERT_TRUE(begin(&client, 500).ok()) << "a second build replaces the first";
 	EXPECT_EQ(read<GraphBuildState>(&client, BuildResult::kGraphState, 1)[0].stage, GraphBuildStage::kRows);
 }
 
@@ -238,31 +241,30 @@ struct WorkerGraphInserts : WorkerGraphBuilds
 
 	Answer begin_insert(Client *client, uint32_t n_kept = 780)
 	{
-		const wire::BuildRequest request{BuildStep::kBeginInsert, 0, 0};
-		const wire::InsertBuildSpec insert{
+		const wire::BeginInsertRequest insert{
 			{table.spec.dim, table.spec.element, Metric::kL2, 0, 0, 880, kDegree, 1, 0, 0}, 800, n_kept};
 
-		return exchange(client, RequestType::kBuild, table.key, {part_of(request), part_of(insert)});
+		return exchange(client, RequestType::kBeginInsert, table.key, {part_of(insert)});
 	}
 
-	/// Items [first, first + n) of an array of some numbers each.
+	/// Send items [first, first + n) of an array with `width` numbers each.
 	template <class T>
-	Answer bring(Client *client, BuildStep what, const std::vector<T> &items, size_t width, size_t first, size_t n)
+	Answer bring(Client *client, RequestType what, const std::vector<T> &items, size_t width, size_t first, size_t n)
 	{
-		const wire::BuildRequest request{what, static_cast<uint32_t>(n), first};
+		const wire::BuildRowsRequest request{first, static_cast<uint32_t>(n), 0};
 
-		return exchange(client, RequestType::kBuild, table.key,
-			{part_of(request), {items.data() + first * width, n * width * sizeof(T)}});
+		return exchange(
+			client, what, table.key, {part_of(request), {items.data() + first * width, n * width * sizeof(T)}});
 	}
 
 	bool bring_all(Client *client)
 	{
-		return bring(client, BuildStep::kRows, now, table.spec.dim, 0, 880).ok() &&
-			bring(client, BuildStep::kBaseNumbers, numbers, 1, 0, 500).ok() &&
-			bring(client, BuildStep::kBaseNumbers, numbers, 1, 500, 300).ok() &&
-			bring(client, BuildStep::kBaseEdges, edges, kDegree, 0, 300).ok() &&
-			bring(client, BuildStep::kBaseEdges, edges, kDegree, 300, 500).ok() &&
-			bring(client, BuildStep::kBaseEntries, entries, 1, 0, entries.size()).ok();
+		return bring(client, RequestType::kAddGraphRows, now, table.spec.dim, 0, 880).ok() &&
+			bring(client, RequestType::kAddBaseNumbers, numbers, 1, 0, 500).ok() &&
+			bring(client, RequestType::kAddBaseNumbers, numbers, 1, 500, 300).ok() &&
+			bring(client, RequestType::kAddBaseEdges, edges, kDegree, 0, 300).ok() &&
+			bring(client, RequestType::kAddBaseEdges, edges, kDegree, 300, 500).ok() &&
+			bring(client, RequestType::kAddBaseEntries, entries, 1, 0, entries.size()).ok();
 	}
 
 	std::vector<float> before;
@@ -282,7 +284,7 @@ TEST_F(WorkerGraphInserts, give_the_graph_of_one_thread)
 
 	ASSERT_TRUE(begin_insert(&client).ok());
 	ASSERT_TRUE(bring_all(&client));
-	ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
+	ASSERT_TRUE(step(&client, RequestType::kStartGraph).ok());
 
 	const GraphBuildState state = wait_for_end(&client);
 
@@ -305,33 +307,36 @@ TEST_F(WorkerGraphInserts, give_the_graph_of_one_thread)
 	EXPECT_EQ(read<uint32_t>(&client, BuildResult::kEntries, report.n_entries), merged_entries);
 }
 
-TEST_F(WorkerGraphInserts, refuse_what_is_out_of_order_and_fail_where_the_graph_contradicts_itself)
+TEST_F(WorkerGraphInserts, refuse_requests_out_of_order_and_fail_for_an_inconsistent_graph)
 {
 	Connection connection;
 	Client &client = connection.client;
 
 	ASSERT_TRUE(begin(&client, 500).ok());
-	EXPECT_EQ(bring(&client, BuildStep::kBaseNumbers, numbers, 1, 0, 10).status(), ReplyStatus::kInvalid)
-		<< "nothing is inserted";
+	EXPECT_EQ(bring(&client, RequestType::kAddBaseNumbers, numbers, 1, 0, 10).status(), ReplyStatus::kInvalid)
+		<< "not an insertion";
 	ASSERT_TRUE(begin_insert(&client).ok());
-	EXPECT_EQ(bring(&client, BuildStep::kBaseNumbers, numbers, 2, 0, 10).status(), ReplyStatus::kInvalid) << "pairs";
-	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree - 1, 0, 10).status(), ReplyStatus::kInvalid)
+	EXPECT_EQ(bring(&client, RequestType::kAddBaseNumbers, numbers, 2, 0, 10).status(), ReplyStatus::kInvalid)
+		<< "two numbers a row";
+	EXPECT_EQ(bring(&client, RequestType::kAddBaseEdges, edges, kDegree - 1, 0, 10).status(), ReplyStatus::kInvalid)
 		<< "another degree";
-	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree, 1, 10).status(), ReplyStatus::kInvalid) << "a gap";
+	EXPECT_EQ(bring(&client, RequestType::kAddBaseEdges, edges, kDegree, 1, 10).status(), ReplyStatus::kInvalid)
+		<< "a gap";
 	ASSERT_TRUE(bring_all(&client));
-	EXPECT_EQ(bring(&client, BuildStep::kBaseEdges, edges, kDegree, 0, 10).status(), ReplyStatus::kInvalid)
-		<< "the same again";
-	EXPECT_EQ(bring(&client, BuildStep::kRows, now, table.spec.dim, 0, 1).status(), ReplyStatus::kInvalid)
+	EXPECT_EQ(bring(&client, RequestType::kAddBaseEdges, edges, kDegree, 0, 10).status(), ReplyStatus::kInvalid)
+		<< "the same rows twice";
+	EXPECT_EQ(bring(&client, RequestType::kAddGraphRows, now, table.spec.dim, 0, 1).status(), ReplyStatus::kInvalid)
 		<< "one row more";
-	ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
-	EXPECT_EQ(bring(&client, BuildStep::kBaseEntries, entries, 1, 0, 1).status(), ReplyStatus::kInvalid) << "it runs";
+	ASSERT_TRUE(step(&client, RequestType::kStartGraph).ok());
+	EXPECT_EQ(bring(&client, RequestType::kAddBaseEntries, entries, 1, 0, 1).status(), ReplyStatus::kInvalid)
+		<< "the build runs already";
 	ASSERT_EQ(wait_for_end(&client).stage, GraphBuildStage::kDone);
 
 	const auto fails = [&](uint32_t n_kept = 780)
 	{
 		EXPECT_TRUE(begin_insert(&client, n_kept).ok());
 		EXPECT_TRUE(bring_all(&client));
-		EXPECT_TRUE(step(&client, BuildStep::kStart).ok());
+		EXPECT_TRUE(step(&client, RequestType::kStartGraph).ok());
 
 		const GraphBuildState state = wait_for_end(&client);
 
@@ -349,12 +354,12 @@ TEST_F(WorkerGraphInserts, refuse_what_is_out_of_order_and_fail_where_the_graph_
 	EXPECT_TRUE(fails());
 
 	ASSERT_TRUE(begin_insert(&client).ok());
-	ASSERT_TRUE(bring(&client, BuildStep::kRows, now, table.spec.dim, 0, 880).ok());
-	ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
-	EXPECT_EQ(wait_for_end(&client).failure, ReplyStatus::kInvalid) << "without the graph before";
+	ASSERT_TRUE(bring(&client, RequestType::kAddGraphRows, now, table.spec.dim, 0, 880).ok());
+	ASSERT_TRUE(step(&client, RequestType::kStartGraph).ok());
+	EXPECT_EQ(wait_for_end(&client).failure, ReplyStatus::kInvalid) << "without the base";
 }
 
-/// A session that goes, or begins another build, takes what runs with it.
+/// A session that ends, or begins another build, stops its running build.
 TEST_F(WorkerGraphBuilds, end_with_their_session)
 {
 	for (int round = 0; round < 20; round++)
@@ -365,8 +370,8 @@ TEST_F(WorkerGraphBuilds, end_with_their_session)
 		for (int again = 0; again < 2; again++)
 		{
 			ASSERT_TRUE(begin_when_free(&client, 900));
-			ASSERT_TRUE(step(&client, BuildStep::kRows, 0, 900).ok());
-			ASSERT_TRUE(step(&client, BuildStep::kStart).ok());
+			ASSERT_TRUE(step(&client, RequestType::kAddGraphRows, 0, 900).ok());
+			ASSERT_TRUE(step(&client, RequestType::kStartGraph).ok());
 		}
 	}
 
@@ -385,12 +390,11 @@ TEST(WorkerGraphBudget, refuses_what_is_too_large)
 	ThreadWorker served(options);
 	Connection connection;
 	Client &client = connection.client;
-	const wire::BuildRequest request{BuildStep::kBeginGraph, 0, 0};
 	const auto begin = [&](uint32_t n_rows)
 	{
-		const wire::GraphBuildSpec spec{6, ElementType::kFloat32, Metric::kL2, 0, 0, n_rows, kDegree, 1, 0, 0};
+		const wire::BeginGraphRequest spec{6, ElementType::kFloat32, Metric::kL2, 0, 0, n_rows, kDegree, 1, 0, 0};
 
-		return exchange(&client, RequestType::kBuild, {}, {part_of(request), part_of(spec)}).status();
+		return exchange(&client, RequestType::kBeginGraph, {}, {part_of(spec)}).status();
 	};
 
 	EXPECT_EQ(begin(10), ReplyStatus::kOk);

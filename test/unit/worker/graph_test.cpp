@@ -59,7 +59,7 @@ struct WorkerGraph : testing::Test
 		ASSERT_TRUE(manifest(client, table, 1, {1}).ok());
 	}
 
-	/// A SEARCH of that width (0: of all rows).
+	/// Send a SEARCH with this width (0: all rows).
 	Answer search_width(Client *client, const std::vector<float> &query, uint64_t k, uint32_t width)
 	{
 		const wire::SegmentProbes probes{1, width, 0, 0};
@@ -107,7 +107,7 @@ TEST_F(WorkerGraph, is_searched_by_width)
 	}
 }
 
-TEST_F(WorkerGraph, that_cannot_be_is_refused)
+TEST_F(WorkerGraph, with_invalid_parts_is_refused)
 {
 	Connection loader;
 	const uint64_t size = graph.description().size();

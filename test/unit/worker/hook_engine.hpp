@@ -1,4 +1,4 @@
-// An engine for tests: the CPU engine, with a gate before each search and a record of what was asked.
+// An engine for tests: the CPU engine with a gate before each search and a record of the calls.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class HookEngine final : public engine::Engine
 public:
 	HookEngine() : inner_(engine::make_cpu_engine({})) {}
 
-	/// Searches wait until it is open again; while they wait they make no progress.
+	/// While it is closed, searches wait and make no progress.
 	void set_gate(bool open)
 	{
 		const std::lock_guard lock(mutex_);
@@ -45,11 +45,11 @@ public:
 		return calls_;
 	}
 
-	std::atomic<bool> out_of_memory{false}; // searches and loads say so
-	std::atomic<bool> at_once{false};       // it says that it answers and appends at once
-	std::atomic<bool> elsewhere{false};     // it says that it leaves the processor to others
-	std::atomic<bool> deaf{false};          // a search that waits for the gate does not hear that it is to stop
-	std::atomic<uint64_t> budget{0};        // it says that it has so many bytes
+	std::atomic<bool> out_of_memory{false}; // searches and loads fail with it
+	std::atomic<bool> at_once{false};       // answers_at_once and try_append_delta return true
+	std::atomic<bool> elsewhere{false};     // computes_elsewhere returns true
+	std::atomic<bool> deaf{false};          // a search that waits for the gate ignores the stop flag
+	std::atomic<uint64_t> budget{0};        // budget_bytes in its statistics
 
 	const char *name() const override { return "hook"; }
 	Status create(const engine::CopySpec &spec, engine::CopyId *copy) override { return inner_->create(spec, copy); }
@@ -94,7 +94,7 @@ public:
 
 	bool answers_at_once(engine::CopyId, size_t) const override { return at_once; }
 
-	bool append_at_once(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
+	bool try_append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
 	{
 		if (at_once)
 			*status = append_delta(copy, position, rows);

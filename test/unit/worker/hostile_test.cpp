@@ -103,7 +103,7 @@ TEST_F(WorkerHostile, malformed_requests_get_an_answer)
 	EXPECT_EQ(exchange(&backend.client, static_cast<RequestType>(99), CopyKey{}, {}).status(), ReplyStatus::kInvalid);
 	for (const uint32_t length : {0u, 63u, 65u, 262144u, 262145u, 0x7fffffffu, 0xffffffffu})
 	{
-		// A good PING whose length says something else.
+		// A good PING with a wrong length.
 		ASSERT_EQ(wire::client_submit(&backend.client, RequestType::kPing, nullptr, nullptr, 0), ClientResult::kOk);
 		ASSERT_EQ(wire::client_wait(&backend.client, kReplyTimeoutMs), ClientState::kReplied);
 		ASSERT_EQ(wire::client_take_reply(&backend.client, &header, nullptr, 0), ClientResult::kOk);
@@ -189,7 +189,7 @@ TEST_F(WorkerHostile, raging_clients_do_not_disturb_others)
 
 	ThreadWorker served(options);
 	Connection backend;
-	const Table table(2000, 16, 1, 100); // a key that they do not guess, so that they cannot drop it
+	const Table table(2000, 16, 1, 100); // a key that the others do not guess, so that they cannot drop it
 	const Table bait(100, 16, 2, 10);
 	std::atomic<bool> stop{false};
 	std::vector<std::thread> raging;
@@ -204,7 +204,7 @@ TEST_F(WorkerHostile, raging_clients_do_not_disturb_others)
 
 	const uint64_t until = wire::monotonic_ns() + uint64_t{4} * 1000000000;
 
-	const uint64_t latest = until + uint64_t{60} * 1000000000; // a busy machine gets on slowly
+	const uint64_t latest = until + uint64_t{60} * 1000000000; // a busy machine is slow
 
 	while (wire::monotonic_ns() < until ||
 		((n_searches <= 5 || stats(&backend.client).n_invalid <= 100) && wire::monotonic_ns() < latest))
@@ -227,7 +227,7 @@ TEST_F(WorkerHostile, raging_clients_do_not_disturb_others)
 	EXPECT_TRUE(wait_until([&] { return stats(&backend.client).kept_bytes == 0; }));
 }
 
-TEST_F(WorkerHostile, a_hung_engine_lets_heartbeats_stop_and_the_rest_goes_on)
+TEST_F(WorkerHostile, a_hung_engine_stops_only_its_own_heartbeats)
 {
 	auto made = std::make_unique<HookEngine>();
 	HookEngine &engine = *made;
@@ -247,7 +247,7 @@ TEST_F(WorkerHostile, a_hung_engine_lets_heartbeats_stop_and_the_rest_goes_on)
 	EXPECT_TRUE(exchange(&other.client, RequestType::kPing, CopyKey{}, {}).ok());
 	EXPECT_TRUE(exchange(&other.client, RequestType::kDescribe, table.key, {}).ok());
 
-	// What waits can be given up at once, and so can a client leave.
+	// A waiting request can be cancelled at once, and a client can leave.
 	wire::client_abandon(&waiting.client);
 	EXPECT_EQ(wire::client_wait(&waiting.client, kReplyTimeoutMs), ClientState::kIdle);
 	wire::client_close(&backend.client);

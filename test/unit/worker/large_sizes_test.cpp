@@ -1,4 +1,4 @@
-// What the worker charges to copies and builds whose bytes pass 2^31 and 2^32.
+// The charges for copies and builds of more than 2^31 and 2^32 bytes.
 #include <gtest/gtest.h>
 
 #include "worker/residency.hpp"

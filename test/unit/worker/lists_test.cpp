@@ -110,7 +110,7 @@ TEST_F(WorkerLists, are_searched_by_probes)
 	}
 }
 
-TEST_F(WorkerLists, say_how_much_of_them_there_is)
+TEST_F(WorkerLists, report_the_loaded_bytes)
 {
 	Connection loader;
 	const uint64_t size = lists.description().size();
@@ -132,7 +132,7 @@ TEST_F(WorkerLists, say_how_much_of_them_there_is)
 	EXPECT_TRUE(seal(&loader.client, table, 1, 300).ok());
 }
 
-TEST_F(WorkerLists, that_cannot_be_are_refused)
+TEST_F(WorkerLists, with_invalid_parts_are_refused)
 {
 	Connection loader;
 	Connection other;
@@ -215,7 +215,7 @@ TEST_F(WorkerLists, are_counted_and_freed)
 	EXPECT_EQ(stats(&backend.client).resident_bytes, 100 * (10 * 4 + 16));
 }
 
-/// The same rows with codes behind the lists.
+/// The same rows with codes.
 struct WorkerCodedLists : WorkerLists
 {
 	WorkerCodedLists() : coded(lists, engine::ivf::CodeKind::kPq, 4, 8, false) {}
@@ -306,7 +306,7 @@ struct WorkerCodes : WorkerCodedLists
 	}
 };
 
-TEST_F(WorkerCodes, find_the_candidates_that_are_named)
+TEST_F(WorkerCodes, return_the_requested_number_of_candidates)
 {
 	Connection backend;
 	const std::vector<float> query = table.query(7);
@@ -338,7 +338,7 @@ TEST_F(WorkerCodes, take_no_vectors)
 	EXPECT_EQ(send_list_rows(&backend.client).status(), ReplyStatus::kInvalid);
 }
 
-TEST_F(WorkerCodedLists, candidates_are_of_lists_with_codes_and_of_no_others)
+TEST_F(WorkerCodedLists, alone_accept_candidates)
 {
 	Connection backend;
 

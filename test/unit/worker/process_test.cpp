@@ -1,4 +1,4 @@
-// The real executable: many clients that cancel and die, a worker that is killed, stopped, or finds its parent gone.
+// The real executable: many clients that cancel and die, a worker that is killed, stopped, or loses its parent.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -34,7 +34,7 @@ count_descriptors(pid_t pid)
 	return n;
 }
 
-/// What process `pid` adds to its score; 0 if that cannot be read.
+/// Return oom_score_adj of process `pid`; 0 if it cannot be read.
 int
 oom_score_adj(const std::string &pid)
 {
@@ -45,7 +45,7 @@ oom_score_adj(const std::string &pid)
 	return adjust;
 }
 
-/// Of this process. Less than before needs a privilege.
+/// Set oom_score_adj of this process. Lowering it needs a privilege.
 bool
 set_oom_score_adj(int adjust)
 {
@@ -90,7 +90,7 @@ TEST_F(WorkerProcess, answers_sixteen_clients_that_cancel_at_random)
 
 					if (random() % 3 == 0)
 					{
-						// Given up at a random moment; the slot comes back by itself.
+						// Abandoned at a random moment; the slot becomes free later.
 						if (submit_search(&backend.client, table, queries[which], k, {1, 1000, 0}) != ClientResult::kOk)
 							n_wrong++;
 						wire::client_spin(&backend.client, random() % 500);
@@ -216,14 +216,13 @@ TEST_F(WorkerProcess, that_is_stopped_gives_no_sign_of_life_and_goes_on_later)
 	EXPECT_EQ(wire::client_submit(&backend.client, RequestType::kPing, nullptr, nullptr, 0), ClientResult::kNotReady);
 	EXPECT_TRUE(wire::client_alive(&backend.client));
 
-	// A new client meets a listening socket and nobody behind it.
+	// A new client connects to the listening socket and gets no greeting.
 	Client late;
 
 	wire::client_init(&late);
 	EXPECT_EQ(wire::client_connect(&late, kEpoch, Role::kBackend, 200), ClientResult::kTimeout);
 	served.signal(SIGCONT);
-	ASSERT_EQ(
-		wire::client_wait(&backend.client, kReplyTimeoutMs), ClientState::kIdle); // the late answer was thrown away
+	ASSERT_EQ(wire::client_wait(&backend.client, kReplyTimeoutMs), ClientState::kIdle); // the late answer was discarded
 	ASSERT_EQ(wire::client_submit(&backend.client, RequestType::kPing, nullptr, nullptr, 0), ClientResult::kOk);
 	ASSERT_EQ(wire::client_wait(&backend.client, kReplyTimeoutMs), ClientState::kReplied);
 	EXPECT_EQ(wire::client_take_reply(&backend.client, &header, nullptr, 0), ClientResult::kOk);
@@ -279,7 +278,7 @@ TEST_F(WorkerProcess, is_first_to_go_without_memory_where_its_parent_is_preferre
 	ProcessWorker served({"--engine", "null"});
 	Connection backend;
 
-	set_oom_score_adj(own); // allowed to root, or where it is no less than it was at the beginning
+	set_oom_score_adj(own); // allowed to root, or if it is not lower than at the beginning
 	ASSERT_EQ(backend.result, ClientResult::kOk);
 	EXPECT_EQ(oom_score_adj(std::to_string(served.pid())), std::min(raised + 500, 1000));
 }
@@ -321,9 +320,9 @@ TEST_F(WorkerProcess, takes_over_from_one_that_was_killed)
 
 		ASSERT_EQ(backend.result, ClientResult::kOk);
 	}
-	// A socket that nobody serves, and one of another epoch.
+	// A stale socket, and one of another epoch.
 	ASSERT_EQ(symlink("nowhere", "pgsql_tmp_vectorgpu/pgsql_tmp_w.0000000000000001"), 0);
-	ASSERT_EQ(symlink("nowhere", "pgsql_tmp_vectorgpu/w.0000000000000001"), 0); // a build before this name
+	ASSERT_EQ(symlink("nowhere", "pgsql_tmp_vectorgpu/w.0000000000000001"), 0); // the name in earlier builds
 
 	Client client;
 
@@ -376,7 +375,7 @@ TEST_F(WorkerProcess, survives_running_out_of_descriptors)
 	int n_open = 0;
 
 	ASSERT_EQ(first.result, ClientResult::kOk);
-	// Room for a few clients beside what it has open by itself, which depends on the machine and on a sanitizer.
+	// Room for a few clients besides its own descriptors, whose number depends on the machine and on a sanitizer.
 	few.rlim_cur = few.rlim_max = static_cast<rlim_t>(count_descriptors(served.pid()) + 8);
 	ASSERT_EQ(prlimit(served.pid(), RLIMIT_NOFILE, &few, nullptr), 0);
 	for (int i = 0; i < 20; i++)

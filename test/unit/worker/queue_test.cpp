@@ -1,4 +1,4 @@
-// The queue: what goes together, whose turn it is.
+// The queue: batches, and the turns of copies.
 #include <memory>
 #include <random>
 #include <vector>

@@ -167,7 +167,7 @@ TEST_P(WorkerRowsAhead, may_be_null_or_dead)
 	EXPECT_TRUE(same(neighbors(again), table.nearest(table.query(5), 200, 104)));
 }
 
-TEST_P(WorkerRowsAhead, do_not_help_where_others_are_missing)
+TEST_P(WorkerRowsAhead, do_not_help_if_other_rows_are_missing)
 {
 	Connection backend;
 	Table table(100, 8, 1);
@@ -187,7 +187,7 @@ TEST_P(WorkerRowsAhead, do_not_help_where_others_are_missing)
 	EXPECT_TRUE(same(neighbors(answer), table.nearest(table.query(5), 200, 103))); // the refused search left its rows
 }
 
-TEST_P(WorkerRowsAhead, that_the_engine_has_no_memory_for_leave_the_copy_as_it_was)
+TEST_P(WorkerRowsAhead, leave_the_copy_unchanged_without_memory)
 {
 	Connection backend;
 	Table table(100, 8, 1);
@@ -351,7 +351,7 @@ TEST_F(WorkerCopies, swap_segments_at_once_when_a_merge_is_published)
 	EXPECT_TRUE(same(found, table.nearest(table.query(5), 400, 310)));
 }
 
-TEST_F(WorkerCopies, begin_the_delta_where_the_loader_says)
+TEST_F(WorkerCopies, begin_the_delta_at_the_loaders_number)
 {
 	ThreadWorker served(options_for_test());
 	Connection backend;
@@ -414,7 +414,7 @@ TEST_F(WorkerCopies, belong_to_one_loader_at_a_time)
 	EXPECT_EQ(try_search(&backend.client, table, {}), ReplyStatus::kOk);
 }
 
-TEST_F(WorkerCopies, go_when_others_need_the_room_the_longest_unused_first)
+TEST_F(WorkerCopies, are_evicted_the_longest_unused_first)
 {
 	worker::Options options = options_for_test();
 
@@ -496,7 +496,7 @@ TEST_F(WorkerCopies, can_be_dropped_while_they_are_searched)
 	EXPECT_TRUE(wait_until([&] { return engine.stats().n_copies == 0; }));
 }
 
-TEST_F(WorkerCopies, say_what_they_hold)
+TEST_F(WorkerCopies, report_their_content)
 {
 	ThreadWorker served(options_for_test());
 	Connection backend;
@@ -531,7 +531,7 @@ TEST_F(WorkerCopies, say_what_they_hold)
 	EXPECT_EQ(checksum(1, 0, wire::kMaxChecksumBytes, &reply), ReplyStatus::kInvalid);
 }
 
-TEST_F(WorkerCopies, out_of_memory_is_an_answer_and_no_end)
+TEST_F(WorkerCopies, survive_out_of_memory)
 {
 	auto made = std::make_unique<HookEngine>();
 	HookEngine &engine = *made;

@@ -19,10 +19,10 @@ struct RoundTest : BatcherTest
 	worker::Round round{8};
 };
 
-TEST_F(RoundTest, is_answered_before_submit_returns_where_the_engine_answers_at_once)
+TEST_F(RoundTest, is_answered_before_submit_returns_if_the_engine_answers_at_once)
 {
 	engine.at_once = true;
-	batcher.hold(true); // the engine's thread has no part in it
+	batcher.hold(true); // excludes the engine's thread
 
 	worker::Search *first = put(0, 2);
 
@@ -72,7 +72,7 @@ TEST_F(RoundTest, does_not_run_beside_a_task)
 	ASSERT_TRUE(wait_until([&] { return running.load(); }));
 	put(0, 2);
 	batcher.submit(&round);
-	EXPECT_EQ(n_finished(), 0u); // it waits for its turn behind the task
+	EXPECT_EQ(n_finished(), 0u); // it waits for the task
 	end = true;
 	ASSERT_TRUE(wait_for(1));
 }

@@ -56,7 +56,7 @@ TEST_P(WorkerSearch, gives_results_larger_than_the_reply_area_in_parts)
 	EXPECT_TRUE(same(found, table.nearest(query, 20000, table.size())));
 	EXPECT_EQ(stats(&backend.client).kept_bytes, 0u);
 
-	// Continued behind a result: the rest, and never a row twice.
+	// Continued after a result: the rest, and no row twice.
 	const std::vector<Neighbor> all = found;
 	std::vector<Neighbor> rest;
 

@@ -1,5 +1,5 @@
-// What the worker's tests share: a data directory of their own, a worker in a thread or as a process, a client that
-// loads indexes, and the simplest possible search to compare with.
+// Shared by the worker's tests: a data directory, a worker as a thread or as a process, a client that loads indexes,
+// and a brute-force search to compare with.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ using wire::RequestType;
 using wire::Role;
 
 constexpr uint64_t kEpoch = 0x0123456789abcdef;
-constexpr int kReplyTimeoutMs = 60000; // a loaded machine and a sanitizer are slow; a hang is still found
+constexpr int kReplyTimeoutMs = 60000; // a loaded machine with a sanitizer is slow; a hang is still detected
 
 inline bool
 wait_until(const std::function<bool()> &condition, int timeout_ms = 30000)
@@ -55,7 +55,7 @@ wait_until(const std::function<bool()> &condition, int timeout_ms = 30000)
 	return condition();
 }
 
-/// A folder that is the current one while the object lives.
+/// A directory that is the current one while the object lives.
 class DataDirectory
 {
 public:
@@ -148,7 +148,7 @@ public:
 
 	pid_t pid() const { return pid_; }
 
-	/// Once it is told to stop it has stopped when this returns.
+	/// Send a signal; after SIGSTOP wait until the process has stopped.
 	void signal(int number)
 	{
 		siginfo_t info = {};
@@ -158,7 +158,7 @@ public:
 			waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOWAIT);
 	}
 
-	/// True if it has ended; it can still be reaped.
+	/// Return true if it has ended; it can still be reaped.
 	bool has_ended() const
 	{
 		siginfo_t info = {};
@@ -166,7 +166,7 @@ public:
 		return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid_;
 	}
 
-	/// Waits for its end: the status of waitpid.
+	/// Wait for its end. Returns the status of waitpid.
 	int reap()
 	{
 		int status = -1;
@@ -186,7 +186,7 @@ struct Connection
 	explicit Connection(Role role = Role::kBackend)
 	{
 		wire::client_init(&client);
-		// A worker that was just started is not listening yet.
+		// A worker that was just started may not listen yet.
 		wait_until([&]
 			{ return (result = wire::client_connect(&client, kEpoch, role, 5000)) != ClientResult::kUnavailable; },
 			kReplyTimeoutMs);
@@ -209,7 +209,7 @@ struct Answer
 	ReplyStatus status() const { return result == ClientResult::kOk ? header.status : static_cast<ReplyStatus>(1000); }
 };
 
-/// Submits and waits for the reply.
+/// Submit a request and wait for the reply.
 inline Answer
 exchange(Client *client, RequestType type, const CopyKey &key, std::initializer_list<Part> parts)
 {
@@ -242,7 +242,7 @@ key_of(uint32_t n)
 	return {5, 1663, 16384 + n, 0, 0x1111, n};
 }
 
-/// Rows as a table has them, to load and to search by brute force.
+/// Rows of a table, to load and to search by brute force.
 struct Table
 {
 	engine::DistanceSpec spec{Metric::kL2, ElementType::kFloat32, 24};
@@ -288,7 +288,7 @@ struct Table
 		return made;
 	}
 
-	/// The first k of all rows in [0, n_visible), strictly after `after` if it is given.
+	/// Return the first k of the rows [0, n_visible), strictly after `after` if it is given.
 	std::vector<Neighbor> nearest(
 		const std::vector<float> &query, size_t k, size_t n_visible, const Neighbor *after = nullptr) const
 	{
@@ -318,7 +318,7 @@ create(Client *client, const Table &table, uint64_t expected_bytes = 0, uint64_t
 	return exchange(client, RequestType::kCreate, table.key, {part_of(request)});
 }
 
-/// Sends rows [first, last) of the table as rows of a segment (or of the delta: 0) from `position` on, in parts.
+/// Send rows [first, last) of the table as rows of a segment (or of the delta: 0) from `position` on, in parts.
 inline Answer
 send_rows(Client *client, const Table &table, uint32_t segment, uint64_t position, size_t first, size_t last,
 	const std::vector<uint64_t> *headers = nullptr, size_t part_rows = 500)
@@ -361,7 +361,7 @@ manifest(Client *client, const Table &table, uint64_t generation, std::vector<ui
 		client, RequestType::kManifest, table.key, {part_of(request), {segments.data(), segments.size() * 4}});
 }
 
-/// Rows [0, n_segment) as segment 1, the rest as the delta; manifest generation 1.
+/// Load rows [0, n_segment) as segment 1, the rest as the delta; manifest generation 1.
 inline void
 load(Client *client, const Table &table, size_t n_segment)
 {
@@ -401,7 +401,7 @@ submit_search(Client *client, const Table &table, const std::vector<float> &quer
 	return wire::client_submit(client, RequestType::kSearch, &table.key, parts, 2);
 }
 
-/// The results of a reply's body, checked for their order.
+/// Return the results of a reply's body, after checking their order.
 inline std::vector<Neighbor>
 neighbors(const Answer &answer)
 {
@@ -416,7 +416,7 @@ neighbors(const Answer &answer)
 	return found;
 }
 
-/// SEARCH and as many NEXT as it takes.
+/// Send SEARCH and as many NEXT as needed.
 inline Answer
 search(Client *client, const Table &table, const std::vector<float> &query, uint64_t k, std::vector<Neighbor> *found,
 	const wire::CopyVersion &version = {}, const Neighbor *after = nullptr)

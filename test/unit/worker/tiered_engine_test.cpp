@@ -13,7 +13,7 @@ namespace vectorgpu::worker
 namespace
 {
 
-TEST_F(Tiered, WhatFitsLiesOnTheDevice)
+TEST_F(Tiered, ACopyThatFitsIsOnTheDevice)
 {
 	const Rows rows = random_rows(500, 1);
 	const CopyId copy = load(rows);
@@ -267,7 +267,7 @@ TEST_F(Tiered, BeyondBothBudgetsRowsAreRefusedAndNothingChanges)
 	expect_answers(third, rows);
 }
 
-TEST_F(Tiered, ACopyOnItsWayToTheHostHasItsRoomThere)
+TEST_F(Tiered, AMoveToTheHostReservesItsRoom)
 {
 	const Rows rows = random_rows(500, 6);
 	Status loaded;
@@ -318,7 +318,7 @@ load_match(engine::Engine *engine, size_t n_rows, size_t n_elements, CopyId *cop
 	return status.is_ok() ? engine->seal_segment(*copy, 1) : status;
 }
 
-TEST_F(Tiered, HostMemoryOfMatchCountsIsChargedWhereverTheCopyLies)
+TEST_F(Tiered, HostMemoryOfMatchCountsIsAlwaysCharged)
 {
 	const auto plain = engine::make_cpu_engine({});
 	CopyId copy = 0;
@@ -347,7 +347,7 @@ TEST_F(Tiered, HostMemoryOfMatchCountsIsChargedWhereverTheCopyLies)
 	}
 }
 
-TEST_F(Tiered, RowsOfMatchSegmentsAreRowIdsAlone)
+TEST_F(Tiered, MatchSegmentsHaveOnlyRowIds)
 {
 	constexpr size_t kRows = 10000;
 	CopyId copy = 0;

@@ -32,18 +32,17 @@ using engine::SegmentId;
 constexpr uint32_t kDim = 16;
 constexpr uint64_t kBytesPerRow = kDim * 4 + 16;
 
-/// Refuses rows beyond `limit`, as a device does. Copies of graphs with codes and of sets it keeps in host memory; a
-/// segment's structure counts as on the device, if there was room for it when it was sealed or when the copy was
-/// attached.
+/// Refuses rows beyond `limit`, as a device does. Keeps copies of graphs with codes and of sets in host memory. The
+/// structure of a segment counts as on the device if there was room for it at the seal or at attach().
 class SmallDevice final : public engine::Engine
 {
 public:
 	std::atomic<uint64_t> limit{~uint64_t{0}};
 	std::atomic<bool> broken_create{false};
-	std::atomic<bool> unsupported{false}; // what is created now
+	std::atomic<bool> unsupported{false}; // create() fails with kUnsupported
 	std::atomic<bool> broken_seal{false};
 	std::atomic<uint64_t> n_searches{0};
-	std::function<void()> on_read; // before rows are read back the next time, as a move does
+	std::function<void()> on_read; // called before the next read of rows, as a move makes
 
 	const char *name() const override { return "cuda"; }
 	const char *description() const override { return "a small device"; }
@@ -127,7 +126,7 @@ public:
 		return Status::ok();
 	}
 
-	/// Bytes of structures of copies that it keeps in host memory.
+	/// Bytes of structures of copies in host memory.
 	uint64_t attached_bytes() const
 	{
 		const std::lock_guard guard(lock_);
@@ -214,7 +213,7 @@ public:
 		return stats;
 	}
 
-	/// As if rows lay on the device.
+	/// Count the rows as if they were on the device.
 	uint64_t host_bytes(CopyId copy) const override { return inner_->host_bytes(copy); }
 	uint64_t n_rescored() const override { return inner_->n_rescored(); }
 

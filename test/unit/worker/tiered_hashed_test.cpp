@@ -55,7 +55,7 @@ class TieredHashed : public Tiered
 {
 };
 
-TEST_F(TieredHashed, ACopyWithCodesNeedsItsHostMemoryOnceWhereverItsCodesLie)
+TEST_F(TieredHashed, ACopyWithCodesNeedsItsHostMemoryOnce)
 {
 	const CodedRows rows(random_rows(1000, 8));
 	CopyId copy = 0;
@@ -90,7 +90,7 @@ TEST_F(TieredHashed, ACopyWithCodesNeedsItsHostMemoryOnceWhereverItsCodesLie)
 	EXPECT_EQ(device_->n_searches, 3 * 5u) << "they are searched where they lie";
 }
 
-TEST_F(TieredHashed, OfAnIdleCopyWithCodesTheDevicesPartGivesWay)
+TEST_F(TieredHashed, TheDevicesPartOfAnIdleCopyWithCodesGivesWay)
 {
 	const CodedRows rows(random_rows(1000, 8));
 	const Rows others = random_rows(400, 5);
@@ -141,7 +141,7 @@ TEST_F(TieredHashed, OfAnIdleCopyWithCodesTheDevicesPartGivesWay)
 	EXPECT_EQ(engine_->stats().resident_bytes, 0u);
 }
 
-TEST_F(TieredHashed, OfACopyWithCodesTheDeviceHasTheSegmentsThatFit)
+TEST_F(TieredHashed, TheDeviceHasTheSegmentsThatFitOfACopyWithCodes)
 {
 	const CodedRows rows(random_rows(1000, 8));
 	const CodedRows more(random_rows(300, 9));

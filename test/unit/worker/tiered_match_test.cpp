@@ -51,7 +51,7 @@ protected:
 	uint64_t host_bytes_ = 0;
 };
 
-TEST_P(TieredMatch, ACopyNeedsItsHostMemoryOnceWhereverItsListsLie)
+TEST_P(TieredMatch, ACopyNeedsItsHostMemoryOnce)
 {
 	for (const uint64_t limit : {~uint64_t{0}, uint64_t{0}})
 	{
@@ -80,7 +80,7 @@ TEST_P(TieredMatch, ACopyNeedsItsHostMemoryOnceWhereverItsListsLie)
 	}
 }
 
-TEST_P(TieredMatch, OfAnIdleCopyTheDevicesPartGivesWayAndComesBack)
+TEST_P(TieredMatch, TheDevicesPartOfAnIdleCopyGivesWayAndComesBack)
 {
 	const Rows others = random_rows(400, 5);
 

@@ -37,7 +37,7 @@ TEST(ClientSleep, ends_with_the_reply_and_when_its_time_is_over)
 		// It also returns when the worker takes the request.
 		EXPECT_TRUE(
 			wait_until([&] { return wire::client_sleep(&backend.client, kLongSleepUs) == ClientState::kReplied; }));
-		EXPECT_LT(wire::monotonic_ns() - started_ns, uint64_t{kLongSleepUs} * 1000); // woken, not slept out
+		EXPECT_LT(wire::monotonic_ns() - started_ns, uint64_t{kLongSleepUs} * 1000); // woken before the limit
 		opens.join();
 		EXPECT_EQ(wire::client_take_reply(&backend.client, &header, body, sizeof(body)), ClientResult::kOk);
 		EXPECT_EQ(header.n_items, 5u);
@@ -63,7 +63,7 @@ TEST(ClientSleep, ends_with_a_signal_whose_handler_restarts_system_calls)
 	ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
 	hook->set_gate(false);
 	ASSERT_EQ(submit_search(&backend.client, table, table.query(1), 5), ClientResult::kOk);
-	ASSERT_TRUE(wait_until([&] { return hook->waiting(); })); // taken: the state changes no more
+	ASSERT_TRUE(wait_until([&] { return hook->waiting(); })); // taken: the state does not change any more
 
 	std::thread disturbs(
 		[&]
@@ -108,7 +108,7 @@ TEST(Polling, of_a_slot_goes_on_for_the_spin_time_after_its_last_request)
 			EXPECT_TRUE(exchange(&backend.client, RequestType::kPing, CopyKey{}, {}).ok());
 			EXPECT_EQ(polls, 1u);
 			fake_now += 49 * 1000;
-			std::this_thread::sleep_for(std::chrono::milliseconds(20)); // time for a mistake to show
+			std::this_thread::sleep_for(std::chrono::milliseconds(20)); // gives a fault time to show
 			EXPECT_EQ(polls, 1u);
 		}
 		fake_now += 1000;

@@ -1,5 +1,5 @@
 // Every fault point of the worker with every action: the client sees an answer, an error, or the end of the connection,
-// never a wrong answer and never a hang; and the worker lives unless it was told to die.
+// never a wrong answer and never a hang; the worker lives unless the action ends it.
 #include <sys/wait.h>
 
 #include "worker/support.hpp"
@@ -19,7 +19,7 @@ struct WorkerFault : testing::TestWithParam<std::tuple<const char *, const char 
 	DataDirectory directory;
 };
 
-/// Connects, trying again while the worker lives: true once there is a session.
+/// Connect; try again while the worker lives. True: there is a session.
 bool
 connect(Client *client, const ProcessWorker &served)
 {
@@ -36,7 +36,7 @@ connect(Client *client, const ProcessWorker &served)
 	return connected;
 }
 
-/// Loads the table and searches it; false at the first thing that does not go well. Sets *wrong if an answer is wrong.
+/// Load the table and search it; false at the first failure. Sets *wrong if an answer is wrong.
 bool
 course(Client *client, const Table &table, bool *wrong)
 {

@@ -1,5 +1,5 @@
-// See fault.hpp. The list is made before threads start; only its counters change later.
-#include "worker/fault.hpp"
+// See worker_fault.hpp. The list is made before threads start; later only its counters change.
+#include "worker/worker_fault.hpp"
 
 #ifdef VECTORGPU_FAULTS
 

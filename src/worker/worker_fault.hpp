@@ -1,7 +1,7 @@
 // Fault points of the worker, for tests. The environment variable VECTORGPU_WORKER_FAULT='name:nth:action' (several
-// separated by commas; nth 0: every call) names a point and what happens at its nth call: error (the operation fails),
+// separated by commas; nth 0: every call) names a point and the action at its nth call: error (the operation fails),
 // enomem (bad_alloc), sleep (5 s), exit (immediate _exit), abort, corrupt (the operation damages what it sends).
-// In builds without VECTORGPU_FAULTS nothing of it exists.
+// Builds without VECTORGPU_FAULTS have no fault points.
 #pragma once
 
 namespace vectorgpu::worker
@@ -15,10 +15,10 @@ enum class Fault : unsigned char
 };
 
 #ifdef VECTORGPU_FAULTS
-/// Reads the environment; called once, before threads start. False: the variable cannot be understood.
+/// Parse the setting; call this once, before threads start. False: it is malformed.
 bool fault_setup(const char *setting);
 
-/// May sleep, throw bad_alloc, or end the process.
+/// Count a call of the point and do its action. May sleep, throw bad_alloc, or end the process.
 Fault fault_hit(const char *name);
 Fault fault_hit_no_throw(const char *name); // enomem counts as error
 #define WORKER_FAULT(name) (::vectorgpu::worker::fault_hit(name))

@@ -1,0 +1,177 @@
+// Bodies of the requests that search, load and describe the copy of an index. See README.md.
+#pragma once
+
+#include "wire/messages.hpp"
+
+namespace vectorgpu::wire
+{
+
+constexpr uint32_t kMaxSegmentsPerCopy = 16;             // of a manifest; as many more may be loading
+constexpr uint64_t kMaxSearchK = 1024 * 1024;            // of one SEARCH; another continues after the last result
+constexpr uint64_t kMaxChecksumBytes = 64 * 1024 * 1024; // of vectors or a structure in one CHECKSUM
+constexpr uint32_t kMaxStructureParameter = 65536;       // StructureRequest::parameter
+constexpr uint32_t kMinSlotBytes = 8; // dim of ElementType::kSet: size of the slots that hold a value in the delta
+constexpr uint32_t kMaxSlotBytes = 4096;
+
+// Row headers of the delta
+constexpr uint64_t kRowIdMask = kMaxRowNumber - 1;    // the row id
+constexpr uint64_t kRowNull = uint64_t{1} << 48;      // the value is NULL: the row counts as dead
+constexpr uint64_t kRowDead = uint64_t{1} << 49;      // vacuum removed it
+constexpr uint64_t kRowContinued = uint64_t{1} << 50; // a further slot of a value (kMatch), not a row of its own
+constexpr uint64_t kRowOut = kRowNull | kRowDead | kRowContinued; // counts as dead
+
+/// The content of a copy's segments.
+enum class CopyKind : uint8_t
+{
+	kRows = 0,
+	kLists = 1,       // rows in inverted lists
+	kGraph = 2,       // rows and a graph over them
+	kCodedLists = 3,  // codes of rows in inverted lists
+	kMatch = 4,       // sets, by element
+	kHashedGraph = 5, // rows, a graph over them, and the codes that its searches compare
+	kCodes = 6,       // row ids in inverted lists, and codes of the rows: a SEARCH finds candidates
+};
+
+struct SearchRequest
+{
+	CopyVersion version;
+	uint64_t k;         // 1 .. kMaxSearchK
+	double after_score; // with has_after: return only results strictly after (after_score, after_row)
+	uint64_t after_row;
+	uint32_t has_after;
+	uint32_t dim;
+	ElementType element;
+	Metric metric;
+	uint8_t zero[2];
+	float recall_target;    // in (0, 1): this expected share of the k nearest is enough; 0 or 1: exact
+	uint64_t rows_position; // number of the first delta row in this request; 0 without rows
+	uint32_t n_rows;        // delta rows in this request, appended before the search
+	uint32_t n_probes;      // at most kMaxSegmentsPerCopy, for copies with a structure; 0: look at every row
+};
+static_assert(sizeof(SearchRequest) == 80);
+
+/// The part of a segment that a SEARCH looks at.
+struct SegmentProbes
+{
+	uint32_t segment;
+	uint32_t probes;     // from 1. Lists: their number (more than there are: all); graphs: the width of the search
+	uint32_t candidates; // kCodedLists: rows with the best estimates, whose scores are then computed. kCodes: rows to
+						 // return. Both from 1; other kinds: 0
+	uint32_t zero;
+};
+static_assert(sizeof(SegmentProbes) == 16);
+
+struct NextRequest
+{
+	uint64_t search_sequence; // of the SEARCH whose results are continued
+};
+
+/// The reply to SEARCH and NEXT has an array of these.
+struct WireNeighbor
+{
+	double score;
+	uint64_t row;
+};
+static_assert(sizeof(WireNeighbor) == 16);
+
+/// The reply to DESCRIBE and CREATE, followed by an array of SegmentState.
+struct CopyState
+{
+	CopyVersion version;
+	uint64_t delta_first;
+	uint64_t delta_tombstone_generation;
+	uint32_t leased;  // 1: a session is loading it
+	uint32_t current; // 1: it has had a MANIFEST and can be searched
+};
+static_assert(sizeof(CopyState) == 48);
+
+struct SegmentState
+{
+	uint32_t segment;
+	uint32_t sealed;
+	uint64_t n_rows;
+	uint64_t tombstone_generation;
+	uint64_t structure_bytes; // by LOAD_STRUCTURE
+};
+static_assert(sizeof(SegmentState) == 32);
+
+struct CreateRequest
+{
+	uint64_t expected_bytes; // of all rows, for admission
+	uint64_t delta_first;    // number of the first delta row to come
+	uint32_t dim;
+	ElementType element;
+	Metric metric;
+	CopyKind kind;
+	uint8_t zero;
+};
+static_assert(sizeof(CreateRequest) == 24);
+
+/// LOAD_ROWS and APPEND.
+struct RowsRequest
+{
+	uint64_t position; // first row's number: in the segment, or in the delta
+	uint32_t segment;  // 0 for the delta
+	uint32_t n_rows;
+};
+static_assert(sizeof(RowsRequest) == 16);
+
+struct StructureRequest
+{
+	uint64_t position; // of the first byte
+	uint32_t segment;
+	uint32_t parameter; // 1 .. kMaxStructureParameter, the same in each part. Lists: their number; graphs: edges of a
+						// row; match: 1
+};
+static_assert(sizeof(StructureRequest) == 16);
+
+struct SegmentRequest
+{
+	uint32_t segment;
+	uint32_t zero;
+	uint64_t n_rows;
+};
+static_assert(sizeof(SegmentRequest) == 16);
+
+struct TombstonesRequest
+{
+	uint64_t generation;
+	uint64_t first_bit; // number of a row of the segment, a multiple of 8; or of any row of the delta
+	uint32_t n_bits;
+	uint32_t segment; // 0 for the delta
+	uint32_t last;    // 1: the last part; the generation becomes the segment's
+	uint32_t zero;
+};
+static_assert(sizeof(TombstonesRequest) == 32);
+
+struct ManifestRequest
+{
+	uint64_t manifest_generation;
+	uint64_t tombstone_generation;
+	uint64_t delta_first; // delta rows before it are forgotten
+	uint32_t n_segments;
+	uint32_t zero;
+};
+static_assert(sizeof(ManifestRequest) == 32);
+
+struct ChecksumRequest
+{
+	uint32_t segment;   // 0 for the delta
+	uint32_t structure; // 1: of the bytes of LOAD_STRUCTURE instead of rows
+	uint64_t first;     // the range [first, first + n_rows) of rows or bytes
+	uint64_t n_rows;
+};
+static_assert(sizeof(ChecksumRequest) == 24);
+
+/// The last three are zero for a structure.
+struct ChecksumReply
+{
+	uint64_t row_ids_xxh3; // XXH3 of the uint64 row ids (delta: of the TIDs in the row headers)
+	uint64_t vectors_xxh3; // of the vectors, unpadded; or of the structure's bytes
+	uint64_t n_dead;       // tombstones set in the range
+	uint64_t dead_xxh3;    // of the tombstone bits; bit 0 belongs to the first row, spare bits are 0
+	uint64_t n_different;  // numbers derived from these rows by the engine that differ when derived again
+};
+static_assert(sizeof(ChecksumReply) == 40);
+
+} // namespace vectorgpu::wire

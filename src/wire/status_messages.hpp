@@ -1,0 +1,62 @@
+// Bodies of STATS and INVENTORY. See README.md.
+#pragma once
+
+#include "wire/messages.hpp"
+
+namespace vectorgpu::wire
+{
+
+constexpr uint32_t kHistogramBuckets = 32; // bucket i: latency in [2^i, 2^(i+1)) units of 256 ns; the ends are open
+
+/// The reply to STATS.
+struct WorkerStats
+{
+	uint64_t started_ns; // CLOCK_MONOTONIC
+	uint64_t now_ns;
+	uint64_t n_sessions;
+	uint64_t n_copies;
+	uint64_t resident_bytes;
+	uint64_t budget_bytes;
+	uint64_t n_queued;
+	uint64_t n_searches;
+	uint64_t n_batches;
+	uint64_t n_cancelled;
+	uint64_t n_evictions;
+	uint64_t n_loads;
+	uint64_t n_rescored;
+	uint64_t n_invalid;
+	uint64_t n_refused; // over the memory budget
+	uint64_t n_out_of_memory;
+	uint64_t n_internal;
+	uint64_t loaded_bytes;                         // by LOAD_ROWS and APPEND
+	uint64_t kept_bytes;                           // results waiting for NEXT
+	uint64_t latency_histogram[kHistogramBuckets]; // SEARCH, from taken to replied
+	char device[64];                               // zero-terminated
+};
+static_assert(sizeof(WorkerStats) == 19 * 8 + kHistogramBuckets * 8 + 64);
+
+struct InventoryRequest
+{
+	uint32_t first; // position of the first copy to return
+	uint32_t zero;
+};
+
+/// The reply to INVENTORY has an array of these.
+struct CopyInfo
+{
+	CopyKey key;
+	CopyVersion version;
+	uint64_t resident_bytes;
+	uint64_t n_rows; // in segments
+	uint64_t delta_rows;
+	uint64_t n_dead; // in segments and delta
+	uint64_t n_searches;
+	uint64_t n_loads;
+	uint64_t last_used_ns; // CLOCK_MONOTONIC
+	uint32_t n_segments;
+	uint16_t current;
+	uint16_t leased;
+};
+static_assert(sizeof(CopyInfo) == 120);
+
+} // namespace vectorgpu::wire

@@ -1,0 +1,198 @@
+// The handler's part of SEARCH and NEXT: rows that come with a SEARCH, the way to the batcher, the answers. See
+// handler.hpp.
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "worker/handler.hpp"
+#include "worker/handler_guard.hpp"
+#include "worker/reply.hpp"
+
+namespace vectorgpu::worker
+{
+
+using wire::ReplyStatus;
+
+namespace
+{
+
+using SessionPtr = std::shared_ptr<Session>;
+
+constexpr size_t kWakeTogether = 16; // replies that are stored before the first of their clients is woken
+
+/// Wake clients whose replies were stored, after one fence for all.
+void
+wake_clients(std::span<SessionPtr> sessions)
+{
+	wire::full_fence();
+	for (SessionPtr &session : sessions)
+	{
+		wake_client(session->slot);
+		session.reset();
+	}
+}
+
+} // namespace
+
+void
+Handler::search(const SessionPtr &session, Round *round)
+{
+	const wire::RequestView &view = session->view;
+
+	if (view.search.n_rows == 0)
+		return find_and_submit(session, round);
+
+	const wire::RowsRequest rows = {view.search.rows_position, 0, view.search.n_rows};
+	const engine::RowBlock block = own_rows(session.get(), rows.n_rows);
+
+	if (residency_.try_append(view.header.key, rows, block, view.row_bytes))
+		return find_and_submit(session, round);
+	on_loader(session,
+		[this, session, rows, block]
+		{
+			const auto work = [&]
+			{
+				// If this fails, the search reports what is missing.
+				(void) residency_.append(session->view.header.key, rows, block, session->view.row_bytes, session->id);
+				if (session->search.cancelled.load(std::memory_order_relaxed))
+					send_status(session.get(), ReplyStatus::kCancelled, &counters_);
+				else
+					find_and_submit(session, nullptr);
+				return ReplyStatus::kOk;
+			};
+			const ReplyStatus status = guarded(work);
+
+			if (status != ReplyStatus::kOk)
+				send_status(session.get(), status, &counters_);
+		});
+}
+
+/// Pass the search to the engine, through the dispatcher's round, or (round null) from another thread. Throws
+/// bad_alloc; the session is then still the caller's.
+void
+Handler::find_and_submit(const SessionPtr &session, Round *round)
+{
+	const wire::SearchRequest &request = session->view.search;
+	Search &search = session->search;
+	const size_t bytes = session->view.vector_bytes;
+	std::shared_ptr<Copy> copy;
+
+	forget_kept(session.get(), &counters_);
+
+	const ReplyStatus status = residency_.find(
+		session->view.header.key, request, {session->view.probes, request.n_probes}, session->taken_ns, &copy);
+
+	if (status != ReplyStatus::kOk)
+	{
+		send_status(session.get(), status, &counters_);
+		return;
+	}
+	search.vector.resize((bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t));
+	memcpy(search.vector.data(), session->view.vector, bytes);
+	search.query.query = search.vector.data();
+	search.query.query_bytes = bytes;
+	search.query.k = request.k;
+	search.query.has_after = request.has_after != 0;
+	search.query.after = {request.after_score, request.after_row};
+	search.query.recall_target = request.recall_target > 0 ? request.recall_target : 1;
+	search.probes.clear();
+	for (uint32_t i = 0; i < request.n_probes; i++)
+	{
+		const wire::SegmentProbes &probes = session->view.probes[i];
+
+		search.probes.push_back({probes.segment, probes.probes, probes.candidates});
+	}
+	search.coverage = engine::Coverage::kAll;
+	search.query.probes = search.probes;
+	search.query.coverage = &search.coverage;
+	search.queue = &copy->queue;
+	search.copy_id = copy->id;
+	search.copy = std::move(copy);
+	search.owner = session;
+	session->stage.store(Stage::kEngine, std::memory_order_relaxed);
+	if (round == nullptr)
+	{
+		batcher_.submit(&search);
+		batcher_.wake();
+		return;
+	}
+	round->searches.push_back(&search); // reserved: does not allocate
+	if (round->searches.size() >= options_.max_batch)
+		batcher_.submit(round);
+}
+
+/// On the thread that ran the batch. The replies of several searches are stored before their clients are woken, since a
+/// client that runs at once would take the processor from the others' replies.
+void
+Handler::searched(std::span<Search *const> searches, const Status &status,
+	std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info)
+{
+	const uint64_t now = info.ended_ns != 0 ? info.ended_ns : clock_();
+	std::array<SessionPtr, kWakeTogether> answered;
+	size_t n_answered = 0;
+
+	counters_.n_searches.fetch_add(searches.size(), std::memory_order_relaxed);
+	for (size_t i = 0; i < searches.size(); i++)
+	{
+		// Moved out first: once the reply is stored, the dispatcher may use the search again.
+		SessionPtr session = std::static_pointer_cast<Session>(std::move(searches[i]->owner));
+		const std::shared_ptr<void> copy = std::move(searches[i]->copy);
+
+		counters_.latency_histogram[Counters::bucket(now - session->taken_ns)].fetch_add(1, std::memory_order_relaxed);
+		answer(session.get(), *searches[i], status, status.is_ok() ? &(*results)[i] : nullptr, info);
+		answered[n_answered++] = std::move(session);
+		if (n_answered == answered.size())
+		{
+			wake_clients(answered);
+			n_answered = 0;
+		}
+	}
+	wake_clients(std::span(answered).first(n_answered));
+}
+
+/// Store the reply to one search. result: null unless the status is ok.
+void
+Handler::answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
+	const BatchInfo &info)
+{
+	ReplyBody body;
+
+	if (search.cancelled.load(std::memory_order_relaxed))
+		return store_reply(session, ReplyStatus::kCancelled, {}, {}, &counters_);
+	if (result == nullptr)
+		return store_reply(session, reply_status(status), {}, {}, &counters_);
+
+	const size_t bytes = result->size() * sizeof(wire::WireNeighbor);
+
+	if (result->size() <= neighbors_per_reply(session))
+	{
+		body.items = result->data();
+		body.items_bytes = bytes;
+		body.n_items = static_cast<uint32_t>(result->size());
+		body.coverage = wire_coverage(search.coverage);
+		return store_reply(session, ReplyStatus::kOk, body, info, &counters_);
+	}
+	if (counters_.kept_bytes.load(std::memory_order_relaxed) + bytes > options_.kept_budget_bytes)
+		return store_reply(session, ReplyStatus::kRefused, {}, {}, &counters_);
+	counters_.kept_bytes.fetch_add(bytes, std::memory_order_relaxed);
+	session->kept_sequence = session->sequence;
+	session->kept_total = &counters_.kept_bytes;
+	session->kept = std::move(*result);
+	session->kept_at = 0;
+	store_kept(session, info, &counters_);
+}
+
+void
+Handler::next(const SessionPtr &session)
+{
+	if (session->kept_sequence == 0 || session->kept_sequence != session->view.next.search_sequence)
+		send_status(session.get(), ReplyStatus::kAbsent, &counters_);
+	else
+	{
+		store_kept(session.get(), {}, &counters_);
+		wire::full_fence();
+		wake_client(session->slot);
+	}
+}
+
+} // namespace vectorgpu::worker
