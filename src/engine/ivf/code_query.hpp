@@ -2,7 +2,7 @@
 // engine that holds them compute alike, bit for bit.
 #pragma once
 
-#include "engine/ivf/pq.hpp"
+#include "engine/ivf/pq_scan.hpp"
 #include "engine/ivf/sq8.hpp"
 
 namespace vectorgpu::engine::ivf

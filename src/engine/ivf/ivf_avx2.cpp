@@ -1,4 +1,4 @@
-// The kernels of the inverted file with AVX2 and FMA: tiles of 6 rows and 16 columns. Only ivf_dispatch.cpp may call in
+// The kernels of the inverted file with AVX2 and FMA: tiles of 6 rows and 16 columns. Only ivf_kernels.cpp may call in
 // here, after it has asked the CPU. Thread-safe, no state.
 #include <cstring>
 #include <immintrin.h>

@@ -1,5 +1,5 @@
 // The kernels of the inverted file with AVX-512 (F, BW, DQ, VL): tiles of 12 rows and 32 columns. Only
-// ivf_dispatch.cpp may call in here, after it has asked the CPU. Thread-safe, no state.
+// ivf_kernels.cpp may call in here, after it has asked the CPU. Thread-safe, no state.
 
 // GCC 12's header spells "any value" as a self-initialised variable and warns of it where it is inlined (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"

@@ -9,7 +9,6 @@
 #include "engine/ivf/ivf_kernels.hpp"
 #include "engine/ivf/kmeans_balance.hpp"
 #include "engine/ivf/kmeans_lloyd.hpp"
-#include "engine/ivf/kmeans_more.hpp"
 #include "engine/ivf/kmeans_policy.hpp"
 
 namespace vectorgpu::engine::ivf

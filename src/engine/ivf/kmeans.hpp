@@ -68,6 +68,19 @@ size_t kmeans_work_bytes(const KMeansSpec &spec);
 Outcome kmeans_train(const KMeansSpec &spec, const RowsView &rows, float *centroids, uint64_t *sizes,
 	KMeansReport *report, void *work, size_t work_bytes, const Call &call = {});
 
+/// Options of the product quantiser's training and of tests.
+struct KMeansMore
+{
+	bool random_seeds = false;    // instead of k-means++, which costs many small trainings more than it gains
+	bool centroids_given = false; // start from the centroids as they are, instead of from seeds
+	uint32_t *labels = nullptr;   // [n_rows] the cluster of each row in the end, or null
+	bool balance_only = false;    // balance centroids_given without iterations before
+};
+
+/// As kmeans_train, with more options.
+Outcome kmeans_train_more(const KMeansSpec &spec, const RowsView &rows, const KMeansMore &more, float *centroids,
+	uint64_t *sizes, KMeansReport *report, void *work, size_t work_bytes, const Call &call);
+
 /// Balances clusters that another engine has trained, of the same rows as a rule: from centroids [n_clusters, dim], of
 /// which the first n_given, 1 or more, are to be taken, with spec.balance from 1. The rest as for kmeans_train, and
 /// with the same promise; where the clusters given are large enough, and none of n_clusters is empty, their centroids

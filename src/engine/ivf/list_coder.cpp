@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cmath>
 
+#include "engine/ivf/pq_train.hpp"
+
 namespace vectorgpu::engine
 {
 namespace

@@ -8,7 +8,6 @@
 #include "common/limits.hpp"
 #include "engine/ivf/assign.hpp"
 #include "engine/ivf/ivf_kernels.hpp"
-#include "engine/ivf/pq_more.hpp"
 
 namespace vectorgpu::engine::ivf
 {

@@ -1,9 +1,10 @@
-// See pq.hpp: tables of a query, scan of a list.
+// See pq_scan.hpp.
+#include "engine/ivf/pq_scan.hpp"
+
 #include <algorithm>
 #include <cmath>
 
 #include "engine/ivf/ivf_kernels.hpp"
-#include "engine/ivf/pq.hpp"
 #include "engine/ivf/work.hpp"
 
 namespace vectorgpu::engine::ivf

@@ -1,12 +1,13 @@
-// See pq.hpp: training of codebooks, and of the rotation together with them (Ge, He, Ke, Sun, "Optimized product
+// See pq_train.hpp. The rotation is trained together with the codebooks (Ge, He, Ke, Sun, "Optimized product
 // quantization", 2013, the non-parametric solution).
+#include "engine/ivf/pq_train.hpp"
+
 #include <algorithm>
 #include <cmath>
 
 #include "engine/ivf/ivf_kernels.hpp"
-#include "engine/ivf/kmeans_more.hpp"
+#include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/polar.hpp"
-#include "engine/ivf/pq_more.hpp"
 #include "engine/ivf/work.hpp"
 
 namespace vectorgpu::engine::ivf

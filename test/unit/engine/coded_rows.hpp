@@ -8,6 +8,7 @@
 
 #include "engine/interface/codes_layout.hpp"
 #include "engine/ivf/kmeans.hpp"
+#include "engine/ivf/pq_train.hpp"
 #include "engine/list_rows.hpp"
 
 namespace vectorgpu::engine::test

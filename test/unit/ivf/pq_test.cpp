@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "engine/ivf/polar.hpp"
+#include "engine/ivf/pq_scan.hpp"
+#include "engine/ivf/pq_train.hpp"
 #include "ivf/ivf_data.hpp"
 
 namespace vectorgpu::engine::ivf::test

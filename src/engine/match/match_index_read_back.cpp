@@ -1,6 +1,6 @@
-// The description of an index, made again of what is searched, and a look at what was derived from it. See
-// match_index.hpp. Nothing is taken for granted: of a damaged index, too, no read is out of bounds, and what cannot be
-// is left out.
+// MatchIndex: rebuilding the description from the arrays that searches read, and checking what was derived from it. See
+// match_index.hpp. The arrays are not trusted: even if they are damaged no read is out of bounds, and impossible values
+// are left out.
 #include "engine/match/match_index.hpp"
 
 #include <algorithm>
