@@ -1,4 +1,4 @@
-// The canonical distance written down a second time, as plainly as the definition in src/engine/README.md, and test
+// The canonical distance written down a second time, as plainly as the definition in src/engine/distance/README.md, and test
 // data for it. Shared by the tests of this folder.
 #pragma once
 
