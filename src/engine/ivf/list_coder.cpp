@@ -60,7 +60,7 @@ list_code_bytes(const ListCodeSpec &spec, uint32_t n_lists, size_t n_threads)
 	if (spec.codes.kind != ivf::CodeKind::kPq)
 		return sample + model;
 
-	// The encoder's scratch of a thread is a block's: rows of the rotated space, residuals, labels.
+	// Scratch of a thread of the encoder, for one block: rows of the rotated space, residuals, labels.
 	constexpr uint64_t kBlockRows = 256;
 	const uint64_t training =
 		spec.n_training > 0 ? ivf::pq_train_work_bytes(spec.codes.pq, pq_training(spec, n_threads)) : 0;
@@ -82,7 +82,7 @@ ListCoder::add_training(const float *rows, size_t n)
 {
 	if (ready_ || n > spec_.n_training - n_sample_)
 		return Status::error(StatusCode::kInvalidArgument, "more rows to train codes on than were announced");
-	sample_.reserve(size_t{spec_.n_training} * spec_.codes.dim); // at once: a vector that grows takes twice as much
+	sample_.reserve(size_t{spec_.n_training} * spec_.codes.dim); // at once: a growing vector takes up to twice as much
 	sample_.insert(sample_.end(), rows, rows + n * spec_.codes.dim);
 	n_sample_ += n;
 	return Status::ok();
@@ -94,7 +94,7 @@ ListCoder::add_model(const float *floats, size_t n)
 	if (spec_.n_training > 0 || ready_ || n > floats_.size() - n_given_)
 		return Status::error(StatusCode::kInvalidArgument, "more of what codes are made with than there is");
 	std::copy_n(floats, n, floats_.begin() + static_cast<ptrdiff_t>(n_given_));
-	if (!all_finite(floats_.data() + n_given_, n)) // of the copy: a peer may change what it has sent
+	if (!all_finite(floats_.data() + n_given_, n)) // check the copy: a peer may still change the memory it sent
 		return Status::error(StatusCode::kInvalidArgument, "what codes are made with is not finite");
 	n_given_ += n;
 	ready_ = n_given_ == floats_.size();

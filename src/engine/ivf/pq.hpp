@@ -1,10 +1,10 @@
 // Product quantiser of residuals, with 4 or 8 bits, with or without a learned rotation (OPQ): model, rotation,
 // encoding. pq_train.hpp trains it, pq_scan.hpp scores codes.
 //
-// All vectors are taken to the quantiser's space first: rotated, then padded with zeros to a multiple of m (z = pad(R
-// x)). A row of list c is z ≈ z_c + y with y = the codewords of its m codes. Equation 11 of the paper splits the L2
-// distance into three terms; the second, |y|² + 2 z_c · y, depends on the row alone and is stored with it as one float,
-// so that a query needs one table for all lists (README.md, "PQ"):
+// All vectors are transformed to the quantiser's space first: rotated, then padded with zeros to a multiple of m (z =
+// pad(R x)). A row of list c is z ≈ z_c + y with y = the codewords of its m codes. Equation 11 of the paper splits the
+// L2 distance into three terms; the second, |y|² + 2 z_c · y, depends on the row alone and is stored with it as one
+// float, so that a query needs one table for all lists (README.md, "PQ"):
 //
 //     |q - x|² ≈ |q - c|² + row_term + Σ_j table[j][code_j],   table[j][i] = -2 z_q,j · codeword[j][i]
 //
@@ -75,7 +75,7 @@ pq_has_row_terms(const PqSpec &spec)
 /// kInvalidArgument with a message if the spec is impossible.
 Outcome pq_check(const PqSpec &spec);
 
-/// What was learned, stored with the index.
+/// The trained model, stored with the index.
 struct PqModel
 {
 	PqSpec spec;
@@ -84,10 +84,10 @@ struct PqModel
 };
 
 constexpr uint32_t kMaxOpqDimensions = 2048; // training takes dim³ operations, encoding dim² a row
-/// rotated [n_rows, padded_dim] = pad(R x) of rows [n_rows, dim]. For the centroids once, for each query.
+/// rotated [n_rows, padded_dim] = pad(R x) of rows [n_rows, dim]. Called once for the centroids, and for each query.
 void pq_rotate(const PqModel &model, const float *rows, size_t n_rows, float *rotated);
 
-/// The same for many rows, with what `call` lends.
+/// The same for many rows, with the threads of `call`.
 Outcome pq_rotate(const PqModel &model, const float *rows, size_t n_rows, float *rotated, const Call &call);
 
 /// Floats of a rotated row as the matrix product writes it: dim rounded up to the widest panel.
@@ -96,7 +96,7 @@ size_t pq_rotated_stride(const PqSpec &spec);
 /// panels [rotated_stride / panel_width, dim, panel_width]: the rotation as the matrix of a product.
 void pq_pack_rotation(const PqModel &model, size_t panel_width, float *panels);
 
-/// A model made ready to encode. A plain struct over the caller's memory.
+/// A model prepared to encode. A plain struct over the caller's memory.
 struct PqEncoder
 {
 	const PqModel *model = nullptr;
@@ -111,8 +111,8 @@ Outcome pq_encoder_init(
 	const PqModel &model, const float *rotated_centroids, void *memory, size_t memory_bytes, PqEncoder *encoder);
 
 size_t pq_encode_work_bytes(const PqEncoder &encoder, size_t n_threads);
-/// codes [n_rows, code_bytes] row-major; row_terms [n_rows] (null if the metric has none). rows [n_rows, dim], labels
-/// [n_rows] their lists. Code j is the first of the nearest codewords by canonical L2 score of z - z_c.
+/// Set codes [n_rows, code_bytes], row-major, and row_terms [n_rows] (null if the metric has none) of rows [n_rows,
+/// dim] in lists labels [n_rows]. Code j is the first of the nearest codewords by canonical L2 score of z - z_c.
 Outcome pq_encode(const PqEncoder &encoder, const float *rows, const uint32_t *labels, size_t n_rows, uint8_t *codes,
 	float *row_terms, void *work, size_t work_bytes, const Call &call = {});
 

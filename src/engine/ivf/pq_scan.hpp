@@ -27,8 +27,8 @@ Outcome pq_prepare(const PqModel &model, const float *query, void *memory, size_
 void pq_scores(const PqQuery &query, double list_constant, const uint8_t *codes, const float *row_terms, size_t n_rows,
 	double *scores);
 
-/// How far a score may be from the sum of list constant, |y|² + 2 z_c · y and exact sums of the table's entries as they
-/// are: rounding of fp32 sums, of the row term, and with 4 bits of the byte table. A worst case over all codes.
+/// A bound, over all codes, on the difference between a score and the sum of list constant, |y|² + 2 z_c · y and the
+/// exact sum of the table's entries: rounding of fp32 sums, of the row term, and with 4 bits of the byte table.
 double pq_score_error(const PqQuery &query, double list_constant, double largest_row_term);
 
 /// The constant of a list from its coarse_rank score.
