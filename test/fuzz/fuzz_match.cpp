@@ -1,6 +1,6 @@
-// libFuzzer target: input of matchrow and matchquery. The first byte says which type and form (bit 0: matchquery, bit
-// 1: binary). What is read is written and read again, in both forms: the same bytes, since equal values are stored
-// alike.
+// libFuzzer target: input of matchrow and matchquery. The first byte selects type and form (bit 0: matchquery, bit 1:
+// binary). A value that is read is written and read again, in both forms: the bytes stay the same, since equal values
+// are stored alike.
 #include "fake_server.hpp"
 
 #include <cstring>

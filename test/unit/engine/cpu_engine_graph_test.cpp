@@ -49,7 +49,7 @@ expect_answers(const GraphCopy &held, const Rows &queries, const std::set<RowId>
 				!std::isnan(oracle_score(queries.spec, batch[i].query, batch[i].query)));
 		EXPECT_EQ(widths[i][0] == 0 ? coverage[i] : Coverage::kAll, Coverage::kAll);
 
-		// And on from the middle.
+		// Continue from the middle.
 		if (results[i].size() < 2)
 			continue;
 
@@ -105,7 +105,7 @@ TEST_P(CpuEngineGraph, finds_most_of_the_nearest_rows)
 		query.probes = probes;
 		ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
 		for (const Neighbor &neighbor : results[0])
-			hits += neighbor.score <= truth.back().score ? 1 : 0; // of bits many are as near as the last
+			hits += neighbor.score <= truth.back().score ? 1 : 0; // many bit strings are as near as the last
 	}
 	EXPECT_GE(hits, 480u) << "of 500, " << metric_name(queries.spec.metric);
 }
@@ -275,7 +275,7 @@ TEST(CpuEngineGraphAlone, belongs_to_copies_of_that_kind)
 		StatusCode::kUnsupported);
 	ASSERT_OK(engine->create({spec, CopyKind::kGraph}, &copy));
 	ASSERT_OK(engine->load_segment(copy, 1, {{&id, 1}, vector, 1}));
-	EXPECT_EQ(engine->seal_segment(copy, 1).code, StatusCode::kInvalidArgument); // has none
+	EXPECT_EQ(engine->seal_segment(copy, 1).code, StatusCode::kInvalidArgument); // no description
 	EXPECT_EQ(engine->load_structure(copy, 1, 1, byte).code, StatusCode::kInvalidArgument);
 	EXPECT_EQ(engine->load_structure(copy, 1, 257, byte).code, StatusCode::kInvalidArgument);
 	ASSERT_OK(engine->load_structure(copy, 1, 4, byte));

@@ -138,7 +138,7 @@ TEST(Hash, codes_are_sides_of_rotated_coordinates)
 		}
 }
 
-/// What is stored in indexes: never to be changed.
+/// Codes are stored in indexes: never to be changed.
 TEST(Hash, codes_stay_what_they_are)
 {
 	Floats rows(3 * 10);
@@ -207,7 +207,7 @@ TEST(Hash, codes_for_l2_are_seen_from_the_middle)
 	EXPECT_LT(differing, here.codes.size() / 100);
 }
 
-/// Longer rows have larger inner products: without the lift the order would be that of the angles.
+/// Longer rows have larger inner products: without the extra coordinate the order would be that of the angles.
 TEST(Hash, codes_for_an_inner_product_know_lengths)
 {
 	Floats rows;
@@ -272,7 +272,7 @@ TEST(Hash, recall_grows_with_bits)
 
 		ASSERT_TRUE(calibrate(measured, &calibration, work.data(), work.size()).is_ok());
 
-		// What the calibration says of a width is what queries find that are no rows.
+		// Queries that are not rows find as much as the calibration says.
 		const double said = ivf::recall_of(calibration, 100);
 		size_t hits = 0;
 
@@ -301,7 +301,7 @@ TEST(Hash, recall_grows_with_bits)
 	EXPECT_GT(before, 0.9);
 }
 
-/// Counts looks at whether it goes on; says stop at the last one.
+/// Counts calls of progress; stops at the last one.
 struct Looks
 {
 	uint32_t n = 0;

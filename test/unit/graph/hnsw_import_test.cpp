@@ -39,7 +39,7 @@ TEST(HnswImport, its_base_layer_is_searched_to_its_recall)
 			ours.edges[u * ours.degree + i] = static_cast<uint32_t>(theirs.getExternalLabel(links[i]));
 	}
 	EXPECT_EQ(ours.n_reachable(), kRows);
-	// Theirs begins where its upper layers lead; ours at the nearest of some rows.
+	// Their search begins where its upper layers lead; ours at the nearest of some rows.
 	for (uint32_t row = 0; row < kRows; row += 100)
 		ours.entries.push_back(row);
 

@@ -11,7 +11,7 @@ namespace
 
 constexpr size_t kDim = 12;
 
-/// Edges at random, of which some are not there.
+/// Random edges, some of them absent.
 std::vector<uint32_t>
 random_edges(uint32_t n, uint32_t degree, unsigned seed)
 {

@@ -1,4 +1,4 @@
-// What halves tell of scores: bounds that hold for every row, and a deviation that rows have.
+// Estimates from halves: bounds that hold for every row, and a deviation that rows have.
 #include "engine/ivf/halves.hpp"
 
 #include <cmath>

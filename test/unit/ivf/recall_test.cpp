@@ -1,4 +1,4 @@
-// Recall on real data, each row's own place left out: floors for the codes, and a calibration that holds for other
+// Recall on real data, without the query's own row: floors for the codes, and a calibration that holds for other
 // queries.
 
 #include "engine/ivf/calibration.hpp"

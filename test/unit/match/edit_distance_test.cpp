@@ -60,7 +60,7 @@ random_symbols(std::mt19937 &random, size_t length, uint32_t n_symbols)
 	return symbols;
 }
 
-/// A copy with so many random edits.
+/// A copy with that many random edits.
 Symbols
 edited(std::mt19937 &random, Symbols symbols, int edits, uint32_t n_symbols)
 {

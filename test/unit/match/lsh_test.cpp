@@ -231,7 +231,7 @@ TEST_P(LshFamilies, equal_options_give_equal_functions_and_seeds_different_ones)
 	other.seed++;
 	EXPECT_EQ(Hasher(one)(vector), Hasher(one)(vector));
 	EXPECT_LT(agreement(Hasher(one)(vector), Hasher(other)(vector)), 0.7);
-	// fewer functions are not the same functions, but a wider table is not read beyond its end
+	// With fewer functions these are others, but a wider table is not read beyond its end.
 	one.hashes = 1;
 	EXPECT_EQ(Hasher(one)(vector).size(), 1u);
 }

@@ -62,7 +62,7 @@ text_of(const std::string &key)
 	return text;
 }
 
-/// memcmp, a prefix first: std::string compares unsigned bytes so.
+/// The order of memcmp, a prefix first: std::string compares unsigned bytes likewise.
 int
 sign(int order)
 {
@@ -108,7 +108,7 @@ struct Sample
 	std::string shown;
 };
 
-/// Numbers of every way in, many of them equal or next to each other.
+/// Numbers of every input type, many of them equal or next to each other.
 std::vector<Sample>
 samples(std::mt19937_64 &random, int n)
 {
