@@ -46,7 +46,7 @@ call(PGFunction function, Datum a, Datum b = 0)
 	return function(fcinfo);
 }
 
-/// Of a message of just that size.
+/// Receive a value from a message of exactly that size.
 Datum
 receive(const Functions &type, const char *bytes, size_t n)
 {

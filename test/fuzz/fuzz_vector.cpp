@@ -48,7 +48,7 @@ call(PGFunction function, Datum argument, int32 typmod)
 	return function(fcinfo);
 }
 
-/// Of a message of just that size.
+/// Receive a value from a message of exactly that size.
 Datum
 receive(const Functions &type, const char *bytes, size_t n, int32 typmod)
 {

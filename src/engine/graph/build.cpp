@@ -57,7 +57,7 @@ is_valid(const BuildSpec &spec)
 	return spec.degree >= kMinDegree && spec.degree <= kMaxDegree && spec.n_entries <= kMaxEntries;
 }
 
-constexpr Outcome kInvalidSpec = {StatusCode::kInvalidArgument, "graph cannot have so many edges or entry points"};
+constexpr Outcome kInvalidSpec = {StatusCode::kInvalidArgument, "number of edges or entry points is out of range"};
 
 /// The arrays that more than one stage uses. Memory that only one stage needs is shared by all stages.
 struct Memory

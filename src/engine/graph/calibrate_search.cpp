@@ -34,7 +34,7 @@ spec_of(uint32_t width)
 	return spec;
 }
 
-/// What searches compare: the rows, or their codes.
+/// The rows or codes that searches compare.
 GraphRows
 compared(const MeasuredGraph &graph)
 {

@@ -20,7 +20,7 @@ namespace
 constexpr uint32_t kPieceRows = 4096;
 constexpr uint32_t kSpareEntries = 32; // kept rows that become entry points if no entry point is kept
 
-constexpr Outcome kDamagedBase = {StatusCode::kInvalidArgument, "graph that rows are inserted into contradicts itself"};
+constexpr Outcome kDamagedBase = {StatusCode::kInvalidArgument, "base graph of the insertion is inconsistent"};
 
 /// The arguments of an insertion.
 struct Insertion
@@ -275,7 +275,7 @@ graph_insert(const GraphRows &rows, const BuildSpec &spec, const BaseGraph &base
 
 	*report = BuildReport();
 	if (spec.degree < kMinDegree || spec.degree > kMaxDegree || spec.n_entries > kMaxEntries)
-		return {StatusCode::kInvalidArgument, "graph cannot have so many edges or entry points"};
+		return {StatusCode::kInvalidArgument, "number of edges or entry points is out of range"};
 	if (!numbers_valid(base, rows.n_rows, &n_kept) || !entries_valid(base))
 		return kDamagedBase;
 	if (rows.n_rows == 0)

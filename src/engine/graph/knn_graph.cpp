@@ -226,13 +226,13 @@ knn_graph(const GraphRows &rows, const KnnSpec &spec, KnnLists *lists, void *wor
 
 	lists->k = spec.k;
 	if (spec.k == 0 || rows.spec.element == ElementType::kSet)
-		return {StatusCode::kInvalidArgument, "there is no graph of neighbors of such rows"};
+		return {StatusCode::kInvalidArgument, "such rows have no graph of neighbors"};
 	std::fill_n(lists->ids, static_cast<size_t>(rows.n_rows) * spec.k, kNoNode);
 	std::fill_n(lists->scores, static_cast<size_t>(rows.n_rows) * spec.k, HUGE_VALF);
 	if (rows.n_rows == 0)
 		return {};
 	if (spec.n_aside > rows.n_rows)
-		return {StatusCode::kInvalidArgument, "there are fewer rows than are to be aside"};
+		return {StatusCode::kInvalidArgument, "more rows aside than there are rows"};
 	if (!plan(&arena, rows, spec, call.n_threads, &memory))
 		return ivf::work_memory_short();
 

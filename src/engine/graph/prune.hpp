@@ -6,7 +6,7 @@
 namespace vectorgpu::engine::graph
 {
 
-/// Which edges are superfluous. Stored in indexes: never renumber.
+/// The rule that decides which edges are superfluous. Stored in indexes: never renumber.
 enum class PruneKind : uint8_t
 {
 	kRank = 0, // by the number of detours, counted by ranks alone (CAGRA: Ootomo et al. 2023, section 3.2)

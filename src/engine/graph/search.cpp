@@ -239,7 +239,7 @@ graph_search(const GraphView &view, const SearchSpec &spec, const Candidate *ent
 		case VisitedKind::kCuckoo:
 			return run_search<CuckooVisited>(view, spec, memory, entries, n_entries, found, n_found, stats);
 	}
-	return {StatusCode::kInvalidArgument, "there is no such set of visited nodes"};
+	return {StatusCode::kInvalidArgument, "unknown kind of visited set"};
 }
 
 void

@@ -42,7 +42,7 @@ code_spec_of(const CodesHead &head, const DistanceSpec &rows, ivf::CodeSpec *spe
 	if (spec->kind == ivf::CodeKind::kPq)
 		spec->pq = {rows.metric, rows.dim, head.pq_m, head.pq_bits, head.opq != 0};
 	if (head.opq > 1 || (spec->kind != ivf::CodeKind::kPq && (head.pq_m != 0 || head.pq_bits != 0 || head.opq != 0)))
-		return "parameters that the codes do not have";
+		return "parameters that do not apply to the codes";
 	return ivf::code_spec_error(*spec);
 }
 

@@ -47,7 +47,7 @@ check_graph_build(const GraphBuildSpec &spec)
 		spec.degree > graph::kMaxDegree)
 		return Status::error(StatusCode::kInvalidArgument, "the number of rows or edges is out of range");
 	if (spec.prune != graph::PruneKind::kRank && spec.prune != graph::PruneKind::kRng)
-		return Status::error(StatusCode::kInvalidArgument, "no such way of pruning");
+		return Status::error(StatusCode::kInvalidArgument, "unknown kind of pruning");
 	if (spec.hash_bits != 0 && !graph::hash_bits_valid(spec.hash_bits))
 		return Status::error(StatusCode::kInvalidArgument, "the number of bits is out of range");
 	if (spec.hash_bits != 0 && !graph::hash_supports(spec.rows.metric))

@@ -87,7 +87,7 @@ public:
 	Status train()
 	{
 		if (n_sample_ != spec_.n_training || !centroids_.empty())
-			return Status::error(StatusCode::kInvalidArgument, "the training has not all of its rows");
+			return Status::error(StatusCode::kInvalidArgument, "training rows are missing");
 
 		std::vector<float> trained(static_cast<size_t>(spec_.n_clusters) * spec_.rows.dim);
 		ivf::KMeansSpec spec;
@@ -130,7 +130,7 @@ public:
 			return Status::error(StatusCode::kUnsupported, "bit strings are not coded");
 		if (!lists_ready_ || coder_ != nullptr || spec.codes.dim != spec_.rows.dim ||
 			spec.codes.metric != spec_.rows.metric)
-			return Status::error(StatusCode::kInvalidArgument, "the codes are not those of the rows");
+			return Status::error(StatusCode::kInvalidArgument, "the codes do not match the rows");
 		if (good.is_ok())
 			coder_ = std::make_unique<ListCoder>(spec);
 		return good;
@@ -152,7 +152,7 @@ public:
 	Status train_codes()
 	{
 		if (coder_ == nullptr || !coder_->wants_training() || !coder_->sample_complete())
-			return Status::error(StatusCode::kInvalidArgument, "the training of codes has not all of its rows");
+			return Status::error(StatusCode::kInvalidArgument, "training rows of the codes are missing");
 
 		const size_t n = coder_->spec().n_training;
 		std::vector<uint32_t> labels(n);
@@ -216,10 +216,9 @@ public:
 		if (!lists_ready_)
 			return Status::error(StatusCode::kInvalidArgument, "there are no centroids");
 		if (!queries_.empty() && !queries_ready_)
-			return Status::error(StatusCode::kInvalidArgument, "the queries are not all there");
+			return Status::error(StatusCode::kInvalidArgument, "queries are missing");
 		if (coder_ != nullptr && (!coder_->started() || coded.codes == nullptr))
-			return Status::error(
-				StatusCode::kInvalidArgument, "there is nothing to make codes with, or no room for them");
+			return Status::error(StatusCode::kInvalidArgument, "codes have no model or no output arrays");
 		batch_.resize(n * dim);
 		ivf::list_floats(spec_.rows, vectors, n, batch_.data());
 		if (is_spherical())
@@ -284,7 +283,7 @@ private:
 
 	uint32_t n_lists() const { return static_cast<uint32_t>(centroids_.size() / spec_.rows.dim); }
 
-	static Status no_codes() { return Status::error(StatusCode::kInvalidArgument, "the rows are not to be coded"); }
+	static Status no_codes() { return Status::error(StatusCode::kInvalidArgument, "the build makes no codes"); }
 
 	Status take_centroids(std::vector<float> centroids)
 	{

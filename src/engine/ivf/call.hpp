@@ -31,7 +31,7 @@ using ProgressFn = bool (*)(void *context, uint64_t done, uint64_t total);
 /// each at most once; return when all that began have ended. Tasks take their share of the work from a common counter.
 using ParallelFn = void (*)(void *context, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument);
 
-/// What the caller provides beside memory. The default: one thread, no stop.
+/// Threads and progress, which the caller provides beside memory. The default: one thread, no stop.
 struct Call
 {
 	ProgressFn progress = nullptr;

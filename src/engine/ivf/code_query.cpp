@@ -85,7 +85,7 @@ code_spec_error(const CodeSpec &spec)
 		case CodeKind::kNone:
 			break;
 	}
-	return "there are no such codes";
+	return "unknown kind of codes";
 }
 
 size_t

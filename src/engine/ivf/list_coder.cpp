@@ -43,7 +43,7 @@ Status
 check_list_codes(const ListCodeSpec &spec)
 {
 	if (spec.codes.kind != ivf::CodeKind::kSq8 && spec.codes.kind != ivf::CodeKind::kPq)
-		return Status::error(StatusCode::kUnsupported, "such codes are not made while lists are built");
+		return Status::error(StatusCode::kUnsupported, "codes of this kind are not made while lists are built");
 	if (const char *error = ivf::code_spec_error(spec.codes); error != nullptr)
 		return Status::error(StatusCode::kInvalidArgument, error);
 	if (spec.n_training > INT32_MAX)
@@ -92,10 +92,10 @@ Status
 ListCoder::add_model(const float *floats, size_t n)
 {
 	if (spec_.n_training > 0 || ready_ || n > floats_.size() - n_given_)
-		return Status::error(StatusCode::kInvalidArgument, "more of what codes are made with than there is");
+		return Status::error(StatusCode::kInvalidArgument, "more values than the model of the codes has");
 	std::copy_n(floats, n, floats_.begin() + static_cast<ptrdiff_t>(n_given_));
 	if (!all_finite(floats_.data() + n_given_, n)) // check the copy: a peer may still change the memory it sent
-		return Status::error(StatusCode::kInvalidArgument, "what codes are made with is not finite");
+		return Status::error(StatusCode::kInvalidArgument, "a value of the codes' model is not finite");
 	n_given_ += n;
 	ready_ = n_given_ == floats_.size();
 	return Status::ok();
@@ -121,7 +121,7 @@ ListCoder::train(const float *centroids, const uint32_t *labels, const ivf::Call
 	Status status = Status::ok();
 
 	if (!wants_training() || !sample_complete())
-		return Status::error(StatusCode::kInvalidArgument, "the training of codes has not all of its rows");
+		return Status::error(StatusCode::kInvalidArgument, "training rows of the codes are missing");
 	if (spec_.codes.kind == ivf::CodeKind::kPq)
 		status = train_pq(centroids, labels, call);
 	else
@@ -139,7 +139,7 @@ Status
 ListCoder::start(const float *centroids, uint32_t n_lists, const ivf::Call &call)
 {
 	if (!ready_)
-		return Status::error(StatusCode::kInvalidArgument, "there is nothing to make codes with");
+		return Status::error(StatusCode::kInvalidArgument, "codes have no model");
 	started_ = spec_.codes.kind != ivf::CodeKind::kPq;
 	if (started_)
 		return Status::ok();

@@ -1,4 +1,9 @@
-// See edit_distance.hpp.
+// See edit_distance.hpp. Myers' algorithm (Journal of the ACM 46(3), 1999) in the form of Hyyroe: columns of the table
+// of distances are bit vectors of their vertical differences, 64 rows to a word. Rows are taken 64 at a time through
+// the whole text; the horizontal differences of the last one are kept for the next 64. Only the columns are computed
+// that a distance of at most `most` can go through: a band along the diagonal (Ukkonen, Information and Control 64,
+// 1985), which ends as soon as no distance in it can stay below that. A common beginning and end are skipped, then the
+// cheaper way round is chosen.
 #include "engine/match/edit_distance.hpp"
 
 #include <algorithm>

@@ -48,7 +48,7 @@ struct GramWindow
 };
 
 /// levels[i] = level of the row with counter first + i (of `width` bytes, count_tile.hpp) and sizes[i] characters
-/// (kMostRowSize: so many or more), for i in [0, n). Lowers window->next.
+/// (kMostRowSize: that many or more), for i in [0, n). Lowers window->next.
 void gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n,
 	const uint16_t *sizes, GramWindow *window, uint8_t *levels);
 

@@ -98,8 +98,9 @@ struct TextPattern
 	uint32_t mask;      // of the table of characters, by open addressing
 	uint32_t *codes;    // [mask + 1]
 	uint32_t *numbers;  // [mask + 1] number + 1, 0 where free
-	uint64_t *places;   // [n_symbols + 1]: bit i: character i of the pattern is this one, if it has at most kTextWord;
-						// the last one: 0
+	// [n_symbols + 1], for patterns of at most kTextWord characters. Bit i: character i is this one; the last item is
+	// 0.
+	uint64_t *places;
 	uint32_t byte_numbers[256]; // of characters below 256; n_symbols: not in the pattern
 	uint64_t byte_places[256];
 	uint32_t *row_symbols; // [row_capacity] for patterns of more than kTextWord characters

@@ -194,7 +194,7 @@ protected:
 			{rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)});
 	}
 
-	/// New queries, and what there is of the i-th.
+	/// Start new queries; the functions below describe the i-th.
 	virtual void start_queries(size_t n)
 	{
 		queries_.clear();
