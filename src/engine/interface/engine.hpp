@@ -196,8 +196,8 @@ public:
 	/// The same for bytes [first, first + n_bytes) of what load_structure was given.
 	virtual Status read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) = 0;
 
-	/// The same for tombstones: bits [ceil(n_rows / 8)] of rows [first, first + n_rows), bit 0 that of row `first`,
-	/// those behind the last 0.
+	/// The same for tombstones: bits [ceil(n_rows / 8)] of rows [first, first + n_rows), bit 0 that of row `first`;
+	/// bits behind the last row are 0.
 	virtual Status read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) = 0;
 
 	/// Check the data that the engine derived for its searches of rows [first, first + n_rows) and of their structure,
