@@ -176,7 +176,7 @@ TEST(CpuEngineGraphAlone, a_segment_that_is_not_named_is_searched_as_the_widest)
 	ASSERT_NO_FATAL_FAILURE(expect_same(results[0], held.nearest(query.query, 60, {30, 40})));
 }
 
-TEST(CpuEngineGraphAlone, few_rows_are_found_all)
+TEST(CpuEngineGraphAlone, all_of_few_rows_are_found)
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 3};
 	std::mt19937 rng(23);
@@ -241,7 +241,7 @@ sealed(const std::function<void(GraphedRows *)> &change, size_t cut = 0)
 	return engine->seal_segment(copy, 1).code;
 }
 
-TEST(CpuEngineGraphAlone, that_leads_out_of_the_segment_is_refused)
+TEST(CpuEngineGraphAlone, edges_out_of_the_segment_are_refused)
 {
 	EXPECT_EQ(sealed([](GraphedRows *) {}), StatusCode::kOk);
 	EXPECT_EQ(sealed([](GraphedRows *g) { g->edges[7] = graph::kNoNode; }), StatusCode::kOk);

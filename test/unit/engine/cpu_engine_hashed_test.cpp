@@ -149,7 +149,7 @@ TEST(CpuEngineHashedAlone, finds_most_of_the_nearest_rows_and_says_how_many_it_s
 	}
 }
 
-TEST(CpuEngineHashedAlone, wide_searches_are_shared_by_threads_and_say_how_they_get_on)
+TEST(CpuEngineHashedAlone, wide_searches_are_shared_by_threads_and_report_progress)
 {
 	constexpr size_t kPartsOfSegment = 5; // of a MiB
 	Rows rows({Metric::kL2, ElementType::kFloat32, 64});
@@ -262,7 +262,7 @@ TEST(CpuEngineHashedAlone, codes_that_do_not_fit_are_refused)
 		sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->edges[7] = 40; }), StatusCode::kInvalidArgument);
 }
 
-TEST(CpuEngineHashedAlone, there_are_none_without_angles)
+TEST(CpuEngineHashedAlone, metrics_without_angles_are_refused)
 {
 	const std::unique_ptr<Engine> engine = make_cpu_engine({});
 	CopyId copy = 0;

@@ -86,7 +86,7 @@ TEST(LargeSizes, the_last_rows_of_a_table_come_in_their_order)
 	EXPECT_EQ(buffer[2].row, make_row_id(0, 1));
 }
 
-TEST(LargeSizes, a_buffer_of_candidates_is_exact_or_more_than_there_is)
+TEST(LargeSizes, bytes_of_a_candidate_buffer_are_exact_or_saturate)
 {
 	constexpr size_t kMost = std::numeric_limits<size_t>::max();
 

@@ -63,7 +63,7 @@ TEST(ThreadPool, RunsAHelperBesideTheCaller)
 	EXPECT_EQ(arrived, 2);
 }
 
-TEST(ThreadPool, HandsOnAnExceptionOfCallerOrHelperAndGoesOn)
+TEST(ThreadPool, PassesOnAnExceptionOfCallerOrHelperAndContinues)
 {
 	ThreadPool pool(2);
 

@@ -280,7 +280,7 @@ TEST(GraphBuild, stops_when_told_to_and_refuses_what_it_cannot_do)
 	}
 }
 
-TEST(GraphConnect, reaches_what_no_edge_leads_to_without_losing_what_was_reached)
+TEST(GraphConnect, connects_unreachable_nodes_and_loses_none)
 {
 	// Separate rings: every edge is the only path to some node.
 	for (uint32_t ring : {1u, 2u, 3u, 10u, 100u})

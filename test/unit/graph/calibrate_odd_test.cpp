@@ -94,7 +94,7 @@ TEST(CalibrateOdd, holds_for_random_strings)
 }
 
 /// Each of 256 values 24 times, say: edges of a row lead to rows equal to it, and a search for these may not find them.
-TEST(CalibrateOdd, heeds_copies_that_are_wanted)
+TEST(CalibrateOdd, counts_wanted_copies)
 {
 	const Bytes bits = random_bytes(6000, 53);
 	Bytes queries(256);
@@ -113,7 +113,7 @@ TEST(CalibrateOdd, heeds_copies_that_are_wanted)
 }
 
 /// By inner product one row is the nearest of every second query, from anywhere.
-TEST(CalibrateOdd, heeds_the_nearest_row)
+TEST(CalibrateOdd, is_bounded_by_the_nearest_row)
 {
 	constexpr size_t kDim = 16;
 	constexpr size_t kQueries = 500;

@@ -232,7 +232,7 @@ TEST(HoldOut, takes_near_copies_with_their_row)
 	EXPECT_EQ(held_of({}, 26, 4), std::pair(Numbers(), Numbers()));
 }
 
-TEST(HoldOut, leaves_no_way_to_the_rows_and_knows_their_neighbors)
+TEST(HoldOut, removes_edges_to_the_rows_and_gives_their_neighbors)
 {
 	constexpr uint32_t kRows = 3000;
 	constexpr uint32_t kLists = 24;

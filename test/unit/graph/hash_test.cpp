@@ -139,7 +139,7 @@ TEST(Hash, codes_are_sides_of_rotated_coordinates)
 }
 
 /// Codes are stored in indexes: never to be changed.
-TEST(Hash, codes_stay_what_they_are)
+TEST(Hash, codes_are_stable)
 {
 	Floats rows(3 * 10);
 
@@ -187,7 +187,7 @@ TEST(Hash, halves_have_the_codes_of_their_values)
 }
 
 /// Euclidean distances do not change when all rows are moved, nor should codes (far away floats would).
-TEST(Hash, codes_for_l2_are_seen_from_the_middle)
+TEST(Hash, codes_for_l2_do_not_depend_on_the_origin)
 {
 	std::mt19937 rng(4);
 	Floats rows(64 * 8);
@@ -208,7 +208,7 @@ TEST(Hash, codes_for_l2_are_seen_from_the_middle)
 }
 
 /// Longer rows have larger inner products: without the extra coordinate the order would be that of the angles.
-TEST(Hash, codes_for_an_inner_product_know_lengths)
+TEST(Hash, codes_for_an_inner_product_respect_lengths)
 {
 	Floats rows;
 
@@ -322,7 +322,7 @@ struct Looks
 	}
 };
 
-TEST(Hash, training_looks_whether_it_is_wanted_by_work_done)
+TEST(Hash, training_checks_for_a_stop_by_work_done)
 {
 	constexpr uint32_t kRows = 300;
 	uint32_t before = 0;

@@ -14,7 +14,7 @@ constexpr size_t kRows = 5000;
 constexpr size_t kQueries = 200;
 constexpr size_t kNeighbors = 10;
 
-TEST(HnswImport, its_base_layer_is_searched_to_its_recall)
+TEST(HnswImport, base_layer_is_searched_with_the_recall_of_hnswlib)
 {
 	const Floats all = overlapping_rows(kRows + kQueries, kDim, 30);
 	const Floats floats(all.begin(), all.begin() + kRows * kDim);

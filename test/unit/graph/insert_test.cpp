@@ -95,7 +95,7 @@ all_but(size_t n, unsigned seed, double share)
 	return numbers;
 }
 
-TEST(GraphInsert, is_sound_and_connected_whatever_comes_and_leaves)
+TEST(GraphInsert, is_sound_and_connected_for_any_added_and_removed_rows)
 {
 	const size_t sizes[] = {0, 1, 2, 3, 5, 17, 40, 300};
 
@@ -192,7 +192,7 @@ TEST(GraphInsert, finds_as_much_as_a_graph_that_is_built_anew)
 }
 
 // Half of the rows are replaced, a little at a time, as long as insertion serves.
-TEST(GraphInsert, finds_as_much_after_as_many_insertions_in_a_row_as_serve)
+TEST(GraphInsert, finds_as_much_after_the_most_insertions_in_a_row)
 {
 	constexpr uint32_t kRows = 8000;
 	constexpr size_t kQueries = 200;
@@ -246,7 +246,7 @@ TEST(GraphInsert, finds_as_much_after_as_many_insertions_in_a_row_as_serve)
 }
 
 // New rows are at a place where no row was.
-TEST(GraphInsert, finds_rows_that_came_where_none_was)
+TEST(GraphInsert, finds_new_rows_at_a_new_place)
 {
 	Floats all = overlapping_rows(3300, kDim, 35);
 	Numbers from(3000);
@@ -349,7 +349,7 @@ TEST(GraphInsert, stops_when_told_to)
 	}
 }
 
-TEST(GraphInsert, refuses_a_base_that_contradicts_itself_and_too_little_memory)
+TEST(GraphInsert, refuses_an_inconsistent_base_and_too_little_memory)
 {
 	const Floats all = overlapping_rows(500, 8, 38);
 	const Numbers from = all_but(500, 7, 0.1);

@@ -98,7 +98,7 @@ TEST(Prune, by_rank_counts_every_detour)
 			}
 }
 
-TEST(Prune, leaves_rows_that_are_not_chosen)
+TEST(Prune, keeps_edges_of_rows_that_are_not_chosen)
 {
 	constexpr uint32_t kDegree = 5;
 	Lists lists = random_lists(200, 12, 20, 3);

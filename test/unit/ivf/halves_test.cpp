@@ -92,7 +92,7 @@ TEST(Halves, BoundsAreNearWhereHalvesAreFine)
 	}
 }
 
-TEST(Halves, NothingIsKnownOfAnElementThatIsOutOfRange)
+TEST(Halves, AnElementOutOfRangeHasNoBound)
 {
 	const std::vector<float> query = {1, 2};
 	const std::vector<float> row = {65504, 0};

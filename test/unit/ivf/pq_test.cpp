@@ -289,7 +289,7 @@ TEST(Pq, MoreBitsAndMorePlacesLoseLess)
 	EXPECT_LT(m8, m8_bits4);
 }
 
-TEST(Pq, MeanErrorIsWhatIsLost)
+TEST(Pq, MeanErrorIsThatOfTheDecodedRows)
 {
 	for (bool opq : {false, true})
 	{

@@ -180,7 +180,7 @@ TEST(CpuEngineMatch, EditDistancesNeedTexts)
 	}
 }
 
-TEST(CpuEngineMatch, WhatWasSentIsReadBack)
+TEST(CpuEngineMatch, RequestsAreReadBack)
 {
 	const auto engine = engine::make_cpu_engine({});
 	const std::vector<Set> rows = {{"a", "b"}, {"b"}, {}};

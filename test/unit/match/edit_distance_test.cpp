@@ -173,7 +173,7 @@ look(void *context)
 	return ++looks->n < looks->most;
 }
 
-TEST(EditDistance, asks_whether_to_go_on)
+TEST(EditDistance, polls_whether_to_stop)
 {
 	const Symbols a(60000, 0);
 	const Symbols b(30000, 1);

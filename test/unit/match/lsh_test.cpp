@@ -236,7 +236,7 @@ TEST_P(LshFamilies, equal_options_give_equal_functions_and_seeds_different_ones)
 	EXPECT_EQ(Hasher(one)(vector).size(), 1u);
 }
 
-TEST_P(LshFamilies, bear_numbers_at_the_ends_of_the_range)
+TEST_P(LshFamilies, accept_extreme_numbers)
 {
 	const double widths[] = {kMinLshWidth, 1, kMaxLshWidth};
 
@@ -293,7 +293,7 @@ TEST(LshHashes, number_of_functions_suffices_for_every_similarity)
 		}
 }
 
-TEST(LshHashes, refuses_what_is_no_probability)
+TEST(LshHashes, refuses_values_that_are_no_probability)
 {
 	for (const double bad : {0.0, 1.0, -0.1, 2.0, std::nan("")})
 	{

@@ -47,7 +47,7 @@ expect_description(const MatchIndex &index, const std::vector<uint8_t> &descript
 	EXPECT_FALSE(index.read_description(description.size(), 1, read.data()));
 }
 
-TEST(MatchReadBack, TheDescriptionIsThatOfBefore)
+TEST(MatchReadBack, TheDescriptionIsTheOriginal)
 {
 	for (const size_t n_rows : {size_t{1}, size_t{300}, size_t{140000}}) // three tiles
 	{

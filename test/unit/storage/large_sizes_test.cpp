@@ -97,7 +97,7 @@ TEST(LargeStorage, bytes_of_copies_are_exact)
 		}
 }
 
-TEST(LargeStorage, rows_of_the_delta_lie_where_they_are_looked_for)
+TEST(LargeStorage, rows_of_the_delta_are_found_at_their_places)
 {
 	for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16, ElementType::kBit})
 		for (const uint32 dim : {1u, 9u, 1014u, static_cast<uint32>(kMaxDimensions)})
@@ -195,7 +195,7 @@ TEST(LargeStorage, items_of_streams_are_gathered_from_their_blocks)
 		EXPECT_TRUE(are_bytes(found.data() + i * 8, items[i] * 8, 8)) << items[i];
 }
 
-TEST(LargeStorage, runs_of_items_go_on_over_2_to_32_bytes)
+TEST(LargeStorage, runs_of_items_cross_2_to_32_bytes)
 {
 	// Items that cross borders of pages, and whose numbers times their size pass 31 and 32 bits.
 	for (const Size item_bytes : {Size{4}, Size{12}, Size{64000}})
@@ -279,7 +279,7 @@ TEST(LargeStorage, extents_end_at_the_last_block)
 	EXPECT_EQ(meta.free_extents[0].n_blocks, 20u);
 }
 
-TEST(LargeStorage, a_segment_that_no_index_has_room_for_counts_more_blocks_than_there_are)
+TEST(LargeStorage, a_segment_too_large_for_any_index_counts_too_many_blocks)
 {
 	// A merge's request, which is refused: its vectors alone are 2^32 blocks and some, which 32 bits would truncate to
 	// the rest.
