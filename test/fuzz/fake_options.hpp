@@ -1,6 +1,6 @@
-// Storage parameters and options of operator classes as core hands them on: names, types and bounds as the module has
-// defined them, values drawn from the input of a fuzz target. What core itself refuses (names, bounds, members) is
-// never drawn.
+// Storage parameters and options of operator classes as core passes them on: names, types and bounds as defined by the
+// module, values drawn from the input of a fuzz target. Values that core refuses (names, bounds, members) are never
+// drawn.
 #pragma once
 
 #include "fake_server.hpp"
@@ -13,7 +13,7 @@ extern "C"
 namespace vectorgpu::fuzz
 {
 
-/// The bytes of one input, taken from the front; zeros behind its end.
+/// The bytes of one input, taken from the front; zeros after its end.
 struct Draw
 {
 	const uint8_t *data;
@@ -32,11 +32,11 @@ struct Draw
 	}
 };
 
-/// What build_reloptions draws from; set by the target.
+/// The input of build_reloptions; set by the target.
 extern Draw options_draw;
 
-/// What core makes of an operator class's options: a function that defines them, called with values drawn from
-/// options_draw, palloc'd. Raises the errors of their validators.
+/// The options of an operator class as core makes them: `define` declares them, values are drawn from options_draw;
+/// palloc'd. Raises the errors of their validators.
 bytea *operator_class_options(PGFunction define);
 
 /// The support function that every index has: the shape function of its operator class.

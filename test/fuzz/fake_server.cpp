@@ -216,7 +216,7 @@ extern "C"
 	ERROR_TEXT_FUNCTION(errdetail_internal)
 	ERROR_TEXT_FUNCTION(errhint)
 
-	// A failed assertion, where there are any.
+	// A failed assertion, in a build that has them.
 	void ExceptionalCondition(const char *condition, const char *kind, const char *file, int line)
 	{
 		std::fprintf(stderr, "%s:%d: ", file, line);
@@ -239,7 +239,7 @@ extern "C"
 		string->data[0] = '\0';
 	}
 
-	// Exactly as much as is asked for: one byte more is an error that the sanitizer sees.
+	// Exactly as much as requested, so that the sanitizer sees one byte more.
 	void enlargeStringInfo(StringInfo string, int needed)
 	{
 		const Size wanted = static_cast<Size>(string->len) + static_cast<Size>(needed) + 1;

@@ -1,6 +1,6 @@
-// What of the server the fuzz targets of the module's own sources need: memory, errors, messages, buffers over a file
-// in memory. Nothing here is a server: no locks, no log, no catalogs. What is missing is left unresolved by the linker
-// and crashes the target if it is called, so that a target shows what it reaches.
+// The part of the server that the fuzz targets of the module's own sources need: memory, errors, messages, buffers over
+// a file in memory. Nothing here is a server: no locks, no log, no catalogs. Missing symbols stay unresolved, so that a
+// target crashes if it calls one.
 #pragma once
 
 #include <csetjmp>
@@ -14,12 +14,12 @@
 namespace vectorgpu::fuzz
 {
 
-/// Where errors of level ERROR and above jump to; the text is of the last one.
+/// The jump target of errors of level ERROR and above; the text is of the last one.
 extern std::jmp_buf on_error;
 extern char error_text[1024];
 extern int error_code;
 
-/// The pages of the one relation there is.
+/// The pages of the only relation.
 extern std::vector<char> pages;
 
 /// A visible row of the table that the index belongs to; the value as it stands in memory, empty for NULL.
@@ -37,14 +37,14 @@ const TableAmRoutine *table_methods();
 /// The relation, index and table in one: main fork, one column, permanent, with WAL.
 Relation the_relation();
 
-/// One call of a target: all that the server would free with the transaction is freed at its end.
+/// One call of a target: memory that the server would free with the transaction is freed at its end.
 struct Call
 {
 	Call();
 	~Call();
 };
 
-/// Runs a function that may raise an error; false if it did. What it leaves on the stack is lost, as in the server.
+/// Run a function that may raise an error; false if it did. Objects on its stack are lost, as in the server.
 template <class Function>
 bool
 no_error(Function function)

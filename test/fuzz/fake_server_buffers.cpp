@@ -1,5 +1,5 @@
-// See fake_server.hpp: pages in memory as the buffers of one relation, and what a check of an index asks of the server
-// besides.
+// See fake_server.hpp: pages in memory as the buffers of one relation, and the other server functions that a check of
+// an index calls.
 #include "fake_server.hpp"
 
 #include "pg/define_setting.hpp"
@@ -87,7 +87,7 @@ the_relation()
 		form.relpersistence = RELPERSISTENCE_PERMANENT;
 		form.relkind = RELKIND_INDEX;
 		relation.rd_rel = &form;
-		// Of an expression (column 0), so that nothing is fetched from the table by its place.
+		// The index is on an expression (column 0), so that the table is not accessed by place.
 		relation.rd_index = static_cast<Form_pg_index>(std::calloc(1, sizeof(FormData_pg_index) + sizeof(int16)));
 		relation.rd_tableam = table_methods();
 	}
@@ -178,8 +178,8 @@ extern "C"
 
 	void vacuum_delay_point() {}
 
-	// What is allocated in a context is freed with everything else at the end of the call; its callbacks run when they
-	// would in a server.
+	// Memory of a context is freed with all other memory at the end of the call; its callbacks run when they would in a
+	// server.
 	MemoryContext AllocSetContextCreateInternal(
 		MemoryContext parent, const char *name, Size min_size, Size init_size, Size max_size)
 	{

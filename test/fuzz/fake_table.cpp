@@ -1,5 +1,4 @@
-// See fake_server.hpp: a table whose visible rows are in memory, as the table scan of a check gives them to its
-// callback.
+// See fake_server.hpp: a table with its visible rows in memory; a check's table scan passes them to its callback.
 #include "fake_server.hpp"
 
 #include <cstring>
@@ -41,7 +40,7 @@ scan_rows(Relation relation, Relation index, IndexInfo *info, bool allow_sync, b
 		Datum value = 0;
 		ItemPointerData tid;
 
-		// Of just its size, aligned.
+		// Of exactly its size, aligned.
 		if (!is_null)
 			value = PointerGetDatum(std::memcpy(palloc(row.value.size()), row.value.data(), row.value.size()));
 		ItemPointerSet(&tid, row.block, row.offset);

@@ -1,7 +1,7 @@
 // libFuzzer target: the description of a segment's graph, with codes or without, as the worker's engine gets it from a
-// backend. Bytes: degree, rows (a byte each), bit 0: with codes, where the description is cut in two, then the
-// description. A graph that is accepted is searched, by rows and by codes: what is found are rows of the segment, no
-// row twice, in order.
+// backend. Input: degree, rows (a byte each), bit 0: with codes, the place where the description is cut in two, the
+// description. An accepted graph is searched, by rows and by codes: the results are rows of the segment, none twice, in
+// order.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +20,7 @@ namespace
 constexpr uint32_t kDim = 5;
 constexpr uint32_t kWidth = 6;
 
-/// Searches from the first entry points, as an engine does.
+/// Search from the first entry points, as an engine does.
 void
 search(const SegmentGraph &graph, graph::MemoryGraph *memory)
 {

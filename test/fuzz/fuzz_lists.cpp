@@ -1,6 +1,6 @@
 // libFuzzer target: the description of a segment's inverted lists, with codes or without, as the worker's engine gets
-// it from a backend. Bytes: number of lists, dimensions, rows (a byte each), where the description is cut in two, then
-// the description. Of a description with codes that is accepted, all rows are estimated.
+// it from a backend. Input: number of lists, dimensions, rows (a byte each), the place where the description is cut in
+// two, the description. If it is accepted and has codes, all rows are estimated.
 #include <cstdlib>
 #include <vector>
 
@@ -53,7 +53,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!lists.append(n_lists, bytes.first(cut)).is_ok() || !lists.append(n_lists, bytes.subspan(cut)).is_ok() ||
 		!lists.check(dim, n_rows).is_ok())
 		return 0;
-	// What was accepted leads each place to a row, and each row to one place.
+	// Accepted lists map each place to a row, and each row to one place.
 	uint64_t seen = 0;
 
 	for (uint32_t list = 0; list < lists.n_lists(); list++)

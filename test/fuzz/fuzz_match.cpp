@@ -1,6 +1,6 @@
-// libFuzzer target: input of matchrow and matchquery. The first byte says which type and form (bit 0: matchquery, bit
-// 1: binary). What is read is written and read again, in both forms: the same bytes, since equal values are stored
-// alike.
+// libFuzzer target: input of matchrow and matchquery. The first byte selects type and form (bit 0: matchquery, bit 1:
+// binary). A value that is read is written and read again, in both forms: the bytes stay the same, since equal values
+// are stored alike.
 #include "fake_server.hpp"
 
 #include <cstring>
@@ -46,7 +46,7 @@ call(PGFunction function, Datum a, Datum b = 0)
 	return function(fcinfo);
 }
 
-/// Of a message of just that size.
+/// Receive a value from a message of exactly that size.
 Datum
 receive(const Functions &type, const char *bytes, size_t n)
 {

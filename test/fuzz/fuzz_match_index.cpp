@@ -1,8 +1,7 @@
-// libFuzzer target: the description of a segment of sets or texts, as the worker's engine gets it, and a query of it.
-// Bytes: rows, flags (bit 0: with texts), bytes of the query (a byte each), the query, the description. An index that
-// is accepted answers a query that is one with every row, none twice, in order; by counts, and where there are texts by
-// their edit distance too. The description that is made again of it is the one it came from, whole and in pieces, and
-// nothing that was derived from it differs.
+// libFuzzer target: the description of a segment of sets or texts, as the worker's engine gets it, and a query. Input:
+// rows, flags (bit 0: with texts), bytes of the query (a byte each), the query, the description. An accepted index
+// answers a valid query with every row, none twice, in order; by counts and, with texts, by edit distance. The rebuilt
+// description equals the original, whole and in pieces, and no derived data differs.
 #include <algorithm>
 #include <cstdlib>
 #include <set>

@@ -1,7 +1,7 @@
-// libFuzzer target: storage parameters of gpuivf and gpugraph and operator class options of gpumatch, as core hands
-// them on once it has parsed names and bounds. What is accepted must be what vectorgpu_check accepts of a metapage, and
-// its sizes must fit the type; a value that gpumatch stores by such options must be one that the check accepts, and at
-// no distance from itself.
+// libFuzzer target: storage parameters of gpuivf and gpugraph and operator class options of gpumatch, as core passes
+// them on once it has parsed names and bounds. Accepted options must be accepted by vectorgpu_check in a metapage, and
+// their sizes must fit the type; a value that gpumatch stores by such options must pass the check, and be at no
+// distance from itself.
 #include "options_shape.hpp"
 
 #include <algorithm>
@@ -57,8 +57,8 @@ try_ivf(fuzz::Draw draw)
 	const am::IndexShape shape = shape_now();
 
 	fuzz::options_draw = draw;
-	// What does not go together whatever the column is, CREATE INDEX and ALTER INDEX refuse; an index may have it all
-	// the same, from a release that did not.
+	// CREATE INDEX and ALTER INDEX refuse combinations that are wrong for every column; an index of an earlier release
+	// may still have them.
 	if (!fuzz::no_error([&] { index->rd_options = am::ivf_parse_options(0, true); }))
 	{
 		require_refusal();

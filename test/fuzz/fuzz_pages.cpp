@@ -1,8 +1,7 @@
-// libFuzzer target: damaged pages whose checksums are right, against vectorgpu_check. The first byte names one of the
+// libFuzzer target: damaged pages with right checksums, against vectorgpu_check. The first byte selects one of the
 // indexes of test/fuzz/pages (bit 7: not deeply, without the table); each further record changes it: block (bit 7:
-// leave the checksum as it is), uint16 offset, length, so many bytes. Length 0 cuts the file, or makes it longer, to
-// `block` blocks. The check must end, either finding damage or finding none, and must find none, and every row of the
-// table, where nothing was changed.
+// leave the checksum), uint16 offset, length, that many bytes. Length 0 sets the length of the file to `block` blocks.
+// The check must end; if nothing was changed, it must find no damage and every row of the table.
 #include "fake_options.hpp"
 
 #include <algorithm>
@@ -143,7 +142,7 @@ load_indexes()
 	REQUIRE(indexes.size() == std::size(kShapes));
 }
 
-/// True if something was changed.
+/// Change the pages. Return whether something was changed.
 bool
 change_pages(const uint8_t *data, size_t size)
 {

@@ -1,4 +1,4 @@
-// libFuzzer target: a reply as a client sees it. Byte 0 says which request it answers, the next 8 bytes are its
+// libFuzzer target: a reply as a client sees it. Byte 0 selects the request that it answers, the next 8 bytes are its
 // sequence number, the rest is the reply area.
 #include <cstdint>
 #include <cstdlib>
@@ -38,7 +38,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	require(header.body_bytes + sizeof(header) == reply.size() && header.sequence == sequence);
 	require(header.status == ReplyStatus::kOk || (header.body_bytes == 0 && header.n_items == 0 && header.more == 0));
-	require(header.more == 0 || header.n_items > 0); // whoever asks for the next part gets on
+	require(header.more == 0 || header.n_items > 0); // asking for the next part makes progress
 	if (type != RequestType::kSearch && type != RequestType::kNext)
 		return 0;
 

@@ -1,5 +1,5 @@
-// libFuzzer target: a request as the worker sees it. The first 8 bytes are the sequence number that the slot names, the
-// rest is the request area. What the parser lets through must hold what it promises.
+// libFuzzer target: a request as the worker sees it. The first 8 bytes are the sequence number in the slot, the rest is
+// the request area. A request that the parser accepts must satisfy its guarantees.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +22,7 @@ require(bool condition)
 		std::abort();
 }
 
-/// Reads every byte, so that the sanitizer sees one that is not there.
+/// Read every byte, so that the sanitizer sees one that is not there.
 void
 touch(const uint8_t *data, size_t n)
 {

@@ -1,5 +1,5 @@
-// libFuzzer target: input of vector and halfvec. The first byte says which type and form (bit 0: halfvec, bit 1:
-// binary), the second a type modifier. What is read is written and read again: the same bytes.
+// libFuzzer target: input of vector and halfvec. The first byte selects type and form (bit 0: halfvec, bit 1: binary),
+// the second a type modifier. A value that is read is written and read again: the bytes stay the same.
 #include "fake_server.hpp"
 
 #include <cstring>
@@ -48,7 +48,7 @@ call(PGFunction function, Datum argument, int32 typmod)
 	return function(fcinfo);
 }
 
-/// Of a message of just that size.
+/// Receive a value from a message of exactly that size.
 Datum
 receive(const Functions &type, const char *bytes, size_t n, int32 typmod)
 {

@@ -1,5 +1,5 @@
-// What the parts of fuzz_options share. The layouts of gpuivf and gpugraph have names in common, so that each has a
-// file of its own.
+// Shared by the parts of fuzz_options. The layouts of gpuivf and gpugraph have names in common, so that each has a file
+// of its own.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@ namespace vectorgpu::fuzz
 /// The metapage that options are stored in.
 inline am::MetaData meta;
 
-/// Element, metric and dimensions from the input into a metapage that is otherwise empty.
+/// Draw element, metric and dimensions into an otherwise empty metapage.
 inline void
 draw_shape(Draw *draw)
 {
@@ -39,7 +39,7 @@ shape_now()
 	return shape;
 }
 
-/// What options may be refused with.
+/// Require the error code that a refusal of options must have.
 inline void
 require_refusal()
 {

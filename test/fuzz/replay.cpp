@@ -1,5 +1,5 @@
-// Instead of libFuzzer: gives a target each file of the folders that are named, one after the other, and says how many
-// there were. A target that something does not hold for aborts.
+// Replaces libFuzzer: runs a target over each file of the given folders, and prints how many there were. A target
+// aborts if a requirement does not hold.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -33,7 +33,7 @@ count_bits(const uint4 &a, const uint4 &b, uint32_t &first, uint32_t &second)
 	count_bits<metric>(a.w, b.w, first, second);
 }
 
-/// The canonical score (src/engine/README.md, "Canonical distance").
+/// The canonical score (src/engine/distance/README.md, "Canonical distance").
 template <Metric metric>
 __device__ __forceinline__ double
 bits_score(uint32_t first, uint32_t second)

@@ -1,5 +1,6 @@
 // Training of the codec, on a sample of the rows. PG dialect.
 #include "am/gpuivf/writer.hpp"
+#include "engine/ivf/pq_train.hpp"
 #include "pg/fault.hpp"
 
 extern "C"

@@ -5,6 +5,7 @@
 #include "bridge/client_session.hpp"
 #include "bridge/require.hpp"
 #include "bridge/settings.hpp"
+#include "engine/ivf/pq_train.hpp"
 #include "engine/recall/stratified.hpp"
 #include "pg/fault.hpp"
 #include "wire/build_messages.hpp"

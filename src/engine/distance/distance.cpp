@@ -1,5 +1,5 @@
-// The canonical distance: which kernel for which call, and which instruction set for this process.
-// Called by every SQL distance function, the scans and the engines; thread-safe; allocates nothing; never fails.
+// The canonical distance: choice of the kernel for a call, and of the instruction set for the process. Called by every
+// SQL distance function, the scans and the engines; thread-safe; allocates nothing; never fails.
 #include "engine/distance/distance.hpp"
 
 #include <atomic>
@@ -117,7 +117,7 @@ compute_scores(const DistanceSpec &spec, const void *query, const void *rows, si
 		return;
 	if (!metric_supports(spec.metric, spec.element))
 	{
-		// A caller's error. There is no distance: say so in every score rather than read past a row.
+		// A caller's error. Set every score to NaN rather than read past a row.
 		for (size_t i = 0; i < n_rows; i++)
 			scores[i] = std::numeric_limits<double>::quiet_NaN();
 		return;

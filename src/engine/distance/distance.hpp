@@ -13,7 +13,7 @@
 namespace vectorgpu::engine
 {
 
-/// What is compared with what. `dim` counts elements (bits for ElementType::kBit).
+/// The kind of vectors and the metric. `dim` counts elements (bits for ElementType::kBit).
 struct DistanceSpec
 {
 	Metric metric = Metric::kL2;
@@ -21,16 +21,15 @@ struct DistanceSpec
 	uint32_t dim = 0;
 };
 
-/// True if the metric is defined for the element type (Hamming and Jaccard for bits only, the others for floats only).
+/// Whether the metric is defined for the element type (Hamming and Jaccard for bits only, the others for floats only).
 bool metric_supports(Metric metric, ElementType element);
 
-/// How far ahead of its use a row is asked for from memory, where the rows that follow lie right behind. Measured in
-/// README.md.
+/// Prefetch distance in bytes for contiguous rows. Measured in README.md ("Decisions").
 constexpr ptrdiff_t kReadAheadBytes = 4096;
 
 /// scores[i] = score(query, rows[i]) for i in [0, n_rows). query: one vector; rows: n_rows vectors, `row_stride` bytes
-/// apart, host memory, any alignment; scores: [n_rows]. Never fails, allocates nothing, NaN is the quiet positive NaN.
-/// read_ahead: while a byte of a row is read, the one so far from it (it need not exist) is asked for from memory.
+/// apart, host memory, any alignment; scores [n_rows]. Never fails, allocates nothing; NaN is the quiet positive NaN.
+/// read_ahead: offset in bytes, from the byte read to the one prefetched, which need not exist.
 void compute_scores(const DistanceSpec &spec, const void *query, const void *rows, size_t row_stride, size_t n_rows,
 	double *scores, ptrdiff_t read_ahead = kReadAheadBytes);
 
@@ -54,8 +53,7 @@ enum class SimdLevel : uint8_t
 
 bool simd_supported(SimdLevel level);
 
-/// Forces a level for this process (tests; GUC vectorgpu.simd). Returns false, and changes nothing, if the CPU lacks
-/// it.
+/// Force a level for this process (tests; GUC vectorgpu.simd). Return false, and change nothing, if the CPU lacks it.
 bool set_simd_level(SimdLevel level);
 SimdLevel simd_level();
 

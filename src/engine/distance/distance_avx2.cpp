@@ -1,5 +1,5 @@
-// The canonical distance with AVX2, FMA and F16C: four registers of eight lanes. Compiled with these flags, so nothing
-// but distance.cpp may call in here, and only after it has asked the CPU. Thread-safe, no state.
+// The canonical distance with AVX2, FMA and F16C: four registers of eight lanes. Compiled with these flags, so only
+// distance.cpp may call this code, and only after it has checked the CPU. Thread-safe, no state.
 #include <cstdint>
 #include <cstring>
 #include <immintrin.h>

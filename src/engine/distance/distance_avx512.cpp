@@ -1,5 +1,5 @@
 // The canonical distance with AVX-512 (F, BW, DQ, VL): two registers of sixteen lanes. Compiled with these flags, so
-// nothing but distance.cpp may call in here, and only after it has asked the CPU. Thread-safe, no state.
+// only distance.cpp may call this code, and only after it has checked the CPU. Thread-safe, no state.
 #include <cstdint>
 #include <cstring>
 

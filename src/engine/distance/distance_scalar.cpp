@@ -1,6 +1,6 @@
 // The canonical distance in plain C++, for CPUs without AVX2 and as the reference of the other levels in tests.
-// Thread-safe, no state. fmaf is the C library's: one instruction behind a call where the CPU has FMA, an exact but
-// slow emulation where it has not. Never a * b + c: that rounds twice and is another function.
+// Thread-safe, no state. fmaf is the C library's: one instruction behind a call if the CPU has FMA, else an exact but
+// slow emulation. Never a * b + c, which rounds twice and gives other results.
 #include <cstdint>
 #include <cstring>
 

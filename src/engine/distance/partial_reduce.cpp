@@ -9,7 +9,7 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr double kRounding = 1e-12; // a whole number that rounding has made larger stays what it is
+constexpr double kRounding = 1e-12; // keeps ceil() from rounding up an integer that rounding errors made larger
 
 } // namespace
 
@@ -19,7 +19,7 @@ partial_reduce_least_bins(uint64_t k, double target)
 	if (!(target < 1))
 		return 0;
 	if (k <= 1)
-		return 1; // one ball meets no other
+		return 1; // a single row shares no bin
 
 	// 1 - target^(1 / (k - 1)) without the cancellation of the difference.
 	const double lost = -std::expm1(std::log(target) / static_cast<double>(k - 1));

@@ -1,12 +1,12 @@
-// What the per-ISA files of the canonical distance offer to distance.cpp: a table of function pointers each.
-// The ISA files are compiled with flags that not every CPU honours, so this header holds declarations only: an inline
-// function here would be compiled once per ISA, and the linker could keep the wrong copy.
+// The tables of function pointers that the per-ISA files of the canonical distance export to distance.cpp. These files
+// are compiled with flags that not every CPU supports, so this header holds declarations only: an inline function here
+// would be compiled once per ISA, and the linker could keep the wrong copy.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// Inlined at every level of optimisation: what holds vector registers must not be passed through memory.
+// Inlined at every level of optimisation: vector registers must not be passed through memory.
 #define VECTORGPU_INLINE inline __attribute__((always_inline))
 
 namespace vectorgpu::engine

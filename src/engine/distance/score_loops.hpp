@@ -27,7 +27,7 @@ namespace
 
 constexpr size_t kLanes = 32;
 
-/// Asks for the n bytes that lie `ahead` from p. They need not exist: a prefetch never faults. The hardware's own
+/// Prefetch the n bytes that lie `ahead` from p. They need not exist: a prefetch never faults. The hardware's own
 /// prefetcher stops at page borders.
 static VECTORGPU_INLINE void
 prefetch(const unsigned char *p, ptrdiff_t ahead, size_t n)
@@ -175,8 +175,9 @@ struct CosineOp
 	}
 };
 
-/// One row. Its few independent chains of additions and the next row's, which the CPU starts early, keep it waiting for
-/// memory only; two rows side by side are no faster from memory and slower when rows are long (README.md, "Decisions").
+/// Score one row. Its few independent chains of additions, and those of the next row, which the CPU starts early, wait
+/// for memory only; two rows side by side are no faster from memory and slower when rows are long (README.md,
+/// "Decisions").
 template <class Op, class Element>
 static VECTORGPU_INLINE double
 score_row(const unsigned char *q, const unsigned char *row, size_t dim, ptrdiff_t ahead, float query_state)

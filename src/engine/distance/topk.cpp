@@ -1,5 +1,5 @@
-// Selection of the k first (score, row) pairs: a buffer of candidates that is cut back to the k first whenever it is
-// full. Called by scans and engines between two looks at interrupts; no locks, no allocation, no exceptions.
+// See topk.hpp: a buffer of candidates that is cut back to the k first whenever it is full. Called by scans and engines
+// between two checks for interrupts; no locks, no allocation, no exceptions.
 #include "engine/distance/topk.hpp"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kGroup = 8; // scores compared with the bounds at a time
 
-/// Cuts the buffer back to the k first. Precondition: size >= k > 0.
+/// Cut the buffer back to the k first. Precondition: size >= k > 0.
 void
 cut(TopK *topk)
 {
@@ -32,7 +32,7 @@ cut(TopK *topk)
 	topk->full = true;
 }
 
-/// Takes one candidate that the quick comparison let through.
+/// Take one candidate that the quick comparison let through.
 void
 offer(TopK *topk, const Neighbor &candidate)
 {
@@ -78,7 +78,7 @@ neighbor_less(const Neighbor &a, const Neighbor &b)
 size_t
 topk_buffer_bytes(size_t k)
 {
-	// Twice k makes the cuts cost O(1) per candidate; the constant spares small k most of them.
+	// With twice k a cut costs O(1) per candidate; the constant spares small k most cuts.
 	constexpr size_t kSlack = 1024;
 	constexpr size_t kMost = std::numeric_limits<size_t>::max() / sizeof(Neighbor) / 2 - kSlack;
 
@@ -94,7 +94,7 @@ topk_init(TopK *topk, size_t k, Neighbor *buffer, size_t capacity, const Neighbo
 	topk->buffer = buffer;
 	topk->capacity = capacity;
 	topk->k = k;
-	// Bounds that let everything through: nothing is greater than NaN, nothing less than -infinity.
+	// Bounds that let every candidate through: nothing is greater than NaN, nothing less than -infinity.
 	topk->threshold = {kNaN, std::numeric_limits<RowId>::max()};
 	topk->after = {-kInfinity, 0};
 	if (after != nullptr)
@@ -127,7 +127,7 @@ topk_push(TopK *topk, const double *scores, const RowId *rows, size_t n, const u
 		const size_t group = std::min(kGroup, n - first);
 		unsigned int passed = 0;
 
-		// Almost every group of a long scan ends here. NaN passes both comparisons and is judged by offer().
+		// Almost every group of a long scan ends here. NaN passes both comparisons; offer() decides on it.
 		for (size_t i = 0; i < group; i++)
 		{
 			const double score = scores[first + i];

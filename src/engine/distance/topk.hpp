@@ -17,7 +17,7 @@ struct Neighbor
 	RowId row;
 };
 
-/// The total order of results: true if a comes strictly before b.
+/// The total order of results: whether a comes strictly before b.
 bool neighbor_less(const Neighbor &a, const Neighbor &b);
 
 /// A plain struct on purpose (see above). Set up by topk_init.
@@ -33,24 +33,24 @@ struct TopK
 	Neighbor after{};
 };
 
-/// Bytes that a caller should give to topk_init's buffer for this k.
+/// The recommended size in bytes of topk_init's buffer.
 size_t topk_buffer_bytes(size_t k);
 
-/// Starts a selection of the k first candidates; with `after`, of the k first strictly after it.
+/// Start a selection of the k first candidates; with `after`, of the k first strictly after it.
 void topk_init(TopK *topk, size_t k, Neighbor *buffer, size_t capacity, const Neighbor *after);
 
-/// False if topk_push would pass over all of scores [n], whatever their rows: the caller need not read those.
+/// False if topk_push would skip all of scores [n], whatever their rows: the caller need not read those.
 bool topk_wants(const TopK *topk, const double *scores, size_t n);
 
-/// Offers n candidates: scores [n], rows [n]. `dead` is null or a bitmap [n bits, bit i of byte i / 8 is 1 << (i % 8)],
-/// starting at bit `dead_offset`: a candidate whose bit is set is passed over.
+/// Offer n candidates: scores [n], rows [n]. `dead`: null, or a bitmap (bit i of byte i / 8 is 1 << (i % 8)) that
+/// starts at bit `dead_offset`; a candidate whose bit is set is skipped.
 void topk_push(TopK *topk, const double *scores, const RowId *rows, size_t n, const uint8_t *dead, size_t dead_offset);
 
-/// Makes `threshold` as tight as the candidates seen allow, at a cost of O(size): for callers that use it to spare
-/// themselves the scores of hopeless rows. Otherwise it moves when the buffer is full.
+/// Make `threshold` as tight as the candidates seen allow, at a cost of O(size), for callers that skip scores by it.
+/// Otherwise it moves only when the buffer is full.
 void topk_tighten(TopK *topk);
 
-/// Sorts what was kept and returns how many (at most k); buffer[0 .. n) is then in order. No push may follow.
+/// Sort the k first and return how many there are; buffer[0 .. n) is then in order. No push may follow.
 size_t topk_finish(TopK *topk);
 
 } // namespace vectorgpu::engine

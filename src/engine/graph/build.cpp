@@ -15,7 +15,7 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-/// Memory of what follows the k-NN graph. late may overlap with stage.
+/// Memory of the steps after the k-NN graph. late may overlap with stage.
 struct EdgeMemory
 {
 	uint32_t *forward; // [n_rows, degree]
@@ -33,7 +33,7 @@ late_stage_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 		connect_bytes(rows, spec.degree, entry_count(rows.n_rows, spec))});
 }
 
-/// Edges and entry points from the k-NN graph, whose scores may lie in memory.late.
+/// Choose edges and entry points from the k-NN graph, whose scores may lie in memory.late.
 Outcome
 choose_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, const EdgeMemory &memory,
 	uint32_t *edges, uint32_t *entries, BuildReport *report, const Call &call)
@@ -57,9 +57,9 @@ is_valid(const BuildSpec &spec)
 	return spec.degree >= kMinDegree && spec.degree <= kMaxDegree && spec.n_entries <= kMaxEntries;
 }
 
-constexpr Outcome kInvalidSpec = {StatusCode::kInvalidArgument, "graph cannot have so many edges or entry points"};
+constexpr Outcome kInvalidSpec = {StatusCode::kInvalidArgument, "number of edges or entry points is out of range"};
 
-/// The arrays that more than one stage uses; what each needs for itself shares its memory with the others'.
+/// The arrays that more than one stage uses. Memory that only one stage needs is shared by all stages.
 struct Memory
 {
 	uint32_t *ids;     // [n_rows, k]
@@ -67,7 +67,7 @@ struct Memory
 	uint32_t *forward; // [n_rows, degree]
 	unsigned char *stage;
 	size_t stage_bytes;
-	// Behind the pruning the scores are no longer needed: their memory and that of the stages together.
+	// After the pruning the scores are no longer needed: their memory and that of the stages together.
 	unsigned char *late;
 	size_t late_bytes;
 
@@ -208,8 +208,8 @@ graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOut
 	if (!outcome.is_ok())
 		return outcome;
 
-	// The forward edges are no longer needed: two or more numbers of each row, of which there are no fewer than entry
-	// points.
+	// The forward edges are no longer needed. They hold at least two numbers a row, and there are no more entry points
+	// than rows.
 	uint32_t *left = memory.forward;
 	uint8_t *absent = reinterpret_cast<uint8_t *>(left + n_entries);
 

@@ -11,8 +11,8 @@
 namespace vectorgpu::engine::graph
 {
 
-/// Atkinson, Sack, Santoro, Strothotte: Min-max heaps and generalized priority queues (1986). Levels alternate: an item
-/// on an even one is the first of its subtree, on an odd one the last. All operations take O(log size).
+/// A min-max heap (Atkinson, Sack, Santoro, Strothotte 1986). Levels alternate: an item on an even level is the first
+/// of its subtree, on an odd level the last. All operations take O(log size).
 class MinMaxHeap
 {
 public:
@@ -23,7 +23,7 @@ public:
 	const Candidate &first() const { return items_[0]; }
 	const Candidate &last() const { return items_[last_index()]; }
 
-	/// Not if full.
+	/// Precondition: not full.
 	void push(const Candidate &candidate)
 	{
 		size_t i = size_++;
@@ -49,7 +49,7 @@ public:
 		}
 	}
 
-	/// Not if empty.
+	/// Precondition: not empty.
 	Candidate pop_first() { return take(0); }
 	Candidate pop_last() { return take(last_index()); }
 
@@ -73,7 +73,7 @@ private:
 		return taken;
 	}
 
-	/// The first (on a level of minima; else the last) of the children and grandchildren, or size_ if there is none.
+	/// The first (on a level of minima; else the last) of the children and grandchildren; size_ if there are none.
 	size_t best_descendant(size_t i, bool minima) const
 	{
 		size_t best = size_;
@@ -115,7 +115,7 @@ private:
 	size_t size_ = 0;
 };
 
-/// The `capacity` first candidates seen.
+/// The first `capacity` candidates seen.
 class BestHeap
 {
 public:
@@ -123,10 +123,10 @@ public:
 
 	bool full() const { return size_ == capacity_; }
 	size_t size() const { return size_; }
-	/// True if the candidate is among the first that have been seen.
+	/// Whether the candidate is among the first `capacity` seen.
 	bool wants(const Candidate &candidate) const { return size_ < capacity_ || before(candidate, items_[0]); }
 
-	/// Only what wants() says yes to. Returns the node that fell out, or kNoNode.
+	/// Insert a candidate that wants() accepts. Return the node that fell out, or kNoNode.
 	uint32_t push(const Candidate &candidate)
 	{
 		uint32_t out = kNoNode;
@@ -141,7 +141,7 @@ public:
 		return out;
 	}
 
-	/// Puts them in order; the end.
+	/// Sort the items. No push may follow.
 	void sort() { std::sort_heap(items_, items_ + size_, before); }
 
 private:

@@ -12,21 +12,21 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kSearchWidth = 32;  // reachable nodes near one that is not: one of them has an edge to spare
+constexpr uint32_t kSearchWidth = 32;  // reachable nodes found near an unreachable one: one of them has a spare edge
 constexpr uint32_t kProgressRows = 64; // between calls of progress
-constexpr uint32_t kNodesAhead = 8;    // whose edges are asked for from memory before they are followed
+constexpr uint32_t kNodesAhead = 8;    // nodes whose edges are prefetched
 constexpr uint32_t kCacheLine = 64;    // bytes
 
-/// A breadth-first search that can go on after edges were added. Each reached node has a parent, whose edge to it must
+/// A breadth-first search that can be continued after edges were added. The edge from a reached node's parent has to
 /// stay.
 struct Tree
 {
 	uint32_t n_nodes;
 	uint32_t degree;
-	uint32_t *parents; // [n_nodes] kNoNode: not reached; of an entry point itself
+	uint32_t *parents; // [n_nodes] kNoNode: not reached; an entry point is its own
 	uint32_t *reached; // [n_nodes], in order
 	uint32_t n_reached = 0;
-	uint32_t n_followed = 0; // of `reached`: those whose edges were looked at
+	uint32_t n_followed = 0; // nodes of `reached` whose edges were followed
 
 	bool take(ivf::Arena *arena, uint32_t n, uint32_t of_degree)
 	{
@@ -67,8 +67,8 @@ struct Tree
 					reach(own[i], u);
 		}
 	}
-	/// An edge of a reached node that may be replaced, or null: one that is not there, else the last that is nobody's
-	/// parent's.
+	/// An edge of a reached node that may be replaced: an empty place, else the last edge that does not lead from a
+	/// parent to its child; else null.
 	uint32_t *spare_edge(uint32_t *edges, uint32_t node) const
 	{
 		uint32_t *own = edges + static_cast<size_t>(node) * degree;
@@ -86,7 +86,7 @@ struct Tree
 struct Memory
 {
 	Tree tree;
-	Candidate *entries; // [n_entries], those of a search
+	Candidate *entries; // [n_entries] entry points of a search
 	uint32_t *nodes;    // [n_entries]
 	double *scores;     // [n_entries]
 	Candidate *found;   // [kSearchWidth]
@@ -112,7 +112,7 @@ struct Memory
 	}
 };
 
-/// A spare edge of a node near u that a search finds, or null.
+/// A spare edge of a node near u that a search finds; null if none of them has one.
 uint32_t *
 edge_by_search(const GraphRows &rows, uint32_t degree, uint32_t *edges, const uint32_t *entries, uint32_t n_entries,
 	uint32_t u, const Memory &memory)
@@ -184,7 +184,7 @@ connect(const GraphRows &rows, uint32_t degree, uint32_t *edges, const uint32_t 
 {
 	ivf::Arena arena(work, work_bytes);
 	Memory memory;
-	uint32_t n_full = 0; // of tree.reached: nodes in front without a spare edge, and they never get one again
+	uint32_t n_full = 0; // the first nodes of tree.reached, which have no spare edge and never get one again
 
 	*n_added = 0;
 	if (degree < kMinDegree || (n_entries == 0 && rows.n_rows > 0))
@@ -212,7 +212,7 @@ connect(const GraphRows &rows, uint32_t degree, uint32_t *edges, const uint32_t 
 		}
 		if (edge == nullptr)
 			edge = edge_by_search(rows, degree, edges, entries, n_entries, u, memory);
-		// r reached nodes have r * degree edges, of which fewer than r are some node's only way: one is to spare.
+		// r reached nodes have r * degree edges, and fewer than r of them lead to children: one is spare.
 		while (edge == nullptr && n_full < tree.n_reached)
 		{
 			edge = tree.spare_edge(edges, tree.reached[n_full]);

@@ -15,8 +15,8 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kEntrySample = 32;   // rows that an entry point is chosen from
-constexpr double kEntriesPerRoot = 0.5; // entry points for the square root of the rows
+constexpr uint32_t kEntrySample = 32;   // sampled rows for each entry point
+constexpr double kEntriesPerRoot = 0.5; // entry points per square root of the number of rows
 
 ivf::KMeansSpec
 entry_spec(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
@@ -32,7 +32,7 @@ entry_spec(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 	return training;
 }
 
-/// What the choice of entry points needs.
+/// Work memory.
 struct EntryStage
 {
 	uint32_t *nodes;  // [training rows]
@@ -52,7 +52,7 @@ struct EntryStage
 	}
 };
 
-/// The search for the sampled row nearest to each centroid, shared out among tasks.
+/// Shared by the tasks that look for the sampled row nearest to each centroid.
 struct NearestTask
 {
 	const EntryStage *stage;

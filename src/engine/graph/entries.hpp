@@ -6,9 +6,9 @@
 namespace vectorgpu::engine::graph
 {
 
-/// entries [entry_count()], of which *n_entries are there, ascending: of some of the rows those that are nearest to the
-/// centroids of these. Edges are not looked at. Deterministic for the spec's seed; with call's threads, and the same by
-/// any number of them. Work memory of choose_entries_bytes().
+/// Choose entry points: the rows of a sample nearest to its centroids. entries [entry_count()], ascending, *n_entries
+/// of them. Deterministic for the spec's seed, whatever the number of call's threads. Work memory:
+/// choose_entries_bytes().
 Outcome choose_entries(const GraphRows &rows, const BuildSpec &spec, uint32_t *entries, uint32_t *n_entries, void *work,
 	size_t work_bytes, const Call &call = {});
 size_t choose_entries_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads);

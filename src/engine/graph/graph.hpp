@@ -1,4 +1,4 @@
-// What all files of this folder share: a graph of fixed degree over the rows of a segment, as a search reads it and as
+// Shared by all files of this folder: a graph of fixed degree over the rows of a segment, as a search reads it and as
 // it lies in memory. See README.md.
 #pragma once
 
@@ -14,20 +14,20 @@ namespace vectorgpu::engine::graph
 using ivf::Call;
 using ivf::Outcome;
 
-/// No node: an edge that is not there. Nodes are numbers of rows, from 0.
+/// No node: the end of an absent edge. Nodes are row numbers, from 0.
 constexpr uint32_t kNoNode = UINT32_MAX;
 
 constexpr uint32_t kMinDegree = 2; // a chain needs one edge to go on and one to come back
 constexpr uint32_t kMaxDegree = 256;
 
-/// A node and its score: what queues hold and searches find.
+/// A node and its score.
 struct Candidate
 {
 	double score;
 	uint32_t node;
 };
 
-/// The total order of candidates. Scores are no NaN here: searches take those as infinite.
+/// The total order of candidates. Scores are not NaN here: searches turn NaN into infinity.
 inline bool
 before(const Candidate &a, const Candidate &b)
 {
@@ -40,7 +40,7 @@ struct GraphView
 {
 	uint32_t n_nodes = 0;
 	uint32_t degree = 0;
-	/// neighbors [degree]: the nodes that edges of `node` lead to; kNoNode where there is no more.
+	/// neighbors [degree]: the ends of the edges of `node`, kNoNode behind the last.
 	bool (*neighbors)(void *context, uint32_t node, uint32_t *neighbors) = nullptr;
 	/// scores [n] of nodes [n] to the query. NaN counts as infinite.
 	bool (*scores)(void *context, const uint32_t *nodes, size_t n, double *scores) = nullptr;
@@ -58,11 +58,11 @@ struct GraphRows
 	const unsigned char *row(uint32_t i) const { return static_cast<const unsigned char *>(rows) + i * row_stride; }
 };
 
-/// Scores of rows that lie anywhere, asked for from memory before they are used. scores [n].
+/// Compute scores [n] of rows anywhere in memory, prefetching them.
 inline void
 score_rows(const GraphRows &rows, const void *query, const uint32_t *nodes, size_t n, double *scores)
 {
-	constexpr size_t kAhead = 4; // rows asked for at a time
+	constexpr size_t kAhead = 4; // rows prefetched at a time
 	constexpr size_t kLine = 64;
 	const auto ask = [&rows](uint32_t node)
 	{
@@ -86,7 +86,7 @@ struct MemoryGraph
 	GraphRows rows;
 	const uint32_t *edges = nullptr; // [n_rows, degree]
 	uint32_t degree = 0;
-	const void *query = nullptr; // one vector, as the rows are
+	const void *query = nullptr; // one vector of the rows' type
 };
 
 /// `memory` has to live as long as the view.

@@ -15,17 +15,17 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kRounds = 3;       // of signs and Hadamard matrix: fewer leave sparse vectors in few dimensions
+constexpr uint32_t kRounds = 3;       // of signs and Hadamard matrix: with fewer, sparse vectors stay in few dimensions
 constexpr uint32_t kLeastPadded = 64; // signs of a smaller space repeat themselves
 constexpr uint32_t kTrainingRows = 65536;
 constexpr uint32_t kSignBit = 0x80000000u;
-constexpr uint64_t kPieceFloats = uint64_t{1} << 20; // turned in some milliseconds
+constexpr uint64_t kPieceFloats = uint64_t{1} << 20; // rotated in some milliseconds
 
-// They stand for floats of an array.
+// May alias an array of floats.
 using Four = float __attribute__((vector_size(16), may_alias));
 using FourBits = uint32_t __attribute__((vector_size(16), may_alias));
 
-/// Dimensions of the space that vectors are turned in: one more for the lift of an inner product.
+/// Dimensions of the space that vectors are rotated in; one more for the inner product's extra coordinate.
 uint32_t
 padded_dim(const HashSpec &spec)
 {
@@ -62,7 +62,7 @@ hadamard(float *x, uint32_t n)
 			}
 }
 
-/// The signs of a round, by bits of a random stream: number (round, place / 64).
+/// Flip the signs of a round, by bits of a random stream: number (round, place / 64).
 void
 flip_signs(uint64_t seed, uint32_t round, float *x, uint32_t n)
 {
@@ -117,7 +117,7 @@ struct Work
 	}
 };
 
-/// A row or query as it is turned, but for the lift.
+/// padded: a row or query as it is rotated, without the inner product's extra coordinate.
 void
 pad(const HashSpec &spec, const void *vector, float *padded)
 {
@@ -187,7 +187,7 @@ hash_train(
 	std::fill_n(work.scratch, n, 0.0f);
 	for (uint32_t i = 0; i < n_rows; i++)
 	{
-		// The mean as it goes on, so that nothing grows with the number of rows.
+		// A running mean, so that nothing grows with the number of rows.
 		const float share = 1.0f / static_cast<float>(i + 1);
 
 		if (i % piece == 0 && call.progress != nullptr && !call.progress(call.progress_context, 0, rows.n_rows))

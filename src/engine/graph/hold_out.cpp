@@ -19,7 +19,7 @@ constexpr uint32_t kPieceRows = 8192;
 struct Memory
 {
 	uint8_t *held;    // [n_rows]
-	uint8_t *changed; // [n_rows] lists that have lost a member
+	uint8_t *changed; // [n_rows] whether the list has lost a member
 
 	bool take(ivf::Arena *arena, uint32_t n_rows)
 	{
@@ -29,7 +29,7 @@ struct Memory
 	}
 };
 
-/// What the tasks share.
+/// Shared by the tasks.
 struct Removal
 {
 	const HoldOutGraph *graph;
@@ -37,7 +37,7 @@ struct Removal
 	std::atomic<uint64_t> next{0}; // row
 };
 
-/// True if the list had one of them.
+/// Remove held rows from a list; return whether it had one.
 bool
 take_out(const uint8_t *held, uint32_t *ids, uint32_t k)
 {
@@ -82,7 +82,7 @@ removal_task(void *argument, size_t)
 	}
 }
 
-/// The first n_nearest of a list that are not held out.
+/// Copy the first n_nearest members of a list that are not held out.
 void
 take_nearest(const uint8_t *held, const uint32_t *ids, uint32_t k, uint32_t n_nearest, uint32_t *nearest)
 {
@@ -94,7 +94,7 @@ take_nearest(const uint8_t *held, const uint32_t *ids, uint32_t k, uint32_t n_ne
 	std::fill(nearest + n, nearest + n_nearest, kNoNode);
 }
 
-/// How many of the list's first are copies of the row.
+/// The number of near copies at the beginning of the row's list.
 uint32_t
 copies_in(const GraphRows &rows, const KnnLists &lists, uint32_t n_wanted, uint32_t row)
 {
@@ -127,7 +127,7 @@ hold_out_copies(const GraphRows &rows, const KnnLists &lists, uint32_t n_wanted,
 		const uint32_t row = held->queries[uint64_t{i} * held->n_queries / n_left]; // not below i
 		const uint32_t copies = copies_in(rows, lists, n_wanted, row);
 
-		if (held->n_rows + copies + 1 > most) // those that stay have more copies than the others
+		if (held->n_rows + copies + 1 > most) // the queries that stay have more copies than those dropped
 		{
 			n_left = i;
 			break;

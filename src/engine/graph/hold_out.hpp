@@ -1,4 +1,5 @@
-// A graph as it would be without some of its rows, which are then queries that it has not seen: for a calibration.
+// Removes rows from a graph as if it had been built without them: a calibration takes them as queries that the graph
+// has not seen.
 #pragma once
 
 #include "engine/graph/graph.hpp"
@@ -7,9 +8,9 @@
 namespace vectorgpu::engine::graph
 {
 
-/// Rows of a graph that it is measured with as queries (calibrate.hpp), held out of it: stratified_row(i, n, n_rows) of
-/// n. A recall of 0.9 of so many has a standard error of 0.004; of fewer rows fewer, without which the graph is nearly
-/// whole.
+/// The rows that are a calibration's queries (calibrate.hpp): stratified_row(i, n, n_rows), with n =
+/// query_rows(n_rows). A recall of 0.9 of 1,000 has a standard error of 0.004; from fewer rows fewer are taken, so that
+/// the graph without them is nearly whole.
 constexpr uint32_t kMostQueryRows = 1000;
 constexpr uint32_t kRowsPerQueryRow = 20;
 
@@ -19,36 +20,35 @@ query_rows(uint32_t n_rows)
 	return n_rows / kRowsPerQueryRow < kMostQueryRows ? n_rows / kRowsPerQueryRow : kMostQueryRows;
 }
 
-/// What a graph was made from, and memory for the one without some rows.
+/// The lists and forward edges of a graph, both changed by hold_out.
 struct HoldOutGraph
 {
 	uint32_t n_rows = 0;
-	KnnLists lists; // of the nearest rows [n_rows, k], k >= degree: exact, or made with the rows aside
-					// (KnnSpec::n_aside); they are changed
+	KnnLists lists; // [n_rows, k], k >= degree: exact, or made with the rows aside (KnnSpec::n_aside)
 	uint32_t degree = 0;
-	uint32_t *forward = nullptr; // [n_rows, degree] by rank, as prune gave them; they are changed
+	uint32_t *forward = nullptr; // [n_rows, degree] by rank, from prune
 };
 
-/// Rows that go out of a graph so that it is measured: some are the queries, the others near copies of these
-/// (engine/recall/near_copies.hpp), which would be nearer to them than any row is to a query from elsewhere.
+/// Rows that are removed from a graph to measure it: the queries, and near copies of them
+/// (engine/recall/near_copies.hpp), which are nearer to them than any row is to a query from elsewhere.
 struct HeldOutRows
 {
 	uint32_t *queries = nullptr; // [n_queries], ascending
 	uint32_t n_queries = 0;
-	uint32_t *rows = nullptr; // [n_rows] with the queries, ascending
+	uint32_t *rows = nullptr; // [n_rows] the queries and their copies, ascending
 	uint32_t n_rows = 0;
 };
 
-/// Sets held->rows from held->queries, of which so many stay, about evenly, that no more than `most` rows go: there is
-/// room for as many. lists: of the nearest rows; n_wanted: of the list of each query, that are not copies. No scores
-/// are read.
+/// Set held->rows to the queries and their near copies. Drop queries, evenly spread, until at most `most` rows are
+/// removed, for which held->rows has room. lists: of the nearest rows, whose scores are not read; n_wanted: rows of
+/// each query's list that are not copies.
 void hold_out_copies(const GraphRows &rows, const KnnLists &lists, uint32_t n_wanted, uint32_t most, HeldOutRows *held);
 
-/// Takes the rows held_out out of lists, of which no member is left then, chooses edges anew for rows that had one of
-/// them in their lists (by rank; what other rows' edges lose as detours is passed over), and makes edges back. nearest
-/// [n_queries, n_nearest], or null: of each query the first of its list that are not held out, kNoNode behind them.
-/// edges [n_rows, degree] may lie where the lists do: no edge is of or leads to a row held out; entry points and
-/// connections are not looked at. The same by any number of call's threads.
+/// Remove the rows held_out from the lists, choose edges anew, by rank, for rows that had one of them in their lists,
+/// and make reverse edges. (Detours that other rows' edges lose are ignored.) nearest [n_queries, n_nearest], or null:
+/// the first rows of each query's list that are not held out, kNoNode behind them. edges [n_rows, degree] may overlap
+/// the lists: no edge begins or ends at a row held out. Entry points and connection are the caller's. The same result
+/// with any number of call's threads.
 Outcome hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_nearest, uint32_t *nearest,
 	uint32_t *edges, void *work, size_t work_bytes, const Call &call = {});
 size_t hold_out_bytes(const HoldOutGraph &graph, size_t n_threads = 1);

@@ -18,11 +18,11 @@ namespace
 {
 
 constexpr uint32_t kPieceRows = 4096;
-constexpr uint32_t kSpareEntries = 32; // of rows that stay, if none of their entry points does
+constexpr uint32_t kSpareEntries = 32; // kept rows that become entry points if no entry point is kept
 
-constexpr Outcome kDamagedBase = {StatusCode::kInvalidArgument, "graph that rows are inserted into contradicts itself"};
+constexpr Outcome kDamagedBase = {StatusCode::kInvalidArgument, "base graph of the insertion is inconsistent"};
 
-/// What is to be done, for the stages that work with it.
+/// The arguments of an insertion.
 struct Insertion
 {
 	GraphRows rows;
@@ -31,7 +31,7 @@ struct Insertion
 	uint32_t n_added;
 };
 
-/// What all stages use, and memory that they use one after the other.
+/// The arrays that all stages use, and memory that they use one after the other.
 struct Memory
 {
 	uint32_t *origin;  // [n_rows] numbers in the base; kNoNode: new
@@ -102,7 +102,7 @@ Memory::take(ivf::Arena *arena, const Insertion &of, size_t n_threads)
 	return stage != nullptr;
 }
 
-/// Rows that stay are in order, and where there is room for them.
+/// Whether the numbers of kept rows are ascending and below n_rows. *n_kept: how many there are.
 bool
 numbers_valid(const BaseGraph &base, uint32_t n_rows, uint32_t *n_kept)
 {
@@ -128,7 +128,7 @@ entries_valid(const BaseGraph &base)
 		std::all_of(base.entries, base.entries + base.n_entries, [&base](uint32_t e) { return e < base.n_rows; });
 }
 
-/// Fills origin, added and entries.
+/// Set origin, added and entries.
 void
 number_rows(const Insertion &of, Memory *memory)
 {
@@ -156,7 +156,7 @@ number_rows(const Insertion &of, Memory *memory)
 			memory->entries[memory->n_entries++] = u;
 }
 
-/// What the tasks share that make the graph which is searched.
+/// Shared by the tasks that make the graph which new rows search.
 struct Bridging
 {
 	const Insertion *of;
@@ -168,8 +168,8 @@ struct Bridging
 	std::atomic<bool> stopped{false};
 };
 
-/// Edges of a row that stays, in the new numbers. An edge to a row that leaves goes on to the first of its neighbours
-/// that stay. False: they lead nowhere.
+/// Set the edges of a kept row, in the new numbers. An edge to a removed row leads on to the first of its neighbours
+/// that is kept. False if an edge is invalid.
 bool
 bridge(const Insertion &of, uint32_t origin, uint32_t u, uint32_t *edges)
 {
@@ -202,7 +202,7 @@ bridge(const Insertion &of, uint32_t origin, uint32_t u, uint32_t *edges)
 	return true;
 }
 
-/// Rows that leave are read by others alone: their edges are looked at too.
+/// Check the edges of removed rows too: bridge() of other rows reads them.
 void
 bridge_task(void *argument, size_t index)
 {
@@ -275,7 +275,7 @@ graph_insert(const GraphRows &rows, const BuildSpec &spec, const BaseGraph &base
 
 	*report = BuildReport();
 	if (spec.degree < kMinDegree || spec.degree > kMaxDegree || spec.n_entries > kMaxEntries)
-		return {StatusCode::kInvalidArgument, "graph cannot have so many edges or entry points"};
+		return {StatusCode::kInvalidArgument, "number of edges or entry points is out of range"};
 	if (!numbers_valid(base, rows.n_rows, &n_kept) || !entries_valid(base))
 		return kDamagedBase;
 	if (rows.n_rows == 0)
@@ -284,7 +284,7 @@ graph_insert(const GraphRows &rows, const BuildSpec &spec, const BaseGraph &base
 	if (!memory.take(&arena, of, call.n_threads))
 		return ivf::work_memory_short();
 
-	// edges is the graph that new rows search, until it is what they are in.
+	// Until add_reverse, edges holds the graph that new rows search.
 	if (hooks.on_stage != nullptr)
 		hooks.on_stage(call.progress_context, BuildStage::kNeighbors);
 	number_rows(of, &memory);

@@ -1,5 +1,5 @@
-// Which edges a row has, chosen among rows that are near to it without the lists of their nearest rows. Internal to the
-// folder: of insertion.
+// Chooses a row's edges among rows near to it whose lists of nearest rows are not known. Internal to the folder, for
+// insertion.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace vectorgpu::engine::graph
 {
 
-/// A row and its score as lists have it.
+/// A row and its score.
 struct Near
 {
 	float score;
@@ -25,7 +25,7 @@ nearer(const Near &a, const Near &b)
 	return a.score != b.score ? a.score < b.score : a.node < b.node;
 }
 
-/// Candidates of one row, of one task.
+/// Chooses edges; one object per task.
 class Chooser
 {
 public:
@@ -40,7 +40,8 @@ public:
 		return order_ != nullptr;
 	}
 
-	/// forward [degree]: of `near` [n], in order, the most useful first, kNoNode behind them. n: at most `most`.
+	/// Set forward [degree] to the most useful of near [n], best first, kNoNode behind them. near is sorted; n: at most
+	/// `most`.
 	void choose(const Near *near, uint32_t n, PruneKind kind, uint32_t degree, uint32_t *forward)
 	{
 		for (uint32_t i = 0; i < n; i++)
@@ -55,8 +56,8 @@ public:
 private:
 	unsigned char *vector(uint32_t i) const { return vectors_ + i * rows_->row_stride; }
 
-	/// A detour of the edge u → w is u → v → w of two shorter edges. The build counts those by ranks, which are in the
-	/// lists of nearest rows that an insertion does not have; that the ranks stand for distances (CAGRA, section 3.2).
+	/// A detour of the edge u → w is u → v → w of two shorter edges. A build counts detours by ranks in the lists of
+	/// nearest rows, which an insertion does not have; ranks stand for distances there (CAGRA, section 3.2).
 	uint32_t by_detours(const Near *near, uint32_t n, uint32_t degree, uint32_t *forward)
 	{
 		const uint32_t *detours = detours_;
@@ -76,8 +77,8 @@ private:
 		return std::min(n, degree);
 	}
 
-	/// As prune has it: a neighbour is kept if no kept one is nearer to it than the row is; then, while there is room,
-	/// those that were not.
+	/// As in prune: a neighbour is kept if no kept one is nearer to it than the row is; then, while there is room, the
+	/// others.
 	uint32_t by_rng(const Near *near, uint32_t n, uint32_t degree, uint32_t *forward)
 	{
 		uint32_t *kept = order_;

@@ -17,9 +17,9 @@ namespace
 {
 
 constexpr size_t kMostTasks = 64;
-constexpr uint32_t kPieceRows = 64; // searched for by one task at a time, between calls of progress
+constexpr uint32_t kPieceRows = 64; // that a task searches for between calls of progress
 
-/// New rows lie together for knn_graph.
+/// Copies of the new rows, contiguous for knn_graph, and their lists.
 struct AmongMemory
 {
 	unsigned char *rows; // [n_added, row_stride]
@@ -47,7 +47,7 @@ struct Memory
 	bool take(ivf::Arena *arena, const InsertLists &of, const KnnSpec &spec, size_t n_threads);
 };
 
-/// knn_graph's rows and spec.
+/// The new rows as knn_graph takes them.
 GraphRows
 added_rows(const InsertLists &of, const void *copies)
 {
@@ -107,7 +107,7 @@ Memory::take(ivf::Arena *arena, const InsertLists &of, const KnnSpec &spec, size
 	return taken;
 }
 
-/// What the tasks share.
+/// Shared by the tasks.
 struct Searches
 {
 	const InsertLists *of;
@@ -117,7 +117,7 @@ struct Searches
 	std::atomic<bool> stopped{false};
 };
 
-/// found [*n_found]: the nearest rows that were there.
+/// Search for a new row; found [*n_found]: old rows near it.
 Outcome
 search_one(const InsertLists &of, uint32_t node, SearchMemory *memory, uint32_t *n_found)
 {
@@ -135,7 +135,7 @@ search_one(const InsertLists &of, uint32_t node, SearchMemory *memory, uint32_t 
 		memory->found, n_found, &stats, memory->search, memory->search_bytes);
 }
 
-/// The list of the i-th new row: what the search has found and its neighbours among the new rows, in one order.
+/// Make the list of the i-th new row: merge the rows found with its neighbours among the new rows.
 void
 join_lists(const InsertLists &of, const AmongMemory &among, uint32_t i, const Candidate *found, uint32_t n_found)
 {
@@ -156,7 +156,7 @@ join_lists(const InsertLists &of, const AmongMemory &among, uint32_t i, const Ca
 		const bool first = nearer(a, b);
 		const Near next = first ? a : b;
 
-		// Searches count what is no number as infinite; knn_graph leaves it out.
+		// A search returns NaN scores as infinity; knn_graph leaves such rows out.
 		if (!std::isfinite(next.score))
 		{
 			std::fill(ids + n, ids + of.lists.k, kNoNode);
@@ -200,7 +200,7 @@ search_task(void *argument, size_t index)
 	}
 }
 
-/// The neighbours of new rows among themselves.
+/// Find the neighbours of new rows among themselves.
 Outcome
 find_among(const InsertLists &of, const KnnSpec &spec, AmongMemory *among, const Call &call)
 {

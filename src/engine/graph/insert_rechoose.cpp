@@ -15,11 +15,11 @@ namespace
 {
 
 constexpr size_t kMostTasks = 64;
-constexpr uint32_t kPieceRows = 256; // of one task at a time, between calls of progress
-constexpr uint32_t kCollected = 4;   // times the degree: candidates that a row looks at ...
-constexpr uint32_t kCompared = 2;    // ... and of these, the nearest are compared with each other
+constexpr uint32_t kPieceRows = 256; // that a task takes between calls of progress
+constexpr uint32_t kCollected = 4;   // times the degree: candidates of a row ...
+constexpr uint32_t kCompared = 2;    // ... of which the nearest are compared with each other
 
-/// Of one task.
+/// Work memory of one task.
 struct TaskMemory
 {
 	Chooser chooser;
@@ -31,7 +31,7 @@ struct TaskMemory
 struct Memory
 {
 	uint64_t *first; // [n_rows + 1] into comers
-	Near *comers;    // [n_added * k] of each row the new rows that have it in their lists, with their scores
+	Near *comers;    // [n_added * k] by row, the new rows that have it in their lists, with their scores
 	TaskMemory tasks[kMostTasks];
 	size_t n_tasks;
 
@@ -55,7 +55,7 @@ struct Memory
 	}
 };
 
-/// What the tasks share.
+/// Shared by the tasks.
 struct Task
 {
 	const Rechoice *choice;
@@ -67,7 +67,7 @@ struct Task
 
 constexpr size_t kItemsPerCheck = size_t{1} << 20;
 
-/// Turns the lists of new rows around: by the row that is in them, and there by the new row. False: to be stopped.
+/// Invert the lists of new rows: group their entries by the row listed, and there by the new row. False: stopped.
 bool
 collect_comers(const Rechoice &choice, const Memory &memory, const Call &call)
 {
@@ -82,7 +82,7 @@ collect_comers(const Rechoice &choice, const Memory &memory, const Call &call)
 		if (ids[i] != kNoNode)
 			memory.first[ids[i]]++;
 	}
-	// Each becomes the end of its run, and moves to its beginning as that is filled from behind.
+	// Each first[u] becomes the end of its run, and moves to the beginning as the run is filled from its end.
 	for (size_t u = 0; u < choice.rows.n_rows; u++)
 		memory.first[u + 1] += memory.first[u];
 	for (size_t i = n; i > 0; i--)
@@ -96,7 +96,7 @@ collect_comers(const Rechoice &choice, const Memory &memory, const Call &call)
 	return true;
 }
 
-/// Numbers of candidates, none twice, none of them the row.
+/// A set of candidates without the row itself.
 class Candidates
 {
 public:
@@ -116,7 +116,7 @@ private:
 	uint32_t n_ = 0;
 };
 
-/// Edges before of a row that was there, in the new numbers.
+/// The i-th edge of an old row, in the new numbers.
 uint32_t
 kept_edge(const Rechoice &choice, uint32_t origin, uint32_t i)
 {
@@ -125,8 +125,7 @@ kept_edge(const Rechoice &choice, uint32_t origin, uint32_t i)
 	return node == kNoNode ? kNoNode : choice.base->numbers[node];
 }
 
-/// True if there is nothing to choose anew: no edge is lost, and no comer is near. The scores of the first half are
-/// computed.
+/// Whether the row keeps its edges: none is lost, and no comer is nearer than the farthest of the first half of them.
 bool
 stays(const Rechoice &choice, uint32_t u, uint32_t n_own, bool lost, const Near *comers, size_t n_comers,
 	TaskMemory *memory)
@@ -168,7 +167,7 @@ choose_again(const Rechoice &choice, uint32_t u, const Near *comers, size_t n_co
 		std::fill(forward + candidates.size(), forward + choice.degree, kNoNode);
 		return;
 	}
-	// The nearest of the comers, if there are very many.
+	// If there are very many comers, the nearest of them.
 	const size_t n_near = std::min<size_t>(n_comers, choice.degree);
 
 	std::copy_n(comers, std::min<size_t>(n_comers, size_t{kCollected} * choice.degree), memory->near);

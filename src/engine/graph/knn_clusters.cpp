@@ -18,9 +18,9 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kSampleRows = 16; // a cluster, to train on
+constexpr uint32_t kSampleRows = 16; // per cluster, to train on
 constexpr uint32_t kTrainIterations = 2;
-constexpr uint32_t kAssignRows = 512; // a call and thread
+constexpr uint32_t kAssignRows = 512; // per call and thread
 
 ivf::KMeansSpec
 training_spec(const GraphRows &rows, uint32_t n_clusters, uint64_t seed, size_t n_threads)
@@ -67,7 +67,7 @@ struct AssignStage
 
 	bool take(ivf::Arena *arena, const GraphRows &rows, uint32_t n_clusters, size_t n_threads)
 	{
-		ivf::Coarse shape; // what the work memory depends on
+		ivf::Coarse shape; // determines the size of the work memory
 
 		labels = arena->take<uint32_t>(rows.n_rows);
 		at_a_time = kAssignRows * static_cast<uint32_t>(n_threads);
@@ -123,7 +123,7 @@ train(const GraphRows &rows, uint64_t seed, Clusters *clusters, void *work, size
 	return outcome;
 }
 
-/// Rows by their clusters: order, first_of.
+/// Assign rows to clusters; set order and first_of.
 Outcome
 assign(const GraphRows &rows, const Clusters *clusters, void *work, size_t work_bytes, const Call &call)
 {

@@ -6,8 +6,7 @@
 namespace vectorgpu::engine::graph
 {
 
-/// The caller's arrays, and how many clusters there are: before make_clusters as many as are wanted, then those that
-/// have rows.
+/// The caller's arrays. n: number of clusters wanted; make_clusters lowers it to those that have rows.
 struct Clusters
 {
 	uint32_t n = 0;
@@ -19,7 +18,7 @@ struct Clusters
 /// Bytes of make_clusters' work memory.
 size_t make_clusters_bytes(const GraphRows &rows, uint32_t n_clusters, size_t n_threads);
 
-/// k-means of engine/ivf on a sample, then every row to its nearest centroid.
+/// Train k-means (engine/ivf) on a sample, then assign every row to its nearest centroid.
 Outcome make_clusters(
 	const GraphRows &rows, uint64_t seed, Clusters *clusters, void *work, size_t work_bytes, const Call &call);
 

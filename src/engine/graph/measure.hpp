@@ -1,5 +1,5 @@
-// Which graph a calibration measures, behind a build: the one without the rows that are its queries, or the whole one,
-// in which they are passed over.
+// Chooses the graph that a calibration measures after a build: the graph without the rows that are its queries, or the
+// whole one, whose searches pass over them.
 #pragma once
 
 #include "engine/graph/build.hpp"
@@ -8,11 +8,11 @@
 namespace vectorgpu::engine::graph
 {
 
-/// After graph_build with spec.knn.n_aside = query_rows() (hold_out.hpp), or where neighbours are exact: measured
-/// becomes the graph as it would be without `n_queries` of its rows, which are the queries; their near copies stay in
-/// it. measured->entries are those of the build. queries [n_queries]: memory that measured will refer to, as it does to
-/// the work memory, which is that of graph_build as that has left it, with the same rows, spec and number of threads.
-/// Where rows cannot be held out (edges by the relative neighbourhood, too few rows) measured stays as it is.
+/// Set measured to the graph as it would be without `n_queries` of its rows, which become the queries; their near
+/// copies stay in it. Call it after graph_build with spec.knn.n_aside = query_rows() (hold_out.hpp), or with exact
+/// neighbours; the work memory is graph_build's as it left it, for the same rows, spec and number of threads.
+/// measured->entries: those of the build. measured will refer to queries [n_queries] and to the work memory. If rows
+/// cannot be held out (edges by the relative neighbourhood, too few rows) measured is unchanged.
 Outcome measure_without(const GraphRows &rows, const BuildSpec &spec, uint32_t *queries, uint32_t n_queries,
 	MeasuredGraph *measured, void *work, size_t work_bytes, const Call &call = {});
 

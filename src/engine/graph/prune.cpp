@@ -18,8 +18,8 @@ namespace
 constexpr uint32_t kProgressRows = 1024; // between calls of progress
 constexpr uint32_t kCacheLine = 64;      // bytes
 
-/// Ranks of the neighbours of one row, by their numbers: open addressing, and a filter in front of it, which most of
-/// the numbers that are asked for do not pass (a bit each, of 64 for one neighbour).
+/// Maps the neighbours of one row to their ranks: open addressing, behind a filter (64 bits for each neighbour, one
+/// set) that most other numbers do not pass.
 class RankTable
 {
 public:
@@ -42,14 +42,14 @@ public:
 		slots_[i] = static_cast<uint64_t>(node) << 32 | rank;
 		filter_[bit.word] |= uint64_t{1} << bit.bit;
 	}
-	/// 0: it is none of them.
+	/// 0: not a neighbour.
 	uint32_t may_have(uint32_t node) const
 	{
 		const Bit bit = bit_of(node);
 
 		return static_cast<uint32_t>(filter_[bit.word] >> bit.bit & 1);
 	}
-	/// UINT32_MAX: it is none of them.
+	/// UINT32_MAX: not a neighbour.
 	uint32_t rank_of(uint32_t node) const
 	{
 		for (size_t i = hash_node(node) & mask_; slots_[i] != kFree; i = (i + 1) & mask_)
@@ -67,7 +67,7 @@ private:
 		uint32_t bit;
 	};
 
-	/// One multiplication (Knuth 1998, section 6.4), of whose high bits both are made.
+	/// One multiplication (Knuth 1998, section 6.4), whose high bits give both places.
 	Bit bit_of(uint32_t node) const
 	{
 		const uint32_t hash = node * 2654435769U;
@@ -85,7 +85,7 @@ struct Memory
 {
 	uint64_t *ranks;   // RankTable
 	uint64_t *filter;  // its filter
-	uint32_t *met;     // [k] positions in a list of what has passed it
+	uint32_t *met;     // [k] positions in a list of the numbers that passed the filter
 	uint32_t *detours; // [k]
 	uint32_t *order;   // [k]
 	double *scores;    // [k]
@@ -108,7 +108,7 @@ list_size(const uint32_t *ids, uint32_t k)
 	return static_cast<uint32_t>(std::find(ids, ids + k, kNoNode) - ids);
 }
 
-constexpr uint32_t kListsAhead = 4; // asked for from memory before they are looked at
+constexpr uint32_t kListsAhead = 4; // lists prefetched
 
 void
 prefetch_list(const KnnLists &lists, uint32_t node)
@@ -119,7 +119,8 @@ prefetch_list(const KnnLists &lists, uint32_t node)
 		__builtin_prefetch(ids + i);
 }
 
-/// A detour of the edge u → w is u → v → w with both edges of a better rank than that of u → w. Few detours first.
+/// A detour of the edge u → w is u → v → w with both edges of a better rank than u → w. Edges with few detours come
+/// first.
 uint32_t
 prune_by_rank(const KnnLists &lists, uint32_t u, uint32_t degree, uint32_t *forward, const Memory &memory)
 {
@@ -140,7 +141,7 @@ prune_by_rank(const KnnLists &lists, uint32_t u, uint32_t degree, uint32_t *forw
 
 		if (i + kListsAhead < n)
 			prefetch_list(lists, own[i + kListsAhead]);
-		// Whether a neighbour's neighbour is one's own is not to be foreseen: no branch depends on it here. kNoNode has
+		// Whether a neighbour's neighbour is a neighbour is not predictable: no branch depends on it here. kNoNode has
 		// no rank.
 		for (uint32_t j = 0; j < n; j++)
 		{
@@ -165,7 +166,7 @@ prune_by_rank(const KnnLists &lists, uint32_t u, uint32_t degree, uint32_t *forw
 	return std::min(n, degree);
 }
 
-/// A neighbour is kept if no kept one is nearer to it than the row is; then, while there is room, those that were not.
+/// Keep a neighbour if no kept one is nearer to it than the row is; then, while there is room, add the others.
 uint32_t
 prune_by_rng(
 	const GraphRows &rows, const KnnLists &lists, uint32_t u, uint32_t degree, uint32_t *forward, const Memory &memory)
@@ -197,7 +198,7 @@ prune_by_rng(
 
 constexpr size_t kMostTasks = 64;
 
-/// What the tasks of one call share.
+/// Shared by the tasks of one call.
 struct PruneTask
 {
 	const GraphRows *rows;
@@ -212,7 +213,7 @@ struct PruneTask
 	std::atomic<bool> stopped;
 };
 
-/// Takes blocks of rows until there are none. Task 0 runs in the caller's thread and reports progress.
+/// Take blocks of rows until none is left. Task 0 runs in the caller's thread and reports progress.
 void
 prune_task(void *argument, size_t index)
 {

@@ -1,4 +1,4 @@
-// From a k-NN graph to a graph that searches find their way in: edges that others make superfluous are left out.
+// Turns a k-NN graph into a graph for searches: leaves out edges that others make superfluous.
 #pragma once
 
 #include "engine/graph/knn_graph.hpp"
@@ -6,16 +6,16 @@
 namespace vectorgpu::engine::graph
 {
 
-/// Which edges are superfluous. Stored in indexes: never renumber.
+/// The rule that decides which edges are superfluous. Stored in indexes: never renumber.
 enum class PruneKind : uint8_t
 {
 	kRank = 0, // by the number of detours, counted by ranks alone (CAGRA: Ootomo et al. 2023, section 3.2)
 	kRng = 1,  // relative neighbourhood: a kept neighbour is nearer to it than the row is (HNSW's heuristic)
 };
 
-/// forward [n_rows, degree]: of each row at most `degree` of its neighbours, the most useful first, kNoNode behind
-/// them. rows: for kRng only. chosen [n_rows]: of rows with zero there forward stays as it is; null: of none. Work
-/// memory of prune_bytes(). Cancelled if progress says so. With call's threads, and the same by any number of them.
+/// Set forward [n_rows, degree] to at most `degree` neighbours of each row, the most useful first, kNoNode behind them.
+/// rows: for kRng only. chosen [n_rows], or null: rows with zero there keep their forward edges. Work memory:
+/// prune_bytes(). The same with any number of call's threads.
 Outcome prune(const GraphRows &rows, const KnnLists &lists, PruneKind kind, uint32_t degree, uint32_t *forward,
 	void *work, size_t work_bytes, const Call &call = {}, const uint8_t *chosen = nullptr);
 size_t prune_bytes(const KnnLists &lists, size_t n_threads = 1);

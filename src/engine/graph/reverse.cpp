@@ -1,5 +1,5 @@
-// See reverse.hpp. Edges are collected by the node that they lead to: a task goes through all of them and keeps those
-// of its range of nodes, so that no two write to one node, and what it writes to is small enough for a cache.
+// See reverse.hpp. Edges are collected by the node that they lead to. Each task reads all edges and keeps those that
+// lead to its range of nodes, so that no two tasks write to one node, and the memory that a task writes fits a cache.
 #include "engine/graph/reverse.hpp"
 
 #include <algorithm>
@@ -13,12 +13,12 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kProgressRows = 16384; // between calls of progress, and rows of a task at a time
+constexpr uint32_t kProgressRows = 16384; // that a task takes between calls of progress
 constexpr size_t kMostTasks = 64;
 
 static_assert(kMaxDegree - 1 <= UINT8_MAX);
 
-/// Of each node the rows that have an edge to it, the `degree` first by (rank of the edge, row), in no order.
+/// By node, the rows that have an edge to it: the first `degree` by (rank of the edge, row), in no order.
 struct ReverseMemory
 {
 	uint32_t *rows; // [n_rows, degree]
@@ -34,7 +34,7 @@ struct ReverseMemory
 	}
 };
 
-/// What the tasks of one call share.
+/// Shared by the tasks of one call.
 struct ReverseTask
 {
 	uint32_t n_rows;
@@ -57,7 +57,7 @@ go_on(ReverseTask *task, size_t index, uint32_t row)
 	return !task->stopped.load(std::memory_order_relaxed);
 }
 
-/// Rows come in ascending order.
+/// Keep an edge to node. Rows come in ascending order.
 void
 keep(const ReverseTask *task, uint32_t node, uint32_t row, uint8_t rank)
 {
@@ -116,7 +116,7 @@ has(const uint32_t *nodes, uint32_t n, uint32_t node)
 	return std::find(nodes, nodes + n, node) != nodes + n;
 }
 
-/// Own edges, edges back and own edges again.
+/// Set the edges of u: the first half of its own, reverse edges, its other own edges.
 void
 join(const ReverseTask *task, uint32_t u, uint64_t *back)
 {
@@ -181,7 +181,7 @@ add_reverse(uint32_t n_rows, uint32_t degree, const uint32_t *forward, uint32_t 
 
 	if (!task.memory.take(&arena, n_rows, degree))
 		return ivf::work_memory_short();
-	// Each range costs a look at all edges.
+	// Each range costs one pass over all edges.
 	task.n_ranges = static_cast<uint32_t>(n_tasks);
 	ivf::run_workers(call, n_tasks, collect_task, &task);
 	task.next.store(0);

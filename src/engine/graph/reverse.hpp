@@ -1,4 +1,4 @@
-// What leads to a node leads back from it.
+// Adds reverse edges.
 #pragma once
 
 #include "engine/graph/graph.hpp"
@@ -6,10 +6,9 @@
 namespace vectorgpu::engine::graph
 {
 
-/// edges [n_rows, degree]: the first half of each row's forward edges (as prune gives them), edges back from rows whose
-/// forward edges lead to it (those that are most useful to their rows first, and of these those of the first rows),
-/// then what else there is of its own. No node twice, never itself. Work memory of add_reverse_bytes(). Cancelled if
-/// progress says so. With call's threads, and the same by any number of them.
+/// Set edges [n_rows, degree]: first half of each row's forward edges (as prune makes them); then edges to rows whose
+/// forward edges lead to it, ordered by the rank of that edge, then by row; then its other forward edges. No node
+/// twice, never itself. Work memory: add_reverse_bytes(). The same with any number of call's threads.
 Outcome add_reverse(uint32_t n_rows, uint32_t degree, const uint32_t *forward, uint32_t *edges, void *work,
 	size_t work_bytes, const Call &call = {});
 size_t add_reverse_bytes(uint32_t n_rows, uint32_t degree);

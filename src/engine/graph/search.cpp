@@ -31,8 +31,8 @@ memory_scores(void *context, const uint32_t *nodes, size_t n, double *scores)
 	return true;
 }
 
-/// A set that forgets needs room for what is in the queues; another one for what may be looked at: not every neighbour
-/// of every node is new, half of them are room enough, and saturation is no error.
+/// A set with deletion needs room for the nodes in the queues; a set without, for the nodes that may be visited. Not
+/// every neighbour of every node is new: room for half of them is enough, and saturation is no error.
 VisitedSize
 visited_size(const GraphView &view, const SearchSpec &spec)
 {
@@ -90,7 +90,7 @@ is_valid(const GraphView &view, const SearchSpec &spec)
 		spec.probe_steps <= kMaxProbeSteps;
 }
 
-/// One search, with the set of visited nodes as a type so that its tests are inlined.
+/// One search. The set of visited nodes is a type so that its tests are inlined.
 template <class Visited>
 class Search
 {
@@ -114,7 +114,7 @@ public:
 
 			for (uint32_t i = 0; i < spec_.probe_steps && !open_.empty(); i++)
 			{
-				// The first node to expand is not among the best: neither is any behind it (algorithm 1, line 4).
+				// The first node to expand is not among the best, so no later one is (algorithm 1, line 4).
 				if (!best_.wants(open_.first()))
 					break;
 				const Candidate now = open_.pop_first();
@@ -140,7 +140,7 @@ public:
 	uint32_t n_found() const { return static_cast<uint32_t>(best_.size()); }
 
 private:
-	/// Candidate locating: adds the unvisited neighbours. Those before *n_marked count as visited from here on.
+	/// Candidate locating: add the unvisited neighbours. The first *n_marked count as visited from then on.
 	bool locate(uint32_t node, size_t *n_located, size_t *n_marked)
 	{
 		if (!view_.neighbors(view_.context, node, memory_.neighbors))
@@ -159,7 +159,8 @@ private:
 		return true;
 	}
 
-	/// Maintenance: a node goes into the queue if it is among the best so far, and the last one out if that is full.
+	/// Maintenance: insert a node that is among the best so far into the queue; if that is full, the last one is
+	/// dropped.
 	void offer(const Candidate &candidate, bool marked)
 	{
 		if (!best_.wants(candidate) || (open_.full() && !before(candidate, open_.last())))
@@ -171,7 +172,7 @@ private:
 		open_.push(candidate);
 	}
 
-	/// The node has left the queues.
+	/// Delete a node that has left the queues from the visited ones.
 	void forget(uint32_t node)
 	{
 		if (node != kNoNode && Visited::kDeletes && (spec_.visited_deletion || visited_.saturated()))
@@ -238,7 +239,7 @@ graph_search(const GraphView &view, const SearchSpec &spec, const Candidate *ent
 		case VisitedKind::kCuckoo:
 			return run_search<CuckooVisited>(view, spec, memory, entries, n_entries, found, n_found, stats);
 	}
-	return {StatusCode::kInvalidArgument, "there is no such set of visited nodes"};
+	return {StatusCode::kInvalidArgument, "unknown kind of visited set"};
 }
 
 void

@@ -7,7 +7,7 @@
 namespace vectorgpu::engine::graph
 {
 
-/// Which set of visited nodes a search keeps (section 4.2).
+/// The set of visited nodes (section 4.2).
 enum class VisitedKind : uint8_t
 {
 	kHash = 0, // exact
@@ -17,28 +17,27 @@ enum class VisitedKind : uint8_t
 
 struct SearchSpec
 {
-	uint32_t width = 64; // nodes found, and nodes kept to be expanded: K of the paper's algorithm; from 1
+	uint32_t width = 64; // most nodes found, and most nodes kept to be expanded: K of the paper's algorithm; from 1
 	VisitedKind visited = VisitedKind::kHash;
-	bool selected_insertion = false; // section 4.4: only nodes that go into a queue count as visited
-	bool visited_deletion = false;   // section 4.5: and only while they are in one; not with a Bloom filter
+	bool selected_insertion = false; // section 4.4: only nodes that enter a queue count as visited
+	bool visited_deletion = false;   // section 4.5: only nodes in a queue count as visited; not with a Bloom filter
 	uint32_t probe_steps = 1;        // section 5: nodes expanded at a time, 1 .. kMaxProbeSteps
 };
 
 constexpr uint32_t kMaxProbeSteps = 16;
 
-constexpr uint32_t kSearchSteps =
-	4; // nodes expanded at a time by the searches of an index, so that all engines find the same
-constexpr uint32_t kSearchEntries = 8; // entry points of a search, of those that there are
+constexpr uint32_t kSearchSteps = 4;   // probe_steps of an index's searches, so that all engines find the same
+constexpr uint32_t kSearchEntries = 8; // entry points of a search: those nearest to the query
 
-/// True if so wide a search of so many rows is better done by looking at all of them: a node of the queue costs the
-/// scores of about 20 rows that lie anywhere; those of rows that follow each other cost a third.
+/// Whether a scan of all rows is cheaper than a search of this width: a node of the queue costs the scores of about 20
+/// rows at random places, which cost three times those of contiguous rows.
 inline bool
 looks_at_all(double width, double n_rows)
 {
 	return width * 8 >= n_rows;
 }
 
-/// What a search has cost; added up.
+/// Cost of searches, added up.
 struct SearchStats
 {
 	uint64_t n_expanded = 0;
@@ -48,13 +47,12 @@ struct SearchStats
 /// Bytes of graph_search's work memory: O(width * degree).
 size_t graph_search_bytes(const GraphView &view, const SearchSpec &spec);
 
-/// Searches from the entry points [n_entries], with their scores, in any order, no node twice. found [width]: the
-/// *n_found first nodes seen, by (score, node); a NaN score becomes infinite. Deterministic. Invalid arguments give
-/// kInvalidArgument.
+/// Search from entries [n_entries], with their scores, in any order, no node twice. found [width]: the first *n_found
+/// nodes seen, by (score, node); a NaN score becomes infinite. Deterministic. kInvalidArgument for invalid arguments.
 Outcome graph_search(const GraphView &view, const SearchSpec &spec, const Candidate *entries, size_t n_entries,
 	Candidate *found, uint32_t *n_found, SearchStats *stats, void *work, size_t work_bytes);
 
-/// The `n_wanted` first of n candidates come first, in order. For the choice of entry points.
+/// Move the first n_wanted of n candidates to the front, in order. For the choice of entry points.
 void first_candidates(Candidate *candidates, size_t n, size_t n_wanted);
 
 } // namespace vectorgpu::engine::graph

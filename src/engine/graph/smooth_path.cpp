@@ -59,7 +59,7 @@ SmoothPath::root(uint32_t node)
 	return node;
 }
 
-/// Kruskal (1956): of the edges, shortest first, those that join two trees.
+/// Kruskal (1956): keep those edges, shortest first, that join two trees.
 void
 SmoothPath::shrink()
 {
@@ -88,7 +88,7 @@ SmoothPath::shrink()
 	n_edges_ = kept;
 }
 
-/// Hangs the tree of `from` up on it: parents_ are edges then, kNone of `from` and of other trees.
+/// Root the tree of `from` at it: parents_ become edges, kNone for `from` and for nodes of other trees.
 void
 SmoothPath::hang(uint32_t from)
 {
@@ -122,7 +122,7 @@ SmoothPath::hang(uint32_t from)
 			const uint32_t other = edge.a == node ? edge.b : edge.a;
 
 			if (ends_[i] == parents_[node])
-				continue; // where it came from; a tree has no other way back
+				continue; // the edge to its parent; a tree has no other way back
 			parents_[other] = ends_[i];
 			queue_[tail++] = other;
 		}

@@ -1,6 +1,6 @@
 // The sets of visited nodes of a search (SONG, section 4.2), over the caller's memory: an open-addressing hash table,
-// which is exact, a Bloom filter and a cuckoo filter, which take less memory and may say yes where no is right. None
-// ever says no where yes is right, so that no node is ever found twice. Internal to the folder.
+// which is exact, a Bloom filter and a cuckoo filter, which take less memory and have false positives. None has false
+// negatives, so that no node is ever found twice. Internal to the folder.
 #pragma once
 
 #include <bit>
@@ -20,11 +20,11 @@ hash_node(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/// What a search expects to put in: decides sizes.
+/// The number of nodes that a search expects to insert.
 struct VisitedSize
 {
-	size_t n_kept;   // nodes in the two queues at most, which the set must have room for
-	size_t n_others; // others that it shall have room for
+	size_t n_kept;   // most nodes in the two queues, which the set must have room for
+	size_t n_others; // other nodes that it should have room for
 };
 
 /// Linear probing, at most seven eighths full. Deletion closes the gap, so that there are no tombstones.
@@ -51,10 +51,10 @@ public:
 		}
 	}
 
-	/// Whether only nodes that go into a queue should be put in from now on, so that there is room for all of those.
+	/// Whether only nodes that enter a queue may be inserted from now on, so that there is room for all of these.
 	bool saturated() const { return size_ + 2 * kept_ >= mask_ - mask_ / 8; }
 
-	/// A node that is not in the set; false if there is no room.
+	/// Insert a node that is not in the set; false if there is no room.
 	bool insert(uint32_t node)
 	{
 		size_t i = home(node);
@@ -80,7 +80,7 @@ public:
 		}
 		for (size_t i = (gap + 1) & mask_; slots_[i] != kNoNode; i = (i + 1) & mask_)
 		{
-			// It may move to the gap unless its home lies behind the gap.
+			// An item may move to the gap unless its home lies behind the gap.
 			if (((i - home(slots_[i])) & mask_) >= ((i - gap) & mask_))
 			{
 				slots_[gap] = slots_[i];
@@ -104,8 +104,8 @@ private:
 	size_t size_ = 0;
 };
 
-/// Bloom filter: ten bits a node and six hash functions, under one per cent of false answers while it holds what it was
-/// made for.
+/// Bloom filter: ten bits a node and six hash functions, under one per cent false positives up to its expected number
+/// of nodes.
 class BloomVisited
 {
 public:
@@ -151,7 +151,7 @@ private:
 	static constexpr uint64_t kHashes = 6;
 
 	static size_t bits_for(const VisitedSize &size) { return std::bit_ceil(10 * (size.n_kept + size.n_others) + 64); }
-	/// Kirsch and Mitzenmacher: two hash functions make all.
+	/// Two hash functions make all (Kirsch and Mitzenmacher).
 	uint64_t bit_of(uint64_t hash, uint64_t i) const { return (hash + i * (hash >> 32 | 1)) & mask_; }
 
 	uint64_t *words_;
@@ -182,7 +182,8 @@ public:
 	}
 	bool saturated() const { return size_ + 2 * kept_ >= (mask_ + 1) * kSlots * 7 / 8; }
 
-	/// What found no slot after many moves waits in the stash; then nothing can be put in until something was erased.
+	/// An item that found no slot after many moves waits in the stash; then nothing can be inserted until an item is
+	/// erased.
 	bool insert(uint32_t node)
 	{
 		Place place = place_of(node);
@@ -228,7 +229,7 @@ private:
 	struct Place
 	{
 		size_t bucket;
-		uint16_t mark; // the fingerprint; 0: nothing
+		uint16_t mark; // the fingerprint; 0: empty
 	};
 
 	static size_t buckets_for(const VisitedSize &size)
@@ -242,7 +243,7 @@ private:
 
 		return {static_cast<size_t>(hash) & mask_, mark == 0 ? uint16_t{1} : mark};
 	}
-	/// Its own inverse.
+	/// The other bucket of an item; its own inverse.
 	size_t other(const Place &place) const
 	{
 		return (place.bucket ^ static_cast<size_t>(hash_node(place.mark))) & mask_;

@@ -1,7 +1,6 @@
-// Codes of the rows of a segment with inverted lists (CopyKind::kCodedLists and kCodes), as they are handed to an
-// engine: behind the description of the lists (lists_layout.hpp). The rows of kCodedLists come as those of kLists do:
-// what codes choose is judged by canonical scores. Of kCodes there are row ids alone: what codes choose is the answer,
-// for somebody who has the rows to judge.
+// Codes of the rows of a segment with inverted lists (CopyKind::kCodedLists and kCodes), as handed to an engine: behind
+// the description of the lists (lists_layout.hpp). kCodedLists also has the rows, as kLists: codes choose candidates,
+// canonical scores decide. kCodes has row ids alone: the candidates are the answer, and the caller compares the rows.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,7 @@ namespace vectorgpu::engine
 struct CodesHead
 {
 	uint32_t kind; // ivf::CodeKind
-	uint32_t pq_m; // these three: kPq, else 0
+	uint32_t pq_m; // this and the next two: kPq, else 0
 	uint32_t pq_bits;
 	uint32_t opq; // 0 or 1
 };
@@ -32,7 +31,7 @@ head_of(const ivf::CodeSpec &spec)
 	return {static_cast<uint32_t>(spec.kind), pq ? spec.pq.m : 0, pq ? spec.pq.bits : 0, pq && spec.pq.opq ? 1u : 0u};
 }
 
-/// The codes of rows of that kind. Null, or what is wrong with the head.
+/// Set *spec to the codes of such rows. Return null, or what is wrong with the head.
 inline const char *
 code_spec_of(const CodesHead &head, const DistanceSpec &rows, ivf::CodeSpec *spec)
 {
@@ -43,14 +42,14 @@ code_spec_of(const CodesHead &head, const DistanceSpec &rows, ivf::CodeSpec *spe
 	if (spec->kind == ivf::CodeKind::kPq)
 		spec->pq = {rows.metric, rows.dim, head.pq_m, head.pq_bits, head.opq != 0};
 	if (head.opq > 1 || (spec->kind != ivf::CodeKind::kPq && (head.pq_m != 0 || head.pq_bits != 0 || head.opq != 0)))
-		return "parameters that the codes do not have";
+		return "parameters that do not apply to the codes";
 	return ivf::code_spec_error(*spec);
 }
 
-/// Where things lie behind the lists, little endian, one behind the other:
+/// Layout behind the lists, little endian, one part behind the other:
 ///   head   CodesHead
-///   model  float32 [code_model_floats]: what codes are made with
-///   terms  float32 [n_rows] by place, where codes have terms
+///   model  float32 [code_model_floats]: the model of the codes
+///   terms  float32 [n_rows] by place, if codes have terms
 ///   codes  by place; kPq: in blocks of 32 places, whatever their lists (engine/ivf/codec.hpp)
 struct CodesLayout
 {

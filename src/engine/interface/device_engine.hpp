@@ -1,5 +1,5 @@
-// How the worker gets the engine of a GPU without knowing which kind it is. Declared here, defined by gpu/cuda where
-// that is built (VECTORGPU_WITH_CUDA), else here as a refusal; no CUDA in this header.
+// Makes the engine of a GPU, whichever kind it is, for the worker. Declared here, defined by gpu/cuda if that is built
+// (VECTORGPU_WITH_CUDA), else here as a refusal; no CUDA in this header.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace vectorgpu::engine
 struct DeviceEngineOptions
 {
 	int device = 0;
-	uint64_t memory_bytes = 0;                   // for copies; 0: what the device has
+	uint64_t memory_bytes = 0;                   // for copies; 0: all that the device has
 	std::function<void(const char *line)> log;   // any thread
-	std::function<bool(const char *name)> fault; // for tests: true if the fault of this name is to happen; may be null
+	std::function<bool(const char *name)> fault; // for tests: whether the fault of this name should happen; may be null
 	std::function<void()> on_lost; // the GPU cannot be used by this process any more: called once, may exit
 };
 
-/// kUnavailable: no usable GPU, or it computes wrongly; kUnsupported: one that is too old; kOutOfMemory. Then the
-/// caller goes on without: on_lost is not called before the engine is handed out.
+/// kUnavailable: no usable GPU, or it computes wrongly; kUnsupported: it is too old; kOutOfMemory. The caller then goes
+/// on without it: on_lost is not called before the engine is returned.
 #ifdef VECTORGPU_WITH_CUDA
 Status make_device_engine(const DeviceEngineOptions &options, std::unique_ptr<Engine> *engine);
 #else

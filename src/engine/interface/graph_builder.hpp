@@ -1,6 +1,6 @@
-// What an engine does for the build of an index with a graph: it takes all rows, makes their graph and measures what
-// recall how wide a search of it has. The result is that of engine/graph with one thread, whoever does it, but for the
-// nearest rows where an engine's exact search finds those.
+// An engine's part in the build of an index with a graph: it takes all rows, builds their graph and measures recall by
+// the width of the search. Every engine returns the result of engine/graph with one thread, except that the nearest
+// rows may come from an engine's exact search.
 #pragma once
 
 #include <atomic>
@@ -25,10 +25,10 @@ struct GraphBuildSpec
 	graph::PruneKind prune = graph::PruneKind::kRank;
 	uint64_t seed = 1;
 	bool calibrate = false;
-	uint32_t hash_bits = 0; // codes, which recall is then measured of; 0: none
-	uint32_t n_base = 0; // rows of a graph that others are inserted into (engine/graph/insert.hpp), without codes; 0:
-						 // it is built anew
-	uint32_t n_kept = 0; // of these, that stay
+	uint32_t hash_bits = 0; // bits of codes, by which recall is then measured; 0: none
+	// Rows of an old graph that others are inserted into (engine/graph/insert.hpp), without codes; 0: a new build.
+	uint32_t n_base = 0;
+	uint32_t n_kept = 0; // of these, kept ones
 };
 
 /// kInvalidArgument or kUnsupported for a spec that no engine can work with.
@@ -47,7 +47,7 @@ check_graph_build(const GraphBuildSpec &spec)
 		spec.degree > graph::kMaxDegree)
 		return Status::error(StatusCode::kInvalidArgument, "the number of rows or edges is out of range");
 	if (spec.prune != graph::PruneKind::kRank && spec.prune != graph::PruneKind::kRng)
-		return Status::error(StatusCode::kInvalidArgument, "no such way of pruning");
+		return Status::error(StatusCode::kInvalidArgument, "unknown kind of pruning");
 	if (spec.hash_bits != 0 && !graph::hash_bits_valid(spec.hash_bits))
 		return Status::error(StatusCode::kInvalidArgument, "the number of bits is out of range");
 	if (spec.hash_bits != 0 && !graph::hash_supports(spec.rows.metric))
@@ -58,17 +58,17 @@ check_graph_build(const GraphBuildSpec &spec)
 	return Status::ok();
 }
 
-/// What there is of the graph that rows are inserted into.
+/// The pieces of the old graph.
 enum class GraphBasePiece : uint32_t
 {
 	kEdges = 0,   // uint32 [degree] of a row
-	kNumbers = 1, // uint32 of a row: its number among the rows of the build, kNoNode if it leaves
+	kNumbers = 1, // uint32 of a row: its number among the rows of the build, kNoNode if it is removed
 	kEntries = 2, // uint32: an entry point
 };
 
 enum class GraphStage : uint32_t
 {
-	kRows = 0, // rows are awaited
+	kRows = 0, // waiting for rows
 	kNeighbors = 1,
 	kEdges = 2,
 	kRecall = 3,
@@ -76,7 +76,7 @@ enum class GraphStage : uint32_t
 	kFailed = 5,
 };
 
-/// What has become of a build, to be read while it runs.
+/// The progress of a build, which may be read while it runs.
 struct GraphProgress
 {
 	std::atomic<GraphStage> stage{GraphStage::kRows};
@@ -84,42 +84,42 @@ struct GraphProgress
 	std::atomic<uint64_t> total{0};
 };
 
-/// One build. add_rows until all are there, build once, then the results. One thread at a time, but progress(): any
-/// thread.
+/// One build: add_rows until all are there, build once, then read the results. One thread at a time; progress() from
+/// any thread.
 class GraphBuilder
 {
 public:
 	virtual ~GraphBuilder() = default;
 
-	/// The next rows: vectors [n, dim] of the rows' element. kInvalidArgument if there would be more than announced.
+	/// Add rows: vectors [n, dim] of the rows' element. kInvalidArgument if there would be more than announced.
 	virtual Status add_rows(const void *vectors, size_t n) = 0;
 
-	/// With n_base: the next n items of a piece of the graph before, 4-byte numbers at any address. kInvalidArgument if
-	/// there would be more than there can be; what they say is checked by build().
+	/// With n_base: the next n items of a piece of the old graph, 4-byte numbers at any address. kInvalidArgument if
+	/// there would be more than possible; build() checks the values.
 	virtual Status add_base(GraphBasePiece piece, const void *items, size_t n) = 0;
 
-	/// Takes long. kInvalidArgument unless all rows (and all of the graph before) are there, kCancelled if the control
-	/// says stop. What is needed for it alone is given back when it returns.
+	/// Build; takes long. kInvalidArgument unless all rows (and all of the old graph) are there, kCancelled if the
+	/// control says stop. Memory needed for the build alone is freed when it returns.
 	virtual Status build() = 0;
 
 	virtual const GraphBuildSpec &spec() const = 0;
 	virtual const GraphProgress &progress() const = 0;
 
-	/// Behind a build: edges [n_rows, degree], entry points, recall by width.
+	/// After a build: edges [n_rows, degree], entry points, recall by width.
 	virtual const std::vector<uint32_t> &edges() const = 0;
 	virtual const std::vector<uint32_t> &entries() const = 0;
 	virtual const ivf::Calibration &calibration() const = 0;
 	virtual const graph::BuildReport &report() const = 0;
 
-	/// With hash_bits: what codes are made with, as GraphLayout has it (hash_at), and codes [n_rows, hash_bits / 8].
+	/// With hash_bits: the codes' parameters as in GraphLayout (hash_at), and codes [n_rows, hash_bits / 8].
 	virtual const std::vector<uint8_t> &hash() const = 0;
 	virtual const std::vector<uint8_t> &codes() const = 0;
 
-	/// True if the nearest rows are those of an exact search.
+	/// Whether the nearest rows are those of an exact search.
 	virtual bool exact_neighbors() const = 0;
 };
 
-/// Host memory that a build takes, with n_threads.
+/// Bytes of host memory that a build with n_threads takes.
 uint64_t graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads);
 
 } // namespace vectorgpu::engine

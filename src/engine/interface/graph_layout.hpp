@@ -1,5 +1,5 @@
-// The graph of a segment, as it is handed to an engine (Zhao, Tan, Li: SONG, section 3: a graph of fixed degree). Nodes
-// are the segment's rows by number, in the order of their ids.
+// The graph of a segment, as handed to an engine (Zhao, Tan, Li: SONG, section 3: a graph of fixed degree). Nodes are
+// the segment's rows by number, in the order of their ids.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace vectorgpu::engine
 {
 
-/// What a description begins with.
+/// The beginning of a description.
 struct GraphHeader
 {
 	uint32_t degree = 0;
@@ -18,8 +18,8 @@ struct GraphHeader
 };
 static_assert(sizeof(GraphHeader) == 16);
 
-/// Rows [first_row, first_row + n_rows) have a graph of their own, that entries [first_entry, first_entry + n_entries)
-/// lead into.
+/// Rows [first_row, first_row + n_rows) have a graph of their own, with the entry points [first_entry, first_entry +
+/// n_entries).
 struct GraphPartLayout
 {
 	uint32_t first_row = 0;
@@ -29,7 +29,7 @@ struct GraphPartLayout
 };
 static_assert(sizeof(GraphPartLayout) == 16);
 
-/// What the codes of a hashed graph were made with (graph/hash.hpp), beside their thresholds.
+/// The parameters of a hashed graph's codes (graph/hash.hpp), beside their thresholds.
 struct GraphHashHead
 {
 	uint64_t seed = 0;
@@ -38,12 +38,12 @@ struct GraphHashHead
 };
 static_assert(sizeof(GraphHashHead) == 16);
 
-/// Where things lie in the description of a segment's graph, little endian, one behind the other:
+/// Layout of the description of a segment's graph, little endian, one part behind the other:
 ///   header   GraphHeader
 ///   parts    GraphPartLayout [n_parts]: rows and entries in order, without gaps
 ///   entries  uint32 [n_entries]: entry points, nodes of their part
-///   edges    uint32 [n_rows, degree]: the nodes that edges lead to; UINT32_MAX: there is none
-/// and of a hashed graph:
+///   edges    uint32 [n_rows, degree]: the ends of edges; UINT32_MAX: none
+/// and for a hashed graph:
 ///   hash     GraphHashHead, then float32 [hash_bits]: thresholds
 ///   codes    [n_rows, hash_bits / 8]
 struct GraphLayout

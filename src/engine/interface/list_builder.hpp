@@ -1,7 +1,7 @@
-// What an engine does for the build of an index with inverted lists: it trains centroids on a sample, assigns rows to
-// them as they stream by, codes them if it is asked to, and finds on the way the nearest rows of some queries, by which
-// the index is calibrated. It keeps the sample, the centroids, what codes are made with and what the queries have
-// found, never the table.
+// An engine's part in the build of an index with inverted lists. It trains centroids on a sample, assigns rows to them
+// as they stream by, codes them on request, and finds on the way the nearest rows of some queries, by which the index
+// is calibrated. It keeps the sample, the centroids, the model of codes and the results of the queries, never the
+// table.
 #pragma once
 
 #include <algorithm>
@@ -24,11 +24,11 @@ namespace vectorgpu::engine
 
 struct ListBuildSpec
 {
-	DistanceSpec rows; // rows as they come: no sets; metric: of neighbours, and what lists are of (README.md of ivf)
+	DistanceSpec rows;       // the rows sent: no sets; metric: of neighbours and lists (engine/ivf/README.md)
 	uint32_t n_clusters = 0; // to be trained, or given
-	uint32_t n_training = 0; // rows that will come for the training
-	uint32_t n_queries = 0;  // that will come
-	uint32_t k = 0;          // neighbours of each
+	uint32_t n_training = 0; // training rows that will come
+	uint32_t n_queries = 0;  // queries that will come
+	uint32_t k = 0;          // neighbours of each query
 	uint64_t seed = 1;
 	uint32_t max_iterations = 10;
 	float tolerance = 3e-3f;
@@ -56,7 +56,7 @@ check_list_build(const ListBuildSpec &spec)
 	return Status::ok();
 }
 
-/// One build. One thread at a time. Steps out of their order are kInvalidArgument.
+/// One build, for one thread at a time. Steps out of order are kInvalidArgument.
 class ListBuilder
 {
 public:
@@ -70,7 +70,8 @@ public:
 	{
 		if (!centroids_.empty() || n > spec_.n_training - n_sample_)
 			return Status::error(StatusCode::kInvalidArgument, "more training rows than were announced");
-		sample_.reserve(size_t{spec_.n_training} * spec_.rows.dim); // at once: a vector that grows takes twice as much
+		sample_.reserve(
+			size_t{spec_.n_training} * spec_.rows.dim); // at once: a growing vector takes up to twice as much
 		sample_.resize((n_sample_ + n) * spec_.rows.dim);
 
 		float *to = sample_.data() + n_sample_ * spec_.rows.dim;
@@ -82,11 +83,11 @@ public:
 		return Status::ok();
 	}
 
-	/// Trains, when the sample is complete. Centroids [n_used] are there then.
+	/// Train centroids [n_used] once the sample is complete.
 	Status train()
 	{
 		if (n_sample_ != spec_.n_training || !centroids_.empty())
-			return Status::error(StatusCode::kInvalidArgument, "the training has not all of its rows");
+			return Status::error(StatusCode::kInvalidArgument, "training rows are missing");
 
 		std::vector<float> trained(static_cast<size_t>(spec_.n_clusters) * spec_.rows.dim);
 		ivf::KMeansSpec spec;
@@ -120,7 +121,7 @@ public:
 		return n_before + n == spec_.n_clusters ? take_centroids(std::move(given_)) : Status::ok();
 	}
 
-	/// Rows will be coded. Centroids are there; before rows are assigned.
+	/// Announce that rows will be coded. Called after the centroids are set, before rows are assigned.
 	Status begin_codes(const ListCodeSpec &spec)
 	{
 		const Status good = check_list_codes(spec);
@@ -129,7 +130,7 @@ public:
 			return Status::error(StatusCode::kUnsupported, "bit strings are not coded");
 		if (!lists_ready_ || coder_ != nullptr || spec.codes.dim != spec_.rows.dim ||
 			spec.codes.metric != spec_.rows.metric)
-			return Status::error(StatusCode::kInvalidArgument, "the codes are not those of the rows");
+			return Status::error(StatusCode::kInvalidArgument, "the codes do not match the rows");
 		if (good.is_ok())
 			coder_ = std::make_unique<ListCoder>(spec);
 		return good;
@@ -147,11 +148,11 @@ public:
 		return coder_->add_training(batch_.data(), n);
 	}
 
-	/// Trains, when the sample is complete: code_model() is there then, and rows can be coded.
+	/// Train codes once the sample is complete: sets code_model(); rows can then be coded.
 	Status train_codes()
 	{
 		if (coder_ == nullptr || !coder_->wants_training() || !coder_->sample_complete())
-			return Status::error(StatusCode::kInvalidArgument, "the training of codes has not all of its rows");
+			return Status::error(StatusCode::kInvalidArgument, "training rows of the codes are missing");
 
 		const size_t n = coder_->spec().n_training;
 		std::vector<uint32_t> labels(n);
@@ -165,8 +166,8 @@ public:
 		return status.is_ok() ? coder_->start(centroids_.data(), n_lists(), host_call()) : status;
 	}
 
-	/// Instead of a training: the next floats of what codes are made with (ivf::make_code_model). Behind the last of
-	/// them rows can be coded.
+	/// Instead of a training: the next floats of the codes' model (ivf::make_code_model). After the last of them rows
+	/// can be coded.
 	Status add_code_model(const float *floats, size_t n)
 	{
 		if (coder_ == nullptr)
@@ -180,7 +181,7 @@ public:
 	/// Null: rows are not coded.
 	const ListCoder *coder() const { return coder_.get(); }
 
-	/// The next queries: vectors [n, dim] of the rows' element. Before rows are assigned.
+	/// The next queries: vectors [n, dim] of the rows' element. Called before rows are assigned.
 	Status add_queries(const void *vectors, size_t n)
 	{
 		const size_t n_before = queries_.size() / spec_.rows.dim;
@@ -204,9 +205,9 @@ public:
 		return status;
 	}
 
-	/// labels [n], scores [n]: the list of each row, by the canonical L2 score of the row (for cosine of the row and
-	/// centroids of length 1), and that score. first: the number of the first row, by which the queries know it. coded:
-	/// arrays for what begin_codes asks for.
+	/// Set labels [n] and scores [n] to the list of each row and its canonical L2 score (for cosine of the row and
+	/// centroids of length 1). first: the number of the first row, by which neighbors() names it. coded: arrays for the
+	/// codes that begin_codes asked for.
 	Status assign(
 		uint64_t first, const void *vectors, size_t n, uint32_t *labels, float *scores, const CodedRows &coded = {})
 	{
@@ -215,10 +216,9 @@ public:
 		if (!lists_ready_)
 			return Status::error(StatusCode::kInvalidArgument, "there are no centroids");
 		if (!queries_.empty() && !queries_ready_)
-			return Status::error(StatusCode::kInvalidArgument, "the queries are not all there");
+			return Status::error(StatusCode::kInvalidArgument, "queries are missing");
 		if (coder_ != nullptr && (!coder_->started() || coded.codes == nullptr))
-			return Status::error(
-				StatusCode::kInvalidArgument, "there is nothing to make codes with, or no room for them");
+			return Status::error(StatusCode::kInvalidArgument, "codes have no model or no output arrays");
 		batch_.resize(n * dim);
 		ivf::list_floats(spec_.rows, vectors, n, batch_.data());
 		if (is_spherical())
@@ -235,7 +235,8 @@ public:
 		return status.is_ok() && !queries_.empty() ? offer_rows(first, vectors, batch_.data(), n) : status;
 	}
 
-	/// What the queries have found: [n_queries, k] in (score, number) order, behind the last of a query kNoNeighbor.
+	/// Set found to the nearest rows of the queries: [n_queries, k] in (score, number) order, kNoNeighbor behind the
+	/// last.
 	virtual Status neighbors(std::vector<Neighbor> *found) = 0;
 	static constexpr RowId kNoNeighbor = ~RowId{0};
 
@@ -248,19 +249,19 @@ protected:
 	virtual Status train_rows(
 		const ivf::KMeansSpec &spec, const float *rows, float *centroids, ivf::KMeansReport *report) = 0;
 
-	/// Threads of the host, progress and stop, for what engine/ivf does.
+	/// Threads of the host, progress and stop, for engine/ivf.
 	virtual ivf::Call host_call() = 0;
 
-	/// centroids_ are there and stay.
+	/// Called when centroids_ are set; they do not change afterwards.
 	virtual Status start_lists() = 0;
 	virtual Status assign_rows(const float *rows, size_t n, uint32_t *labels, float *scores) = 0;
 
-	/// queries_ [n_queries, dim] are there and stay.
+	/// Called when queries_ [n_queries, dim] are set; they do not change afterwards.
 	virtual Status start_queries() = 0;
-	/// vectors: the rows as they came; rows: the same in float32.
+	/// vectors: the rows as sent; rows: the same in float32.
 	virtual Status offer_rows(uint64_t first, const void *vectors, const float *rows, size_t n) = 0;
 
-	/// The distance of neighbours, of rows in float32 (an exact conversion). Of bits that of Hamming only: the squared
+	/// The distance of neighbours, of rows in float32 (an exact conversion). For bits that of Hamming only: the squared
 	/// L2 distance of zeros and ones is the same number.
 	DistanceSpec neighbor_spec() const
 	{
@@ -268,7 +269,7 @@ protected:
 			spec_.rows.dim};
 	}
 
-	/// Query q as it came, of bits only.
+	/// Query q as sent, for bits only.
 	const uint8_t *bits_of_query(size_t q) const
 	{
 		return bits_.data() + q * vector_bytes(ElementType::kBit, spec_.rows.dim);
@@ -282,7 +283,7 @@ private:
 
 	uint32_t n_lists() const { return static_cast<uint32_t>(centroids_.size() / spec_.rows.dim); }
 
-	static Status no_codes() { return Status::error(StatusCode::kInvalidArgument, "the rows are not to be coded"); }
+	static Status no_codes() { return Status::error(StatusCode::kInvalidArgument, "the build makes no codes"); }
 
 	Status take_centroids(std::vector<float> centroids)
 	{
@@ -299,13 +300,13 @@ private:
 	const ListBuildSpec spec_;
 	size_t n_sample_ = 0;
 	std::vector<float> sample_;    // [n_training, dim]
-	std::vector<float> given_;     // centroids on their way
+	std::vector<float> given_;     // centroids received so far
 	std::vector<float> centroids_; // [n_lists, dim]
 	std::vector<float> queries_;   // [n_queries, dim]
-	std::vector<uint8_t> bits_;    // the same as they came, if they are bit strings
+	std::vector<uint8_t> bits_;    // the queries as sent, if they are bit strings
 	std::vector<float> batch_;
 	std::vector<float> unit_batch_; // of length 1, for cosine
-	bool lists_ready_ = false;      // start_lists has come to its end
+	bool lists_ready_ = false;      // start_lists has succeeded
 	bool queries_ready_ = false;    // ... and start_queries
 	ivf::KMeansReport report_{};
 	std::unique_ptr<ListCoder> coder_; // null: rows are not coded

@@ -1,6 +1,6 @@
-// Inverted lists of a segment, as they are handed to an engine (Johnson, Douze, Jégou, section 2: IVF). Rows have two
-// orders: by *number*, that of their ids (row ids and tombstones), and by *place*, list by list (vectors). A
-// permutation leads from one to the other.
+// Inverted lists of a segment, as handed to an engine (Johnson, Douze, Jégou, section 2: IVF). Rows have two orders: by
+// *number*, that of their ids (row ids and tombstones), and by *place*, list by list (vectors). A permutation maps
+// places to numbers.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace vectorgpu::engine
 
 constexpr uint32_t kMostLists = 65536;
 
-/// Where things lie in the description of a segment's lists, little endian, one behind the other:
+/// Layout of the description of a segment's lists, little endian, one part behind the other:
 ///   offsets    uint64 [n_lists + 1]: list l has the places [offset l, offset l + 1)
 ///   centroids  float32 [n_lists, dim], finite
 ///   numbers    uint32 [n_rows] by place: number of the row, a permutation
@@ -26,7 +26,7 @@ struct ListsLayout
 	uint64_t bytes() const { return numbers_at() + n_rows * sizeof(uint32_t); }
 };
 
-/// What a query has looked at. Ascending.
+/// The rows that a query has looked at. Ascending.
 enum class Coverage : uint8_t
 {
 	kPart,   // a part of the rows

@@ -1,5 +1,5 @@
-// How large the description of a segment's structure may be: for those who take one in parts and check it when it is
-// complete.
+// The possible sizes of the description of a segment's structure, for those who receive one in parts and check it when
+// it is complete.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 namespace vectorgpu::engine
 {
 
-/// Bytes of a complete description. What lies between is for the engine to check.
+/// Bytes of a complete description. The engine checks whether a size in between is right.
 struct StructureSize
 {
 	uint64_t least_bytes = 0;
 	uint64_t most_bytes = 0;
 };
 
-/// Of a segment of n_rows rows (below 2^48) in a copy of that kind; `parameter` as for Engine::load_structure, 0 if
+/// The sizes for a segment of n_rows rows (below 2^48) in such a copy; `parameter` as for Engine::load_structure, 0 if
 /// none came.
 inline StructureSize
 structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
@@ -37,7 +37,7 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 			return {sizeof(match::MatchHead), match::kMostMatchBytes};
 		case CopyKind::kGraph:
 		{
-			// A part and an entry point at least, and at most as many of each as rows.
+			// At least one part and one entry point, and at most as many of each as rows.
 			const GraphLayout least = {{parameter, 1, 1, 0}, n_rows};
 			const uint64_t others = n_rows > 0 ? (n_rows - 1) * (sizeof(GraphPartLayout) + sizeof(uint32_t)) : 0;
 

@@ -1,4 +1,4 @@
-// Assignment of any rows to packed centroids: what coarse_assign, k-means and the product quantiser's encoder share.
+// Assignment of rows to packed centroids, shared by coarse_assign, k-means and the product quantiser's encoder.
 // Internal to the folder.
 #pragma once
 
@@ -8,7 +8,7 @@
 namespace vectorgpu::engine::ivf
 {
 
-/// Row i is rows[indices[i] * row_stride], without indices rows[i * row_stride].
+/// Row i is rows[indices[i] * row_stride], or rows[i * row_stride] without indices.
 struct RowSource
 {
 	const float *rows = nullptr;
@@ -18,7 +18,7 @@ struct RowSource
 	const float *row(size_t i) const { return rows + (indices != nullptr ? indices[i] : i) * row_stride; }
 };
 
-/// Rows of a block: half of a second cache for the rows, and a multiple of a tile.
+/// Rows of a block: half of a second-level cache, and a multiple of a tile.
 constexpr size_t
 assign_block_rows(size_t dim)
 {
@@ -38,16 +38,16 @@ struct AssignScratch
 
 AssignScratch take_assign_scratch(Arena *arena, size_t dim);
 
-/// One block, n_rows <= assign_block_rows(dim), from row `first` of the source on. labels, scores (or null): of the
-/// block's rows.
+/// Assign one block, n_rows <= assign_block_rows(dim), from row `first` of the source on. labels, scores (or null): of
+/// the block's rows.
 void assign_block(const Coarse &coarse, const RowSource &source, size_t first, size_t n_rows,
 	const AssignScratch &scratch, uint32_t *labels, float *scores);
 
-/// All rows, in the caller's threads; scratch [call.n_threads]. False: stopped.
+/// Assign all rows, in the caller's threads; scratch [call.n_threads]. False: stopped.
 bool assign_rows(const Coarse &coarse, const RowSource &source, size_t n_rows, uint32_t *labels, float *scores,
 	const AssignScratch *scratch, const Call &call, Progress progress);
 
-/// Threads that have scratch and may be used.
+/// The number of threads to use: the caller's, at most those with scratch.
 constexpr size_t
 usable_threads(const Call &call, size_t prepared)
 {

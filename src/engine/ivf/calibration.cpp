@@ -51,11 +51,11 @@ calibrate_by_rank(const uint32_t *ranks, size_t n_queries, size_t k, Calibration
 namespace
 {
 
-constexpr double kDepthPower =
-	0.25; // probes over rows where no depth was measured, and the least behind the last. SIFT, 100,000 rows, 316 lists:
-		  // 18, 32 and 60 probes find 0.95 of 10, 100 and 1,000 rows
+// The exponent of the rows by which probes grow if no depth was measured, and at least beyond the last one. SIFT,
+// 100,000 rows, 316 lists: 18, 32 and 60 probes find 0.95 of 10, 100 and 1,000 rows.
+constexpr double kDepthPower = 0.25;
 
-/// Recall [n] at probes [n]. What a damaged page may make of them gives numbers that are wrong, and no more.
+/// Recall [n] at probes [n]. A damaged page may hold any values: then the results are wrong, and nothing else happens.
 struct Curve
 {
 	uint32_t n;
@@ -131,7 +131,7 @@ fractional_probes(const Curve &curve, double recall_target)
 	return above - 1 + std::clamp((recall_target - low) / (high - low), 0.0, 1.0);
 }
 
-/// log(probes) at log(rows) on the line through two points.
+/// The probes for `rows`, with log(probes) on the line over log(rows) through two points.
 double
 on_line(double rows, double rows_low, double probes_low, double rows_high, double probes_high)
 {
@@ -169,7 +169,7 @@ probes_for_rows(const Calibration &calibration, const DepthCalibration &depths, 
 {
 	const double least = fractional_probes_for(calibration, recall_target);
 	const double rows = std::log(static_cast<double>(std::max<uint64_t>(n_wanted, kCalibratedRows)));
-	double rows_before = std::log(static_cast<double>(kCalibratedRows)); // of the depth before, and its probes
+	double rows_before = std::log(static_cast<double>(kCalibratedRows)); // of the previous depth, and its probes
 	double before = std::log(least);
 	double slope = kDepthPower;
 

@@ -1,9 +1,8 @@
-// How every long operation of the inverted-file algorithms is called: who gives memory, threads and a way to stop.
-//
-// Made for callers in either dialect. Functions of this folder allocate nothing and throw nothing: each says first how
-// many bytes of work memory it wants, and the caller gives them (aligned to 64 bytes by the function itself). No frame
-// of theirs holds an object with a destructor, so that with one thread the progress callback may leave by longjmp: a
-// backend passes one that does CHECK_FOR_INTERRUPTS. With more threads it must return.
+// The calling convention of every long operation of this folder: who provides memory, threads and a way to stop.
+// Functions allocate nothing and throw nothing: each has a function that returns the bytes of work memory it needs, and
+// the caller provides them (aligned to 64 bytes by the function itself). No frame of theirs holds an object with a
+// destructor, so that with one thread the progress callback may leave by longjmp: a backend passes one that does
+// CHECK_FOR_INTERRUPTS. With more threads it must return.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +23,15 @@ struct [[nodiscard]] Outcome
 };
 
 /// Called in the caller's thread several times a second. done, total: in units of the operation (its own count of
-/// scores, say), for a progress report only. False: stop, the operation returns kCancelled and its output is undefined.
+/// scores, say), for a progress report only. Return false to stop: the operation returns kCancelled and its output is
+/// undefined.
 using ProgressFn = bool (*)(void *context, uint64_t done, uint64_t total);
 
-/// Runs task(argument, 0) in this thread and, at its leisure, task(argument, i) for 0 < i < n_tasks in others, each at
-/// most once; returns when all that began have ended. Tasks take their share of the work from a common counter.
+/// Run task(argument, 0) in this thread and, if other threads are free, task(argument, i) for 0 < i < n_tasks in them,
+/// each at most once; return when all that began have ended. Tasks take their share of the work from a common counter.
 using ParallelFn = void (*)(void *context, size_t n_tasks, void (*task)(void *argument, size_t index), void *argument);
 
-/// What the caller lends beside memory. The default: one thread, no stop.
+/// Threads and progress, which the caller provides beside memory. The default: one thread, no stop.
 struct Call
 {
 	ProgressFn progress = nullptr;

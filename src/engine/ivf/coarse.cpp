@@ -26,7 +26,7 @@ padded_lists(size_t n_lists)
 	return (n_lists + kWidestPanel - 1) / kWidestPanel * kWidestPanel;
 }
 
-/// n roundings in fp32: n u / (1 - n u).
+/// The error bound of n roundings in fp32: n u / (1 - n u).
 double
 gamma(double n)
 {
@@ -98,8 +98,8 @@ upper_square_norm(float rough, double dim)
 	return static_cast<double>(rough) * (1 + 2 * gamma(dim + 2)) + dim * 0x1p-126;
 }
 
-/// The definition's label from what the kernel found about a row; squares: at least its square norm. The score only if
-/// wanted.
+/// The definition's label, from the kernel's results for a row. squares: an upper bound on its square norm. The score
+/// is set only if wanted.
 Label
 find_label(const Coarse &coarse, const float *row, double squares, const float *best, const uint32_t *group,
 	const float *second, size_t lanes, bool want_score)
@@ -126,7 +126,7 @@ find_label(const Coarse &coarse, const float *row, double squares, const float *
 	for (size_t i = 0; i < lanes; i++)
 	{
 		if (static_cast<double>(second[i]) <= limit)
-			return label_by_definition(coarse, row); // a lane with two
+			return label_by_definition(coarse, row); // a lane has two candidates
 		if (static_cast<double>(best[i]) <= limit)
 		{
 			n_lanes++;

@@ -12,7 +12,7 @@ namespace vectorgpu::engine::ivf
 namespace
 {
 
-constexpr size_t kWidenedFloats = 16384; // of halves, that are scored at a time
+constexpr size_t kWidenedFloats = 16384; // of halves that are scored at a time
 
 /// Rows of halves widened at a time.
 size_t
@@ -85,7 +85,7 @@ code_spec_error(const CodeSpec &spec)
 		case CodeKind::kNone:
 			break;
 	}
-	return "there are no such codes";
+	return "unknown kind of codes";
 }
 
 size_t
@@ -193,7 +193,7 @@ code_scores(const CodeQuery &query, double list_constant, const uint8_t *codes, 
 		case CodeKind::kNone:
 			return;
 	}
-	// Last, so that what a row has of its own does not depend on its list.
+	// Added last, so that the row's own part does not depend on its list.
 	for (size_t i = 0; i < n_rows; i++)
 		scores[i] += list_constant;
 }

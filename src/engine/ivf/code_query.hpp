@@ -1,14 +1,14 @@
-// Codes of any of this folder's quantisers, and a query against them: what a backend that reads lists from pages and an
-// engine that holds them compute alike, bit for bit.
+// Codes of any of this folder's quantisers, and a query against them. A backend that reads lists from pages and an
+// engine that holds them use this code, and so compute the same bits.
 #pragma once
 
-#include "engine/ivf/pq.hpp"
+#include "engine/ivf/pq_scan.hpp"
 #include "engine/ivf/sq8.hpp"
 
 namespace vectorgpu::engine::ivf
 {
 
-/// What codes are. On the wire: never renumber.
+/// Kinds of codes. On the wire: never renumber.
 enum class CodeKind : uint32_t
 {
 	kNone = 0,
@@ -25,26 +25,26 @@ struct CodeSpec
 	PqSpec pq; // kPq only
 };
 
-/// Null if such codes can be made, else what is wrong.
+/// Describe what is wrong with a spec; null if such codes can be made.
 const char *code_spec_error(const CodeSpec &spec);
 
 /// Bytes of a row's code.
 size_t code_bytes(const CodeSpec &spec);
 
-/// Rows have a term of their own (PqQuery).
+/// Whether rows have a term of their own (PqQuery).
 bool code_has_terms(const CodeSpec &spec);
 
-/// Rows that codes lie interleaved by (kPq); 1: row by row.
+/// The number of rows whose codes are interleaved (kPq); 1: row by row.
 constexpr size_t
 code_unit_rows(const CodeSpec &spec)
 {
 	return spec.kind == CodeKind::kPq ? kCodeBlockRows : 1;
 }
 
-/// Bytes of the codes of a segment's rows by place.
+/// Bytes of the codes of all rows of a segment, by place.
 uint64_t all_code_bytes(const CodeSpec &spec, uint64_t n_rows);
 
-/// Floats of what codes are made with: low [dim], step [dim] of SQ8; codebook, then rotation of PQ (PqModel).
+/// Floats of the model of codes: low [dim], step [dim] of SQ8; codebook, then rotation of PQ (PqModel).
 size_t code_model_floats(const CodeSpec &spec);
 
 struct CodeModel
@@ -54,7 +54,7 @@ struct CodeModel
 	PqModel pq;
 };
 
-/// floats [code_model_floats], alive as long as the model. Nothing here writes to them.
+/// floats [code_model_floats] have to live as long as the model. Nothing here writes to them.
 CodeModel make_code_model(const CodeSpec &spec, float *floats);
 
 /// A query against codes. A plain struct over the caller's memory.
@@ -69,17 +69,17 @@ struct CodeQuery
 
 size_t code_query_bytes(const CodeSpec &spec);
 
-/// query [dim] float32, for cosine of length 1, alive as long as the query, as is memory [code_query_bytes], aligned to
-/// 64 bytes by the function itself. model must not move.
+/// query [dim] float32, for cosine of length 1; memory [code_query_bytes], which this function aligns to 64 bytes. Both
+/// have to live as long as the prepared query, and model must not move.
 Outcome code_query_prepare(
 	const CodeModel &model, const float *query, void *memory, size_t memory_bytes, CodeQuery *prepared);
 
-/// Estimated scores [n_rows] of rows of one list. codes: row by row; kPq: interleaved, from the beginning of a block
-/// on. terms [n_rows], or null. list_constant: code_list_constant. Not for two threads at a time with the same query.
+/// Estimate scores [n_rows] of rows of one list. codes: row by row; kPq: interleaved, from the beginning of a block on.
+/// terms [n_rows], or null. list_constant: code_list_constant. Two threads must not use the same query at a time.
 void code_scores(const CodeQuery &query, double list_constant, const uint8_t *codes, const float *terms, size_t n_rows,
 	double *scores);
 
-/// What a list adds to its rows' estimates, from the canonical score between query and centroid.
+/// The summand of all estimates of a list, from the canonical score between query and centroid.
 constexpr double
 code_list_constant(const CodeSpec &spec, double coarse_score)
 {

@@ -1,4 +1,4 @@
-// See halves.hpp. With e_j the most that element j is off by, and a row x = h + u, |u_j| <= e_j:
+// See halves.hpp. Let e_j be the greatest rounding error of element j, and the row x = h + u, |u_j| <= e_j:
 //   L2             the score changes by -2 (q - h)·u + |u|², which is from -2 Σ|q - h| e to 2 Σ|q - h| e + Σ e²
 //   inner product  by -q·u, at most Σ|q| e
 //   L1             by at most Σ e
@@ -20,8 +20,8 @@ constexpr float kLargestHalf = 65504;
 constexpr float kHalfOfUnit = 0x1p-11F;      // of the power of two below an element: binary16 has 11 bits
 constexpr float kLeastHalfOfUnit = 0x1p-25F; // of elements below 2^-14
 constexpr uint32_t kExponent = 0x7F800000;
-constexpr double kRoundings =
-	16; // of a canonical sum, beside one for each 32 elements (README.md, "Error of the canonical sums")
+constexpr double kRoundings = 16; // of a canonical sum, beside one for each 32 elements (engine/distance/README.md,
+								  // "Error of the canonical sums")
 
 /// Sums over the elements.
 struct Sums

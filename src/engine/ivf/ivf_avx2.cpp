@@ -1,5 +1,5 @@
-// The kernels of the inverted file with AVX2 and FMA: tiles of 6 rows and 16 columns. Only ivf_dispatch.cpp may call in
-// here, after it has asked the CPU. Thread-safe, no state.
+// The kernels of the inverted file with AVX2 and FMA: tiles of 6 rows and 16 columns. Only ivf_kernels.cpp may call
+// them, after it has checked the CPU. Thread-safe, no state.
 #include <cstring>
 #include <immintrin.h>
 
@@ -67,7 +67,7 @@ reduce(const Vec *lanes)
 	return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
-/// Adds 16-bit sums of even and odd rows to 32-bit sums, and clears them.
+/// Add 16-bit sums of even and odd rows to 32-bit sums, and clear them.
 VECTORGPU_IVF_INLINE void
 flush(__m256i &even, __m256i &odd, uint32_t *sums)
 {
@@ -83,7 +83,7 @@ flush(__m256i &even, __m256i &odd, uint32_t *sums)
 	even = odd = _mm256_setzero_si256();
 }
 
-/// A code byte of 32 rows at a time. A 16-bit sum takes at most 2 * 255 a step, so 128 steps before a flush.
+/// Take one code byte of 32 rows at a time. A 16-bit sum grows by at most 2 * 255 a step, so 128 steps before a flush.
 void
 sum_nibbles(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint32_t *sums)
 {

@@ -1,5 +1,5 @@
-// The kernels of the inverted file with AVX-512 (F, BW, DQ, VL): tiles of 12 rows and 32 columns. Only
-// ivf_dispatch.cpp may call in here, after it has asked the CPU. Thread-safe, no state.
+// The kernels of the inverted file with AVX-512 (F, BW, DQ, VL): tiles of 12 rows and 32 columns. Only ivf_kernels.cpp
+// may call them, after it has checked the CPU. Thread-safe, no state.
 
 // GCC 12's header spells "any value" as a self-initialised variable and warns of it where it is inlined (PR 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -65,8 +65,8 @@ reduce(const Vec *lanes)
 	return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
-/// Adds 16-bit sums of even and odd rows (of the code bytes with an even number in the low half of the registers, of
-/// the others in the high half) to 32-bit sums, and clears them.
+/// Add 16-bit sums of even and odd rows to 32-bit sums, and clear them. The low half of the registers has sums of the
+/// even code bytes, the high half those of the odd ones.
 VECTORGPU_IVF_INLINE void
 flush(__m512i &even, __m512i &odd, uint32_t *sums)
 {
@@ -86,7 +86,7 @@ flush(__m512i &even, __m512i &odd, uint32_t *sums)
 	even = odd = _mm512_setzero_si512();
 }
 
-/// Two code bytes of 32 rows at a time. A 16-bit sum takes at most 2 * 255 a step, so 128 steps before a flush.
+/// Take two code bytes of 32 rows at a time. A 16-bit sum grows by at most 2 * 255 a step, so 128 steps before a flush.
 void
 sum_nibbles(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint32_t *sums)
 {
@@ -107,7 +107,7 @@ sum_nibbles(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint3
 		const __m512i c = pair
 			? _mm512_loadu_si512(codes + j * 32)
 			: _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(codes + j * 32)));
-		// without a second byte its tables are zero, and so is what its codes add
+		// without a second byte its tables are zero, so that its codes add zero
 		const __m512i t = pair
 			? _mm512_loadu_si512(table + j * 32)
 			: _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(table + j * 32)));

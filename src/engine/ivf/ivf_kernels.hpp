@@ -1,11 +1,11 @@
-// What the per-ISA files of this folder offer to the others: a table of function pointers each. Declarations only, as
-// in cpu/score_kernels.hpp: nothing that an ISA file compiles may be shared with code for other CPUs.
+// The tables of function pointers that the per-ISA files of this folder export. Declarations only, as in
+// engine/distance/score_kernels.hpp: nothing that an ISA file compiles may be shared with code for other CPUs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// Inlined at every level of optimisation: what holds vector registers must not be passed through memory.
+// Inlined at every level of optimisation: vector registers must not be passed through memory.
 #define VECTORGPU_IVF_INLINE inline __attribute__((always_inline))
 
 namespace vectorgpu::engine::ivf
@@ -28,8 +28,8 @@ struct ProductRows
 	size_t depth;
 };
 
-/// By row and lane the smallest of half_norms[c] - x · c over the columns c that the lane sees, where it was (column =
-/// group * lanes + lane), and the smallest of all others. All [n_rows, lanes]; the kernel sets them.
+/// By row and lane: the smallest of half_norms[c] - x · c over the columns c of the lane, its column (group * lanes +
+/// lane), and the smallest of all others. All [n_rows, lanes], set by the kernel.
 struct NearestState
 {
 	float *best;
@@ -42,18 +42,18 @@ struct Sq8Block
 	const uint8_t *codes; // [n_rows, dim] row-major, any alignment
 	size_t n_rows;
 	size_t dim;
-	const float *offset; // [dim rounded up to 32], filled up with zeros
-	const float *weight; // [dim rounded up to 32], filled up with zeros
+	const float *offset; // [dim rounded up to 32], padded with zeros
+	const float *weight; // [dim rounded up to 32], padded with zeros
 	float *sums;         // [n_rows]
 };
 
 struct IvfKernels
 {
 	size_t panel_width;
-	size_t lanes; // half of it
-	/// element_stride 1.
+	size_t lanes; // half of panel_width
+	/// rows.element_stride has to be 1.
 	void (*nearest)(const ProductRows &rows, const Panels &panels, const float *half_norms, const NearestState &state);
-	/// products [n_rows, n_panels * panel_width], rows `stride` floats apart: sums of fma from +0, d ascending. The
+	/// Set products [n_rows, n_panels * panel_width], rows `stride` floats apart: sums of fma from +0, d ascending. The
 	/// same bits at every level.
 	void (*multiply)(const ProductRows &rows, const Panels &panels, float *products, size_t stride);
 	/// out[i] = fma(factor, in[i], out[i]); n a multiple of 16.
@@ -73,7 +73,8 @@ struct IvfKernels
 	void (*sq8_dot)(const Sq8Block &block);
 	/// One block of 32 rows: codes [code_bytes, 32]; sums [32] of table [code_bytes, 256], added in order of the bytes.
 	void (*pq8)(const uint8_t *codes, size_t code_bytes, const float *table, float *sums);
-	/// The same with 4 bits: table [2 * code_bytes, 16] of bytes, the low half of a code byte first. Cannot overflow.
+	/// The same with 4 bits: table [2 * code_bytes, 16] of bytes, the low half of a code byte first. Sums cannot
+	/// overflow.
 	void (*pq4)(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint32_t *sums);
 };
 

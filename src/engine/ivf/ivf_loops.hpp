@@ -30,7 +30,7 @@ constexpr size_t kLanes = 32;
 constexpr size_t kLaneVecs = kLanes / Vec::kWidth;
 constexpr size_t kBlockRows = 32;
 
-/// Where the sums of a tile go: the smallest of each lane.
+/// A sink for the sums of a tile that keeps the smallest of each lane.
 struct KeepSmallest
 {
 	const float *half_norms;
@@ -55,7 +55,7 @@ struct KeepSmallest
 	}
 };
 
-/// Where the sums of a tile go: a matrix.
+/// A sink for the sums of a tile that writes a matrix.
 struct StoreProducts
 {
 	float *products;
@@ -72,7 +72,7 @@ struct StoreProducts
 	}
 };
 
-/// 3 * n_groups rows from first_row on against one panel; with `single` the first of them alone.
+/// Multiply 3 * n_groups rows from first_row on with one panel; with `single` the first of them alone.
 template <int n_groups, bool single, class Sink>
 static VECTORGPU_IVF_INLINE void
 run_tile(const ProductRows &call, const float *panel_values, size_t panel, size_t first_row, const Sink &sink)
@@ -112,7 +112,7 @@ run_tile(const ProductRows &call, const float *panel_values, size_t panel, size_
 		sink.finish(first_row + static_cast<size_t>(r), panel, sums[r][0], sums[r][1]);
 }
 
-/// Panels outside, rows inside: a panel stays in the first cache while the rows come from the second.
+/// Loop over panels outside and rows inside: a panel stays in the first cache while the rows come from the second.
 template <class Sink>
 static VECTORGPU_IVF_INLINE void
 run_product(const ProductRows &call, const Panels &panels, const Sink &sink)
@@ -278,7 +278,7 @@ template <class Op>
 static void
 sq8_block(const Sq8Block &block)
 {
-	constexpr uintptr_t kAhead = 4096; // as the canonical distance (kReadAheadBytes)
+	constexpr uintptr_t kAhead = 4096; // as in the canonical distance (kReadAheadBytes)
 
 	for (size_t i = 0; i < block.n_rows; i++)
 	{

@@ -1,5 +1,5 @@
 // The kernels of the inverted file without instruction-set flags: for CPUs without AVX2, and the reference that the
-// others are compared with. fmaf is exact where the CPU has it or not, so that sums have the same bits everywhere.
+// others are compared with. fmaf is exact on every CPU, so that sums have the same bits everywhere.
 #include <cstring>
 
 #include "engine/ivf/ivf_kernels.hpp"

@@ -9,7 +9,6 @@
 #include "engine/ivf/ivf_kernels.hpp"
 #include "engine/ivf/kmeans_balance.hpp"
 #include "engine/ivf/kmeans_lloyd.hpp"
-#include "engine/ivf/kmeans_more.hpp"
 #include "engine/ivf/kmeans_policy.hpp"
 
 namespace vectorgpu::engine::ivf
@@ -17,7 +16,7 @@ namespace vectorgpu::engine::ivf
 namespace
 {
 
-/// Seeds of one training. False: stopped.
+/// Seed one training. False: stopped.
 bool
 seed_level(const Lloyd &run)
 {
@@ -28,7 +27,7 @@ seed_level(const Lloyd &run)
 	return true;
 }
 
-/// Seeds by two levels: a coarse training of √k clusters, then one of the rows of each of these.
+/// Seed in two levels: a coarse training of √k clusters, then one of the rows of each of these.
 Outcome
 seed_two_levels(const Lloyd &whole)
 {
@@ -83,7 +82,7 @@ seed(const Lloyd &run, bool random_seeds)
 	return {};
 }
 
-/// Clusters with rows first, in their order; behind them copies of the first, which lose every tie.
+/// Move clusters with rows to the front, in their order; fill up with copies of the first, which lose every tie.
 void
 put_used_first(Lloyd *run, uint64_t *sizes, uint32_t *labels)
 {

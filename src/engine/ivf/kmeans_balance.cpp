@@ -1,5 +1,5 @@
-// See kmeans_balance.hpp. Small clusters are dissolved, and the largest ones halved in their place; Lloyd's algorithm
-// goes on in between.
+// See kmeans_balance.hpp. Small clusters are dissolved, and the largest ones are halved in their place; iterations of
+// Lloyd's algorithm follow each round.
 #include "engine/ivf/kmeans_balance.hpp"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace
 {
 
 constexpr uint32_t kSettleIterations = 3; // of Lloyd between two rounds of dissolving: halves find their places
-constexpr int kDirections = 4;            // that a cluster is tried to be halved along
-constexpr int kPairs = 8;                 // of rows drawn for a direction, until two differ
+constexpr int kDirections = 4;            // tried to halve a cluster
+constexpr int kPairs = 8;                 // of rows drawn for a direction until two differ
 
 struct Balancing
 {
@@ -51,8 +51,8 @@ counted_inertia(const Lloyd &run)
 	return sum;
 }
 
-/// Keeps the centroids of the clusters that are large enough, if there are more of them than ever, or as many with less
-/// inertia. Without the small clusters those only gain rows, so that they stay large enough.
+/// Keep the centroids of the clusters that are large enough, if there are more of them than in any earlier state, or as
+/// many with less inertia. Without the small clusters they only gain rows, so that they stay large enough.
 void
 keep_if_best(Balancing *job, uint32_t n_small, double inertia)
 {
@@ -72,8 +72,8 @@ keep_if_best(Balancing *job, uint32_t n_small, double inertia)
 	job->kept_is_present = n_small == 0;
 }
 
-/// A direction through two random rows that differ, to `direction` [dim], scaled so that no projection overflows; from:
-/// one of the two. False: none was found.
+/// Set direction [dim] to that through two random rows that differ, scaled so that no projection overflows; *from: one
+/// of the two. False: none was found.
 bool
 draw_direction(const Lloyd &run, const uint32_t *rows, uint64_t n, double *direction, const float **from)
 {
@@ -101,9 +101,9 @@ draw_direction(const Lloyd &run, const uint32_t *rows, uint64_t n, double *direc
 	return false;
 }
 
-/// Where rows are to be cut in two by a direction: each half large enough. Rows of one projection stay together. *cut:
-/// how many are in the first half, which lies first in `rows` then, each half in the order of the rows. False: stopped,
-/// or not so (*cut is 0).
+/// Cut rows in two by their projections, each half large enough. Rows with equal projections stay together. *cut: size
+/// of the first half, which is moved to the front of `rows`; each half is in the order of the rows. False: stopped, or
+/// impossible (*cut is 0).
 bool
 halve_rows(const Balancing &job, uint32_t *rows, uint64_t n, const double *direction, const float *from, uint64_t *cut)
 {
@@ -136,7 +136,7 @@ halve_rows(const Balancing &job, uint32_t *rows, uint64_t n, const double *direc
 		n_up_to += keys[rows[i]] <= middle;
 	}
 
-	const bool up_to = n_up_to - n / 2 < n / 2 - n_below; // the nearer to one half
+	const bool up_to = n_up_to - n / 2 < n / 2 - n_below; // whichever is nearer to one half
 	const uint64_t first = up_to ? n_up_to : n_below;
 
 	if (first == 0 || first == n || job.is_small(std::min(first, n - first)))
@@ -148,8 +148,7 @@ halve_rows(const Balancing &job, uint32_t *rows, uint64_t n, const double *direc
 	return true;
 }
 
-/// Gives half of the donor's rows to cluster c, both get their means. False: the donor cannot be halved, or the
-/// training was stopped.
+/// Move half of the donor's rows to cluster c; both get their means. False: the donor cannot be halved, or stopped.
 bool
 halve_cluster(Balancing *job, uint32_t donor, uint32_t c)
 {
@@ -175,7 +174,7 @@ halve_cluster(Balancing *job, uint32_t donor, uint32_t c)
 	memory.begin[c] = memory.begin[donor] + cut;
 	memory.end[c] = memory.end[donor];
 	memory.end[donor] = memory.begin[c];
-	// Where no row counts, one of them is as good as their mean.
+	// If no row counts, one of them serves as the mean.
 	if (!mean_of_rows(run, rows, cut, scratch, run.centroids + donor * dim))
 		std::copy_n(run.source.row(rows[0]), dim, run.centroids + donor * dim);
 	if (!mean_of_rows(run, rows + cut, n - cut, scratch, run.centroids + c * dim))
@@ -183,7 +182,7 @@ halve_cluster(Balancing *job, uint32_t donor, uint32_t c)
 	return true;
 }
 
-/// Takes the small clusters out, and marks their rows. The others move together; begin, end: their rows.
+/// Remove the small clusters, and mark their rows. The others move together; begin, end: their rows.
 void
 dissolve_small(Balancing *job)
 {
@@ -210,8 +209,8 @@ dissolve_small(Balancing *job)
 	run.n_clusters = n;
 }
 
-/// Halves the largest clusters until there are as many as wanted, or none that gives two large enough ones. Returns how
-/// many.
+/// Halve the largest clusters until there are as many as wanted, or none can be halved into two large enough ones.
+/// Return the number of halvings.
 uint32_t
 halve_largest(Balancing *job)
 {
@@ -246,7 +245,7 @@ halve_largest(Balancing *job)
 	return n_halved;
 }
 
-/// Puts the best state back, without its small clusters.
+/// Restore the best state, without its small clusters.
 Outcome
 restore_kept(Balancing *job)
 {
@@ -273,7 +272,7 @@ balance_clusters(Lloyd *run)
 	double before = std::numeric_limits<double>::infinity();
 	bool exhausted = false; // the last round had no small clusters, and found none that could be halved
 
-	if (n_small == run->n_clusters - run->report.n_used) // but for empty ones, which have no rows to be had
+	if (n_small == run->n_clusters - run->report.n_used) // except empty ones, for which no rows can be found
 		return {};
 	run->report.converged = false;
 	for (uint32_t iteration = 0;; iteration++)
@@ -292,7 +291,7 @@ balance_clusters(Lloyd *run)
 			dissolve_small(&job);
 			exhausted = halve_largest(&job) == 0 && n_small == 0;
 			if (exhausted)
-				update_centroids(run); // there are no more to be had
+				update_centroids(run); // no further clusters can be made
 			settled = 0;
 			before = std::numeric_limits<double>::infinity();
 		}

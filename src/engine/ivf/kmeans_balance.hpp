@@ -6,9 +6,9 @@
 namespace vectorgpu::engine::ivf
 {
 
-/// After run_lloyd: every cluster gets at least n_rows / (n_clusters * spec.balance) rows, spec.balance >= 1. Changes
-/// nothing if that is so already. Takes at most max_iterations and one more; lowers run->n_clusters where so many
-/// clusters of that size are not found. In the end labels, errors, groups and the report are those of the centroids.
+/// Balance after run_lloyd: every cluster gets at least n_rows / (n_clusters * spec.balance) rows, spec.balance >= 1.
+/// Changes nothing if they have. Takes at most max_iterations + 1; lowers run->n_clusters if fewer such clusters are
+/// found. In the end labels, errors, groups and the report are those of the centroids.
 Outcome balance_clusters(Lloyd *run);
 
 } // namespace vectorgpu::engine::ivf

@@ -12,7 +12,7 @@ namespace vectorgpu::engine::ivf
 namespace
 {
 
-/// Sorts the rows by label, counts and sums up by cluster; returns how many clusters are empty.
+/// Sort the rows by label; count rows and sum errors by cluster. Return the number of empty clusters.
 uint32_t
 group_rows(Lloyd *run)
 {
@@ -38,7 +38,7 @@ group_rows(Lloyd *run)
 	}
 	for (size_t i = 0; i < run->n_rows; i++)
 		run->order()[first[labels[i]]++] = static_cast<uint32_t>(i);
-	for (size_t c = run->n_clusters; c > 0; c--) // each has moved to where the next one began
+	for (size_t c = run->n_clusters; c > 0; c--) // each now points to where the next one begins
 		first[c] = first[c - 1];
 	first[0] = 0;
 	return n_empty;
@@ -50,7 +50,7 @@ struct UpdateJob
 	Share share;
 };
 
-/// Means of clusters, in double and in the order of the rows.
+/// Compute means of clusters, in double and in the order of the rows.
 void
 update_worker(void *argument, size_t worker)
 {
@@ -67,7 +67,7 @@ update_worker(void *argument, size_t worker)
 				run.centroids + c * run.spec.dim);
 }
 
-/// Moves empty clusters to rows of others. Returns how many moved.
+/// Move empty clusters to rows of others. Return how many moved.
 uint32_t
 split_clusters(Lloyd *run)
 {
@@ -152,7 +152,7 @@ mean_of_rows(const Lloyd &run, const uint32_t *rows, uint64_t n, double *sum, fl
 		squares += sum[d] * sum[d];
 	}
 
-	// Opposite rows may cancel: their mean has no direction and stays as it is.
+	// Opposite rows may cancel: then the mean has no direction and is not scaled.
 	const double scale = run.spec.kind == ClusterKind::kSpherical && squares > 0 ? 1 / std::sqrt(squares) : 1;
 
 	for (size_t d = 0; d < dim; d++)
@@ -213,7 +213,7 @@ run_lloyd(Lloyd *run)
 		update_centroids(run);
 		moved = split_clusters(run) > 0;
 		if (n_empty > 0 && !moved && (last || run->report.converged))
-			return {}; // nothing to fill them with: fewer different rows than clusters
+			return {}; // no rows to fill them with: fewer different rows than clusters
 	}
 }
 

@@ -27,7 +27,7 @@ share_out_clusters(const uint64_t *first, size_t n, uint32_t n_clusters, uint64_
 	}
 	while (sum != n_clusters)
 	{
-		// The one that is farthest from its due in the direction wanted.
+		// Choose the cluster that is farthest from its due share in the wanted direction.
 		size_t chosen = n;
 		double most = 0;
 

@@ -1,5 +1,5 @@
-// What k-means decides beside distances and means: levels of the seeding, shares of clusters, which clusters are split.
-// The same for every engine that trains. Plain functions, no memory of their own.
+// Decisions of k-means apart from distances and means: levels of the seeding, shares of clusters, which clusters are
+// split. Every engine that trains takes these. Plain functions, no memory of their own.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +9,16 @@
 namespace vectorgpu::engine::ivf
 {
 
-constexpr uint32_t kTwoLevelClusters = 256; // seeding by two levels from here
+constexpr uint32_t kTwoLevelClusters = 256; // two levels of seeding from this number on
 constexpr uint32_t kSeedIterations = 8;     // of each level of the seeding
 constexpr uint32_t kExtraIterations = 3;    // to fill clusters that the last iteration left empty
 
-/// Clusters of the first level of the seeding: √n_clusters.
+/// The number of clusters of the first level of the seeding: √n_clusters.
 uint32_t n_first_level(uint32_t n_clusters);
 
-/// Clusters of each cluster of the first level, shares [n]: proportional to its rows (from first[i] up to first[i +
-/// 1]), at least 1 where there are any, never more than its rows; the remainders that are largest are rounded up.
+/// Set shares [n], the number of clusters that each cluster of the first level is divided into: proportional to its
+/// rows (from first[i] up to first[i + 1]), at least 1 if it has any, never more than its rows; the largest remainders
+/// are rounded up.
 void share_out_clusters(const uint64_t *first, size_t n, uint32_t n_clusters, uint64_t *shares);
 
 struct SplitPlan
@@ -27,8 +28,8 @@ struct SplitPlan
 	double *weights = nullptr; // [n_clusters] the clusters' errors; scratch
 };
 
-/// Empty clusters move to a row of the cluster with the largest error, whose error counts as halved then. take(cluster,
-/// donor): puts the cluster's centroid on a row of the donor that does not lie on the donor's. Returns how many moved.
+/// Move empty clusters to a row of the cluster with the largest error, whose error then counts half. take(cluster,
+/// donor): puts the cluster's centroid on a row of the donor that does not lie on the donor's. Return how many moved.
 template <class Take>
 uint32_t
 plan_splits(const SplitPlan &plan, const Take &take)

@@ -12,7 +12,7 @@ namespace vectorgpu::engine::ivf
 namespace
 {
 
-/// Puts n different rows' numbers, drawn at random, at the start of numbers [n_rows].
+/// Set the first n of numbers [n_rows] to different row numbers, drawn at random.
 void
 draw_rows(size_t n_rows, size_t n, Random *random, uint32_t *numbers)
 {
@@ -22,12 +22,12 @@ draw_rows(size_t n_rows, size_t n, Random *random, uint32_t *numbers)
 		std::swap(numbers[i], numbers[i + random->below(n_rows - i)]);
 }
 
-/// Asks for a row that will be needed soon: those of a sample lie far apart.
+/// Prefetch a row that will be needed soon: rows of a sample lie far apart.
 void
 ask_for(const float *row, size_t dim)
 {
 	constexpr size_t kFloatsPerLine = 16;
-	constexpr size_t kMost = 256; // the hardware goes on with longer ones
+	constexpr size_t kMost = 256; // bytes; the hardware prefetches the rest
 
 	for (size_t d = 0; d < std::min(dim, kMost); d += kFloatsPerLine)
 		__builtin_prefetch(row + d);
@@ -83,7 +83,7 @@ seed_plus_plus(const RowSource &source, size_t n_rows, size_t dim, size_t n_clus
 
 		double left = random->fraction() * sum;
 
-		// Rows at distance 0 cannot be drawn while others are left; without any the last row is as good as another.
+		// A row at distance 0 is not drawn while others are left; if none is, the last row serves.
 		for (chosen = 0; chosen + 1 < n_sample; chosen++)
 		{
 			left -= static_cast<double>(distances[chosen]);

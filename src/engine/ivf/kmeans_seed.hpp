@@ -6,7 +6,7 @@
 namespace vectorgpu::engine::ivf
 {
 
-/// SplitMix64 (Steele, Lea, Flood, 2014): one multiplication-xorshift per number, any seed is good.
+/// SplitMix64 (Steele, Lea, Flood, 2014): one multiplication-xorshift per number; any seed is good.
 struct Random
 {
 	uint64_t state;
@@ -19,14 +19,14 @@ struct Random
 		z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
 		return z ^ (z >> 31);
 	}
-	/// 0 .. n - 1; n > 0, n < 2^32. The bias is below n / 2^64.
+	/// A number in 0 .. n - 1; n > 0, n < 2^32. The bias is below n / 2^64.
 	uint64_t below(uint64_t n) { return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * n) >> 64); }
-	/// [0, 1)
+	/// A number in [0, 1).
 	double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 };
 
-/// Different rows at random; all rows in their order, over and over, if there are fewer than clusters. numbers [n_rows]
-/// scratch; centroids [n_clusters, dim].
+/// Seed with different rows at random; if there are fewer rows than clusters, with all rows in their order, repeated.
+/// numbers [n_rows]: scratch; centroids [n_clusters, dim].
 void seed_random(const RowSource &source, size_t n_rows, size_t dim, size_t n_clusters, Random *random,
 	uint32_t *numbers, float *centroids);
 
@@ -37,8 +37,8 @@ struct SeedScratch
 	float *distances = nullptr;
 };
 
-/// k-means++ (Arthur, Vassilvitskii, 2007) on a random sample of at most kSeedRows rows a cluster: each next seed is a
-/// row drawn with probability proportional to its squared distance from the seeds so far. False: stopped.
+/// Seed by k-means++ (Arthur, Vassilvitskii, 2007) on a random sample of at most kSeedRows rows a cluster: each next
+/// seed is drawn with probability proportional to its squared distance from the seeds so far. False: stopped.
 bool seed_plus_plus(const RowSource &source, size_t n_rows, size_t dim, size_t n_clusters, Random *random,
 	const SeedScratch &scratch, float *centroids, const Call &call, Progress progress);
 constexpr size_t kSeedRows = 64;

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cmath>
 
+#include "engine/ivf/pq_train.hpp"
+
 namespace vectorgpu::engine
 {
 namespace
@@ -41,7 +43,7 @@ Status
 check_list_codes(const ListCodeSpec &spec)
 {
 	if (spec.codes.kind != ivf::CodeKind::kSq8 && spec.codes.kind != ivf::CodeKind::kPq)
-		return Status::error(StatusCode::kUnsupported, "such codes are not made while lists are built");
+		return Status::error(StatusCode::kUnsupported, "codes of this kind are not made while lists are built");
 	if (const char *error = ivf::code_spec_error(spec.codes); error != nullptr)
 		return Status::error(StatusCode::kInvalidArgument, error);
 	if (spec.n_training > INT32_MAX)
@@ -58,7 +60,7 @@ list_code_bytes(const ListCodeSpec &spec, uint32_t n_lists, size_t n_threads)
 	if (spec.codes.kind != ivf::CodeKind::kPq)
 		return sample + model;
 
-	// The encoder's scratch of a thread is a block's: rows of the rotated space, residuals, labels.
+	// Scratch of a thread of the encoder, for one block: rows of the rotated space, residuals, labels.
 	constexpr uint64_t kBlockRows = 256;
 	const uint64_t training =
 		spec.n_training > 0 ? ivf::pq_train_work_bytes(spec.codes.pq, pq_training(spec, n_threads)) : 0;
@@ -80,7 +82,7 @@ ListCoder::add_training(const float *rows, size_t n)
 {
 	if (ready_ || n > spec_.n_training - n_sample_)
 		return Status::error(StatusCode::kInvalidArgument, "more rows to train codes on than were announced");
-	sample_.reserve(size_t{spec_.n_training} * spec_.codes.dim); // at once: a vector that grows takes twice as much
+	sample_.reserve(size_t{spec_.n_training} * spec_.codes.dim); // at once: a growing vector takes up to twice as much
 	sample_.insert(sample_.end(), rows, rows + n * spec_.codes.dim);
 	n_sample_ += n;
 	return Status::ok();
@@ -90,10 +92,10 @@ Status
 ListCoder::add_model(const float *floats, size_t n)
 {
 	if (spec_.n_training > 0 || ready_ || n > floats_.size() - n_given_)
-		return Status::error(StatusCode::kInvalidArgument, "more of what codes are made with than there is");
+		return Status::error(StatusCode::kInvalidArgument, "more values than the model of the codes has");
 	std::copy_n(floats, n, floats_.begin() + static_cast<ptrdiff_t>(n_given_));
-	if (!all_finite(floats_.data() + n_given_, n)) // of the copy: a peer may change what it has sent
-		return Status::error(StatusCode::kInvalidArgument, "what codes are made with is not finite");
+	if (!all_finite(floats_.data() + n_given_, n)) // check the copy: a peer may still change the memory it sent
+		return Status::error(StatusCode::kInvalidArgument, "a value of the codes' model is not finite");
 	n_given_ += n;
 	ready_ = n_given_ == floats_.size();
 	return Status::ok();
@@ -119,7 +121,7 @@ ListCoder::train(const float *centroids, const uint32_t *labels, const ivf::Call
 	Status status = Status::ok();
 
 	if (!wants_training() || !sample_complete())
-		return Status::error(StatusCode::kInvalidArgument, "the training of codes has not all of its rows");
+		return Status::error(StatusCode::kInvalidArgument, "training rows of the codes are missing");
 	if (spec_.codes.kind == ivf::CodeKind::kPq)
 		status = train_pq(centroids, labels, call);
 	else
@@ -137,7 +139,7 @@ Status
 ListCoder::start(const float *centroids, uint32_t n_lists, const ivf::Call &call)
 {
 	if (!ready_)
-		return Status::error(StatusCode::kInvalidArgument, "there is nothing to make codes with");
+		return Status::error(StatusCode::kInvalidArgument, "codes have no model");
 	started_ = spec_.codes.kind != ivf::CodeKind::kPq;
 	if (started_)
 		return Status::ok();

@@ -1,6 +1,5 @@
-// Codes of rows while the lists of an index are built: training of what they are made with, and making them, by
-// engine/ivf with as many threads of the host as the caller lends. The codes are those that a backend makes of the same
-// rows, bit for bit.
+// Makes codes of rows during the build of an index with lists: training of the model, then coding, with the threads
+// that the caller lends. The codes have the same bits as those that a backend makes of the same rows.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +14,26 @@ namespace vectorgpu::engine
 struct ListCodeSpec
 {
 	ivf::CodeSpec codes;     // kSq8 or kPq; dim and metric of the rows
-	uint32_t n_training = 0; // rows that will come for the training; 0: what codes are made with is given
+	uint32_t n_training = 0; // training rows that will come; 0: the model is given
 	uint64_t seed = 1;
 };
 
 /// kInvalidArgument or kUnsupported for a spec that no engine can work with.
 Status check_list_codes(const ListCodeSpec &spec);
 
-/// Host memory that coding takes, with n_threads: the sample and its training, or the encoder, whichever is more.
+/// Bytes of host memory that coding takes with n_threads: those of the sample and its training, or of the encoder,
+/// whichever is more.
 uint64_t list_code_bytes(const ListCodeSpec &spec, uint32_t n_lists, size_t n_threads);
 
-/// What is made of a batch of rows, in the caller's arrays.
+/// Output for a batch of rows, in the caller's arrays.
 struct CodedRows
 {
 	uint8_t *codes = nullptr;  // [n, code_bytes], row by row
 	float *terms = nullptr;    // [n]; null unless code_has_terms
-	uint8_t *is_out = nullptr; // [n]: 1 if an element is beyond what the codes were trained for (kSq8), else 0
+	uint8_t *is_out = nullptr; // [n]: 1 if an element is beyond the trained range (kSq8), else 0
 };
 
-/// One thread at a time. Does not move: codes point into it.
+/// A coder, for one thread at a time. It cannot move: codes point into it.
 class ListCoder
 {
 public:
@@ -45,23 +45,23 @@ public:
 	/// The next rows [n, dim] of the sample, float32, for cosine of length 1.
 	Status add_training(const float *rows, size_t n);
 
-	/// Instead of a training: the next of the model's floats, in the order of make_code_model.
+	/// Instead of a training: add the next floats of the model, in the order of make_code_model.
 	Status add_model(const float *floats, size_t n);
 
 	bool wants_training() const { return !ready_ && spec_.n_training > 0; }
 	bool sample_complete() const { return n_sample_ == spec_.n_training; }
 	const std::vector<float> &sample() const { return sample_; }
 
-	/// labels [n_training]: lists of the sample. centroids [n_lists, dim], as for start.
+	/// Train. labels [n_training]: lists of the sample; centroids [n_lists, dim]: as for start.
 	Status train(const float *centroids, const uint32_t *labels, const ivf::Call &call);
 
-	/// The model is there, and start can be called: codes can be made of rows of these lists once it has succeeded.
-	/// centroids [n_lists, dim], which stay.
+	/// ready: the model is complete, and start may be called. start: prepare to encode rows of the lists of centroids
+	/// [n_lists, dim], which have to stay.
 	bool ready() const { return ready_; }
 	bool started() const { return started_; }
 	Status start(const float *centroids, uint32_t n_lists, const ivf::Call &call);
 
-	/// rows [n, dim] as add_training has them, labels [n] of the lists.
+	/// rows [n, dim] as for add_training, labels [n]: their lists.
 	Status encode(const float *rows, const uint32_t *labels, size_t n, const CodedRows &coded, const ivf::Call &call);
 
 	const ListCodeSpec &spec() const { return spec_; }

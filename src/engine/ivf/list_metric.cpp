@@ -48,7 +48,7 @@ soft_jaccard(const float *query, double n_set, const float *centroid, size_t dim
 		all[i] += static_cast<double>(centroid[d + i]);
 	}
 
-	// Of q in {0, 1} and c in [0, 1] the smaller is q c, the larger q + c - q c.
+	// With q in {0, 1} and c in [0, 1], min(q, c) = q c and max(q, c) = q + c - q c.
 	const double smaller = total(common);
 	const double larger = n_set + total(all) - smaller;
 
@@ -77,7 +77,7 @@ list_floats(const DistanceSpec &rows, const void *vectors, size_t n, float *floa
 					rows.dim, floats + i * rows.dim);
 			break;
 		case ElementType::kFloat32:
-		case ElementType::kSet: // has no lists
+		case ElementType::kSet: // no lists
 			std::memcpy(floats, vectors, n * rows.dim * sizeof(float));
 			break;
 	}

@@ -1,6 +1,6 @@
 // See polar.hpp. Scaled Newton iteration (Higham, "Computing the polar decomposition - with applications", 1986):
-// X ← ½ (g X + X⁻ᵀ / g) with g = √(|X⁻¹| / |X|) in the Frobenius norm converges quadratically to U V'; some ten
-// inversions, where a singular value decomposition would need more code and time.
+// X ← ½ (g X + X⁻ᵀ / g) with g = √(|X⁻¹| / |X|) in the Frobenius norm converges quadratically to U V'. It takes
+// some ten inversions; a singular value decomposition would need more code and time.
 #include "engine/ivf/polar.hpp"
 
 #include <algorithm>

@@ -10,8 +10,8 @@
 namespace vectorgpu::engine::ivf
 {
 
-/// Replaces matrix [n, n] by U V' of its singular value decomposition U S V': the orthogonal matrix with the largest
-/// Σ matrix[i][j] result[i][j]. scratch [2, n, n]. kInternal if the matrix is singular to working precision.
+/// Replace matrix [n, n] by U V' of its singular value decomposition U S V': the orthogonal matrix with the largest Σ
+/// matrix[i][j] result[i][j]. scratch [2, n, n]. kInternal if the matrix is singular to working precision.
 Outcome polar_factor(double *matrix, size_t n, double *scratch, const Call &call, Progress progress);
 
 } // namespace vectorgpu::engine::ivf

@@ -1,4 +1,4 @@
-// See pq.hpp: the quantiser's space, encoding, decoding.
+// See pq.hpp.
 #include "engine/ivf/pq.hpp"
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include "common/limits.hpp"
 #include "engine/ivf/assign.hpp"
 #include "engine/ivf/ivf_kernels.hpp"
-#include "engine/ivf/pq_more.hpp"
 
 namespace vectorgpu::engine::ivf
 {
@@ -260,7 +259,7 @@ struct EncodeJob
 	Share share;
 };
 
-/// residuals of rows first .. first + n - 1: z - z_c, one rounding each.
+/// Set residuals of rows first .. first + n - 1: z - z_c, one rounding each.
 void
 residuals_of(const EncodeJob &job, size_t first, size_t n, const EncodeScratch &scratch)
 {

@@ -1,9 +1,10 @@
-// Product quantiser of residuals, with 4 or 8 bits, with or without a learned rotation (OPQ).
+// Product quantiser of residuals, with 4 or 8 bits, with or without a learned rotation (OPQ): model, rotation,
+// encoding. pq_train.hpp trains it, pq_scan.hpp scores codes.
 //
-// All vectors are taken to the quantiser's space first: rotated, then padded with zeros to a multiple of m (z = pad(R
-// x)). A row of list c is z ≈ z_c + y with y = the codewords of its m codes. Equation 11 of the paper splits the L2
-// distance into three terms; the second, |y|² + 2 z_c · y, depends on the row alone and is stored with it as one float,
-// so that a query needs one table for all lists (README.md, "PQ"):
+// All vectors are transformed to the quantiser's space first: rotated, then padded with zeros to a multiple of m (z =
+// pad(R x)). A row of list c is z ≈ z_c + y with y = the codewords of its m codes. Equation 11 of the paper splits the
+// L2 distance into three terms; the second, |y|² + 2 z_c · y, depends on the row alone and is stored with it as one
+// float, so that a query needs one table for all lists (README.md, "PQ"):
 //
 //     |q - x|² ≈ |q - c|² + row_term + Σ_j table[j][code_j],   table[j][i] = -2 z_q,j · codeword[j][i]
 //
@@ -74,7 +75,7 @@ pq_has_row_terms(const PqSpec &spec)
 /// kInvalidArgument with a message if the spec is impossible.
 Outcome pq_check(const PqSpec &spec);
 
-/// What was learned, stored with the index.
+/// The trained model, stored with the index.
 struct PqModel
 {
 	PqSpec spec;
@@ -82,33 +83,20 @@ struct PqModel
 	float *rotation = nullptr; // [dim, rotation_stride], transposed: R x = Σ x[d] rotation[d]; null without opq
 };
 
-struct PqTraining
-{
-	const float *rows = nullptr;      // [n_rows, dim] the sample (cosine: of length 1)
-	const uint32_t *labels = nullptr; // [n_rows] list of each, or null: no residual is taken
-	const float *centroids = nullptr; // [n_lists, dim]
-	size_t n_rows = 0;
-	uint64_t seed = 1;
-	uint32_t max_iterations = 16; // of each sub-quantiser's k-means
-	uint32_t opq_iterations = 8;  // rotations tried
-	size_t n_threads = 1;
-};
-
 constexpr uint32_t kMaxOpqDimensions = 2048; // training takes dim³ operations, encoding dim² a row
-constexpr size_t kPqTrainingRows = 65536;    // worth giving to pq_train
-
-size_t pq_train_work_bytes(const PqSpec &spec, const PqTraining &training);
-/// mean_error: mean squared length of what is lost of a row, or null.
-Outcome pq_train(const PqModel &model, const PqTraining &training, double *mean_error, void *work, size_t work_bytes,
-	const Call &call = {});
-
-/// rotated [n_rows, padded_dim] = pad(R x) of rows [n_rows, dim]. For the centroids once, for each query.
+/// rotated [n_rows, padded_dim] = pad(R x) of rows [n_rows, dim]. Called once for the centroids, and for each query.
 void pq_rotate(const PqModel &model, const float *rows, size_t n_rows, float *rotated);
 
-/// The same for many rows, with what `call` lends.
+/// The same for many rows, with the threads of `call`.
 Outcome pq_rotate(const PqModel &model, const float *rows, size_t n_rows, float *rotated, const Call &call);
 
-/// A model made ready to encode. A plain struct over the caller's memory.
+/// Floats of a rotated row as the matrix product writes it: dim rounded up to the widest panel.
+size_t pq_rotated_stride(const PqSpec &spec);
+
+/// panels [rotated_stride / panel_width, dim, panel_width]: the rotation as the matrix of a product.
+void pq_pack_rotation(const PqModel &model, size_t panel_width, float *panels);
+
+/// A model prepared to encode. A plain struct over the caller's memory.
 struct PqEncoder
 {
 	const PqModel *model = nullptr;
@@ -123,45 +111,13 @@ Outcome pq_encoder_init(
 	const PqModel &model, const float *rotated_centroids, void *memory, size_t memory_bytes, PqEncoder *encoder);
 
 size_t pq_encode_work_bytes(const PqEncoder &encoder, size_t n_threads);
-/// codes [n_rows, code_bytes] row-major; row_terms [n_rows] (null if the metric has none). rows [n_rows, dim], labels
-/// [n_rows] their lists. Code j is the first of the nearest codewords by canonical L2 score of z - z_c.
+/// Set codes [n_rows, code_bytes], row-major, and row_terms [n_rows] (null if the metric has none) of rows [n_rows,
+/// dim] in lists labels [n_rows]. Code j is the first of the nearest codewords by canonical L2 score of z - z_c.
 Outcome pq_encode(const PqEncoder &encoder, const float *rows, const uint32_t *labels, size_t n_rows, uint8_t *codes,
 	float *row_terms, void *work, size_t work_bytes, const Call &call = {});
 
 /// rows [n_rows, dim]: c + unrotate(y). codes row-major; scratch [padded_dim].
 void pq_decode(const PqModel &model, const float *centroids, const uint8_t *codes, const uint32_t *labels,
 	size_t n_rows, float *rows, float *scratch);
-
-/// A query's tables, for all lists. memory: the caller's, pq_query_bytes.
-struct PqQuery
-{
-	const PqModel *model = nullptr;
-	const float *table = nullptr;        // [m, n_codewords]
-	const uint8_t *byte_table = nullptr; // 4 bits: [m rounded up to even, 16]; table ≈ byte * byte_scale + its minimum
-	double byte_scale = 0;
-	double byte_base = 0; // Σ of the minima
-	double error = 0;     // of the byte table: a score is within this of the one with exact tables
-};
-
-size_t pq_query_bytes(const PqSpec &spec);
-/// query [dim] float32; for cosine of length 1.
-Outcome pq_prepare(const PqModel &model, const float *query, void *memory, size_t memory_bytes, PqQuery *prepared);
-
-/// scores [n_rows] of the rows of one list. codes interleaved (interleave_codes), row_terms [n_rows] or null,
-/// list_constant: coarse_rank's score of the list for L2 (squared distance) and inner product, minus the inner product
-/// for cosine (pq_list_constant).
-void pq_scores(const PqQuery &query, double list_constant, const uint8_t *codes, const float *row_terms, size_t n_rows,
-	double *scores);
-
-/// How far a score may be from the sum of list constant, |y|² + 2 z_c · y and exact sums of the table's entries as they
-/// are: rounding of fp32 sums, of the row term, and with 4 bits of the byte table. A worst case over all codes.
-double pq_score_error(const PqQuery &query, double list_constant, double largest_row_term);
-
-/// The constant of a list from its coarse_rank score.
-constexpr double
-pq_list_constant(Metric metric, double coarse_score)
-{
-	return metric == Metric::kCosine ? coarse_score - 1 : coarse_score; // 1 - cos of vectors of length 1
-}
 
 } // namespace vectorgpu::engine::ivf

@@ -1,9 +1,10 @@
-// See pq.hpp: tables of a query, scan of a list.
+// See pq_scan.hpp.
+#include "engine/ivf/pq_scan.hpp"
+
 #include <algorithm>
 #include <cmath>
 
 #include "engine/ivf/ivf_kernels.hpp"
-#include "engine/ivf/pq.hpp"
 #include "engine/ivf/work.hpp"
 
 namespace vectorgpu::engine::ivf
@@ -11,7 +12,7 @@ namespace vectorgpu::engine::ivf
 namespace
 {
 
-/// Sub-quantisers that a code has room for.
+/// The number of sub-quantisers that a code has room for.
 size_t
 n_places(const PqSpec &spec)
 {
@@ -42,7 +43,8 @@ struct EntryRange
 	float high;
 };
 
-/// Of a table's entries, the first of them first: what NaN among them does is then the same in every engine.
+/// The range of a table's entries. Starts from the first one, so that NaN among them has the same effect in every
+/// engine.
 EntryRange
 range_of(const float *entries, size_t n)
 {
@@ -56,8 +58,8 @@ range_of(const float *entries, size_t n)
 	return range;
 }
 
-/// Bytes for the entries of all tables by one scale: the widest table takes 0 .. 255. A sum of bytes is exact, whatever
-/// their number, so that nothing can overflow.
+/// Make bytes of the entries of all tables by one scale: the widest table spans 0 .. 255. Sums of bytes are exact,
+/// whatever their number, so that nothing can overflow.
 void
 make_byte_table(const PqSpec &spec, const float *table, uint8_t *bytes, PqQuery *query)
 {

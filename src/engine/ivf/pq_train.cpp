@@ -1,12 +1,13 @@
-// See pq.hpp: training of codebooks, and of the rotation together with them (Ge, He, Ke, Sun, "Optimized product
+// See pq_train.hpp. The rotation is trained together with the codebooks (Ge, He, Ke, Sun, "Optimized product
 // quantization", 2013, the non-parametric solution).
+#include "engine/ivf/pq_train.hpp"
+
 #include <algorithm>
 #include <cmath>
 
 #include "engine/ivf/ivf_kernels.hpp"
-#include "engine/ivf/kmeans_more.hpp"
+#include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/polar.hpp"
-#include "engine/ivf/pq_more.hpp"
 #include "engine/ivf/work.hpp"
 
 namespace vectorgpu::engine::ivf
@@ -85,7 +86,7 @@ struct ProgressOfRun
 	const Run *run;
 };
 
-/// A sub-quantiser's training reports as nothing but that it goes on.
+/// Forward the progress of a sub-quantiser's training: its own counts are dropped.
 bool
 forward_progress(void *context, uint64_t, uint64_t)
 {
@@ -130,7 +131,7 @@ rotate_sample(const Run &run)
 	return {};
 }
 
-/// Trains all codebooks on the rotated sample, from those that are there if `given`. error: Σ squared.
+/// Train all codebooks on the rotated sample, from the present ones if `given`. error: Σ squared.
 Outcome
 train_codebooks(Run *run, uint32_t n_iterations, bool given, bool want_codes, double *error)
 {
@@ -164,7 +165,7 @@ train_codebooks(Run *run, uint32_t n_iterations, bool given, bool want_codes, do
 	return {};
 }
 
-/// correlation [d, e] = Σ over the sample of residual[d] * quantised[e]: what the next rotation has to line up.
+/// correlation [d, e] = Σ over the sample of residual[d] * quantised[e]: the next rotation aligns these.
 Outcome
 correlate(const Run &run)
 {
@@ -202,8 +203,8 @@ correlate(const Run &run)
 	return {};
 }
 
-/// The rotation that brings the sample nearest to its quantised form. Where the data says nothing (directions without
-/// variance) the present rotation does: a small share of it is added, which also keeps the matrix regular.
+/// Set the rotation that brings the sample nearest to its quantised form. A small share of the present rotation is
+/// added, which keeps it in directions without variance, and keeps the matrix regular.
 Outcome
 rotate_to_codes(const Run &run)
 {
@@ -252,7 +253,7 @@ train_rotation(Run *run)
 		if (outcome.is_ok())
 			outcome = rotate_to_codes(*run);
 		if (outcome.code == StatusCode::kInternal)
-			return {}; // the rotation so far is as good as it gets
+			return {}; // no better rotation can be found
 		if (!outcome.is_ok())
 			return outcome;
 	}

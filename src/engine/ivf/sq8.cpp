@@ -24,7 +24,7 @@ padded(size_t dim)
 void
 sq8_train(const float *rows, size_t n_rows, size_t dim, const Sq8Ranges &ranges)
 {
-	// The largest elements are kept where the steps go in the end.
+	// `step` holds the largest elements until the steps are computed.
 	for (size_t d = 0; d < dim; d++)
 		ranges.low[d] = ranges.step[d] = n_rows == 0 ? 0 : rows[d];
 	for (size_t i = 1; i < n_rows; i++)
@@ -53,7 +53,7 @@ sq8_encode(const Sq8Ranges &ranges, const float *rows, size_t n_rows, size_t dim
 			const double step = static_cast<double>(ranges.step[d]);
 			const double level = step > 0 ? above / step : 0;
 
-			// Half a step beyond the ends is what rounding leaves to every element.
+			// Every rounding may be off by half a step: within that, an element beyond the ends is in range.
 			out |= !(above >= -step / 2 && above <= 255.5 * step);
 			codes[i * dim + d] =
 				level > 0 ? static_cast<uint8_t>(std::nearbyint(std::min(level, 255.0))) : uint8_t{0}; // 0 for NaN
@@ -143,7 +143,8 @@ sq8_score_error(const Sq8Query &query)
 	const double m = std::ceil(static_cast<double>(query.dim) / kLanes) + 8;
 	double sum = 0;
 
-	// What a term is at most, over the 256 levels; the offset's and weight's own roundings are within 2 units of it.
+	// The largest value of a term over the 256 levels; the offset's and weight's own roundings are within 2 units of
+	// it.
 	for (size_t d = 0; d < query.dim; d++)
 	{
 		const double offset = std::fabs(static_cast<double>(query.offset[d]));

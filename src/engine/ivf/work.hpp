@@ -1,4 +1,4 @@
-// How the functions of this folder share out the caller's memory and threads. Internal to the folder.
+// Division of the caller's memory and threads. Used by engine/graph, too.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@
 namespace vectorgpu::engine::ivf
 {
 
-/// Cuts arrays off a piece of memory, each at a multiple of 64 bytes. With no memory (null) it only counts, so that the
-/// function that says how much is needed and the one that takes it are the same.
+/// Takes arrays from a piece of memory, each at a multiple of 64 bytes. With no memory (null) it only counts, so that
+/// the same function computes the bytes needed and takes the arrays.
 class Arena
 {
 public:
@@ -23,7 +23,7 @@ public:
 		used_ = (address + 63) / 64 * 64 - address;
 	}
 
-	/// Null if there is not enough (or nothing) to take from.
+	/// Null if there is not enough memory (or none).
 	template <class T>
 	T *take(size_t n)
 	{
@@ -33,7 +33,7 @@ public:
 		return base_ == nullptr || used_ > bytes_ ? nullptr : reinterpret_cast<T *>(base_ + at);
 	}
 
-	/// What has been taken, with what aligning the start may cost.
+	/// Bytes taken, plus those that aligning the start may cost.
 	size_t bytes_needed() const { return used_ + (base_ == nullptr ? 64 : 0); }
 	bool is_short() const { return base_ == nullptr || used_ > bytes_; }
 
@@ -55,13 +55,13 @@ cancelled()
 	return {StatusCode::kCancelled, "canceled"};
 }
 
-/// A counter that tasks take pieces of work from, and the sign to stop.
+/// A counter that tasks take pieces of work from, and the flag to stop.
 struct Share
 {
 	std::atomic<size_t> next{0};
 	std::atomic<bool> stop{false};
 
-	/// The next piece of n; n when there is none left.
+	/// The next of n pieces; n if none is left.
 	size_t take(size_t n)
 	{
 		const size_t piece = stop.load(std::memory_order_relaxed) ? n : next.fetch_add(1, std::memory_order_relaxed);
@@ -70,7 +70,7 @@ struct Share
 	}
 };
 
-/// Runs body(argument, worker) in up to n_workers threads (body takes pieces from a Share).
+/// Run body(argument, worker) in up to n_workers threads (body takes pieces from a Share).
 inline void
 run_workers(const Call &call, size_t n_workers, void (*body)(void *argument, size_t worker), void *argument)
 {
@@ -80,7 +80,7 @@ run_workers(const Call &call, size_t n_workers, void (*body)(void *argument, siz
 		body(argument, 0);
 }
 
-/// What progress is told in: a piece of a longer operation.
+/// The part of a longer operation that is done.
 struct Progress
 {
 	uint64_t done = 0;

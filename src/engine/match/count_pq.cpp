@@ -1,9 +1,8 @@
-// c-PQ. See count_pq.hpp.
-//
-// The paper lets the k-th result's ties be any; here all objects that reach the k-th count are kept, since ties go to
-// the smaller row id. So an object passes the gate when its count reaches audit threshold - 1, one earlier than in
-// algorithm 1, where the object that lifts the threshold has passed it already but its equals that come later do not.
-// An entry has expired when its count is less than that.
+// See count_pq.hpp.
+// The paper takes any of the objects that tie with the k-th; here all objects that reach the k-th count are kept, since
+// ties go to the smaller row id. So an object passes the gate when its count reaches audit threshold - 1, one earlier
+// than in algorithm 1: there, the object that raises the threshold has passed the gate, but later objects with the same
+// count do not. An entry has expired when its count is less than that.
 #include "engine/match/count_pq.hpp"
 
 #include <algorithm>
@@ -63,13 +62,13 @@ CountPriorityQueue::add(uint32_t object)
 		return;
 	put(object, value);
 	if (value < audit_threshold_)
-		return; // a tie with the k-th: it does not lift the threshold
+		return; // a tie with the k-th does not raise the threshold
 	zipper_[value]++;
 	while (zipper_[audit_threshold_] >= k_)
 		audit_threshold_++;
 }
 
-/// Robin Hood hashing: who has come farther takes the place; an expired entry gives its own up.
+/// Robin Hood hashing: the entry farther from its home takes the slot; an expired entry gives its slot up.
 void
 CountPriorityQueue::put(uint32_t object, uint32_t value)
 {
@@ -94,7 +93,7 @@ CountPriorityQueue::put(uint32_t object, uint32_t value)
 		}
 		if (slot.age < carried.age)
 		{
-			// The object itself may follow farther on only if it has come as far as the carried one: it has not.
+			// The object itself can follow only if it is as far from its home as the carried one: it is not.
 			std::swap(slot, carried);
 			if (expired(carried))
 				return;
@@ -104,7 +103,7 @@ CountPriorityQueue::put(uint32_t object, uint32_t value)
 	}
 }
 
-/// Twice the size, without what has expired.
+/// Double the table; drop expired entries.
 void
 CountPriorityQueue::grow()
 {

@@ -1,6 +1,6 @@
-// c-PQ, the count priority queue (GENIE, section III-C), as the paper has it, for one query: a bitmap counter of a few
-// bits an object, a gate (zipper array and audit threshold) and a hash table that keeps what passes the gate and
-// overwrites entries that have expired. A reference that kernels are checked against; C++ dialect.
+// c-PQ, the count priority queue (GENIE, section III-C) as in the paper, for one query: a bitmap counter of a few bits
+// an object, a gate (zipper array and audit threshold) and a hash table that keeps what passes the gate and overwrites
+// expired entries. A reference that kernels are checked against; C++ dialect.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +22,11 @@ public:
 	/// Counts of up to max_count for n_objects objects, and the k with the greatest.
 	CountPriorityQueue(size_t n_objects, uint32_t max_count, size_t k);
 
-	/// One more element of the object was matched (algorithm 1).
+	/// Count one more matched element of the object (algorithm 1).
 	void add(uint32_t object);
 
 	/// All entries whose count is at least audit_threshold() - 1, sorted by (count descending, object): the top k, and
-	/// all that tie with the last of them. Objects that were never added are not there, so that it can be fewer than k.
+	/// all that tie with the last of them. May be fewer than k: objects that were never added are missing.
 	std::vector<CountEntry> select() const;
 
 	uint32_t audit_threshold() const { return audit_threshold_; }

@@ -1,5 +1,5 @@
-// Counters of a tile. See count_tile.hpp. Vector extensions of the compiler instead of one file per instruction set:
-// the comparison below is bound by memory at 16 bytes a step already.
+// See count_tile.hpp. Vector extensions of the compiler instead of one file per instruction set: the comparison below
+// is bound by memory at 16 bytes a step already.
 #include "engine/match/count_tile.hpp"
 
 #include <cstring>

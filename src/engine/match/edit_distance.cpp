@@ -1,4 +1,9 @@
-// Levenshtein distance by bit vectors; see the header.
+// See edit_distance.hpp. Myers' algorithm (Journal of the ACM 46(3), 1999) in the form of Hyyroe: columns of the table
+// of distances are bit vectors of their vertical differences, 64 rows to a word. Rows are taken 64 at a time through
+// the whole text; the horizontal differences of the last one are kept for the next 64. Only the columns are computed
+// that a distance of at most `most` can go through: a band along the diagonal (Ukkonen, Information and Control 64,
+// 1985), which ends as soon as no distance in it can stay below that. A common beginning and end are skipped, then the
+// cheaper way round is chosen.
 #include "engine/match/edit_distance.hpp"
 
 #include <algorithm>
@@ -19,15 +24,15 @@ words(int64_t length)
 	return (length + kWord - 1) / kWord;
 }
 
-/// Vertical differences of up to 64 rows in one column: +1 where a bit of plus is set, -1 where one of minus is.
+/// Vertical differences of up to 64 rows in one column: +1 if a bit of plus is set, -1 if one of minus is.
 struct Rows
 {
 	uint64_t plus;
 	uint64_t minus;
 };
 
-/// One column further. `equal` has the rows whose symbol is the column's, `in` is the horizontal difference above the
-/// rows; returns that of row `last`.
+/// Advance by one column. `equal` has the rows whose symbol is the column's; `in` is the horizontal difference above
+/// the rows. Return that of row `last`.
 inline int
 step(Rows *rows, uint64_t equal, int in, int last)
 {
@@ -45,12 +50,12 @@ step(Rows *rows, uint64_t equal, int in, int last)
 	return out;
 }
 
-/// A number below which no distance can end that goes on from the lower end of the rows done: of columns [first, end),
-/// the first of which begins at the distance `edge`, with n_rows and n_columns still to come at its beginning.
+/// A lower bound on all distances that continue from the last row done, in columns [first, end). edge: the distance at
+/// the first of them; n_rows and n_columns: rows and columns that follow it.
 int64_t
 least_end(const int8_t *horizontal, int64_t first, int64_t end, int64_t edge, int64_t n_rows, int64_t n_columns)
 {
-	int64_t ahead = n_columns - n_rows; // so many more columns than rows are to come
+	int64_t ahead = n_columns - n_rows; // columns minus rows that follow
 	int64_t least = edge + std::abs(ahead);
 
 	for (int64_t column = first; column < end; column++)
@@ -69,7 +74,7 @@ edit_distance(Sequence a, Sequence b, uint32_t n_symbols, void *memory, int64_t 
 	uint64_t *equal = static_cast<uint64_t *>(memory);
 	int8_t *horizontal = reinterpret_cast<int8_t *>(equal + n_symbols); // below the rows done so far, for each column
 	int64_t first = 0;                                                  // column of the band
-	int64_t edge = 0; // the distance at its beginning, below the rows done so far
+	int64_t edge = 0; // the distance at its beginning, in the last row done
 
 	while (a.length > 0 && b.length > 0 && a.symbols[0] == b.symbols[0])
 	{
@@ -88,8 +93,8 @@ edit_distance(Sequence a, Sequence b, uint32_t n_symbols, void *memory, int64_t 
 	if (words(a.length) * b.length > words(b.length) * a.length)
 		std::swap(a, b);
 
-	// a goes down the rows, b along the columns. What lies outside of the band counts as farther than it is, never as
-	// nearer: the differences there are all 1.
+	// a runs down the rows, b along the columns. Differences outside of the band are taken as 1, so that distances
+	// there are overestimated, never underestimated.
 	const bool bounded = most < std::max(a.length, b.length);
 
 	if (!bounded)

@@ -1,4 +1,4 @@
-// Reading and writing of element sets and queries, and the count of one value by definition. See element_set.hpp.
+// See element_set.hpp.
 #include "engine/match/element_set.hpp"
 
 #include <cstring>
@@ -9,7 +9,7 @@ namespace vectorgpu::engine::match
 namespace
 {
 
-/// Length and bytes of a string at `at`; null if it does not end before `end`.
+/// Read length and bytes of a string at `at`; null if it does not end before `end`.
 const uint8_t *
 get_bytes(const uint8_t *at, const uint8_t *end, Key *key)
 {
@@ -31,7 +31,7 @@ put_bytes(uint8_t *out, Key key)
 	return out + key.size;
 }
 
-/// True if the key lies behind everything that the item matches.
+/// Whether the key lies behind all keys that the item matches.
 bool
 is_behind(const Item &item, Key key)
 {

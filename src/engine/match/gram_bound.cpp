@@ -9,9 +9,9 @@ namespace vectorgpu::engine::match
 namespace
 {
 
-/// edit_distance_bound for queries below kMostRowSize characters: what is divided is below 2^17, so that 2^32 / n,
-/// rounded up, is exact enough (Granlund and Montgomery 1994, theorem 4.2), and much faster than a division. A row
-/// whose size is only known to be so large has no smaller bound than this one.
+/// edit_distance_bound for queries below kMostRowSize characters: the dividend is below 2^17, so that 2^32 / n, rounded
+/// up, is exact enough (Granlund and Montgomery 1994, theorem 4.2), and much faster than a division. For a row of
+/// kMostRowSize or more characters the bound for kMostRowSize holds.
 struct FastBound
 {
 	using Value = uint32_t;
@@ -46,8 +46,8 @@ struct SlowBound
 
 	Value operator()(uint32_t count, uint16_t row_size) const
 	{
-		// A size that is only known to be so large: any such size gives a bound that is not too high if it is no
-		// smaller than the query's.
+		// kMostRowSize means that many characters or more: any such size gives a bound that is not too high, if it is
+		// no smaller than the query's.
 		const int64_t other = row_size < kMostRowSize ? row_size : std::max<int64_t>(query.size, row_size);
 
 		return static_cast<Value>(edit_distance_bound(query.size, other, static_cast<int64_t>(count), query.n));

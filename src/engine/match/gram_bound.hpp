@@ -1,4 +1,4 @@
-// What the number of common n-grams says about the edit distance. No allocation; for every engine and for SQL.
+// Bounds of the edit distance from the number of common n-grams. No allocation; for every engine and for SQL.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 namespace vectorgpu::engine::match
 {
 
-/// A lower bound of the edit distance of two strings of a and b characters that have `count` ordered n-grams in common:
-/// by theorem V.1 (Zhou et al.) count >= max(a, b) - n + 1 - distance * n, and no two strings are nearer than their
-/// lengths differ.
+/// A lower bound on the edit distance of two strings of a and b characters that have `count` ordered n-grams in common:
+/// by theorem V.1 (Zhou et al.) count >= max(a, b) - n + 1 - distance * n, and the distance is at least the difference
+/// of the lengths.
 constexpr int64_t
 edit_distance_bound(int64_t a, int64_t b, int64_t count, int64_t n)
 {
@@ -20,12 +20,12 @@ edit_distance_bound(int64_t a, int64_t b, int64_t count, int64_t n)
 	return std::max(missing > 0 ? (missing + n - 1) / n : int64_t{0}, by_length);
 }
 
-/// Characters of a row as they are stored: so many, or more.
+/// The greatest stored number of characters of a row: that many, or more.
 constexpr uint16_t kMostRowSize = 0xFFFF;
 
 constexpr uint32_t kMostGramLength = 16;
 
-/// A query by edit distance: what the bounds need of it.
+/// The parameters of a query by edit distance.
 struct GramQuery
 {
 	int64_t size; // characters, at most 2^48
@@ -35,8 +35,8 @@ struct GramQuery
 /// The least count of a row whose bound can be at most `worst`, whatever its size.
 uint64_t gram_least_count(const GramQuery &query, double worst);
 
-/// Rows are compared by ascending bound, so many bounds at a time: a row's level is its bound less the window's first
-/// one.
+/// Rows are compared by ascending bound, kGramLevels bounds at a time: a row's level is its bound less the window's
+/// first one.
 constexpr uint32_t kGramLevels = 255;
 constexpr uint8_t kNoGramLevel = 255; // of a row whose bound is in another window
 
@@ -48,7 +48,7 @@ struct GramWindow
 };
 
 /// levels[i] = level of the row with counter first + i (of `width` bytes, count_tile.hpp) and sizes[i] characters
-/// (kMostRowSize: so many or more), for i in [0, n). Lowers window->next.
+/// (kMostRowSize: that many or more), for i in [0, n). Lowers window->next.
 void gram_levels(const GramQuery &query, const void *counters, size_t width, size_t first, size_t n,
 	const uint16_t *sizes, GramWindow *window, uint8_t *levels);
 

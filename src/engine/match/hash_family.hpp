@@ -1,4 +1,4 @@
-// Seeded hash functions of the match-count index: part of what is stored, so never to be changed. No PostgreSQL.
+// Seeded hash functions of the match-count index: stored in indexes, so never to be changed. No PostgreSQL.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 namespace vectorgpu::engine
 {
 
-/// A permutation of 64-bit numbers in which every bit of the argument moves every bit of the result (the finaliser of
+/// A permutation of 64-bit numbers in which every bit of the argument affects every bit of the result (the finaliser of
 /// splitmix64, Steele, Lea, Flood, OOPSLA 2014).
 constexpr uint64_t
 mix64(uint64_t x)

@@ -1,4 +1,4 @@
-// Locality-sensitive hash functions; see the header. No PostgreSQL.
+// See lsh.hpp.
 #include "engine/match/lsh.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace
 {
 
 constexpr double kPi = 3.14159265358979323846;
-constexpr double kCellLimit = 0x1p62;    // cells further out are one cell
+constexpr double kCellLimit = 0x1p62;    // cells farther out are one cell
 constexpr float kLeastPitch = 0x1p-126f; // not 0, whatever the random numbers are
 
 /// Streams of one seed, told apart by their upper bits.
@@ -32,7 +32,7 @@ gaussian(uint64_t seed, uint64_t i)
 	return radius * std::cos(2 * kPi * uniform(stream64(seed, kProjections | (2 * i + 1))));
 }
 
-/// The numbers of the table lie in rows of `hashes`, so that the inner loops run over functions.
+/// The table has rows of `hashes` numbers, so that the inner loops run over functions.
 size_t
 table_floats(const LshOptions &options)
 {
@@ -138,7 +138,7 @@ lsh_signature(const LshOptions &options, const void *table, const float *vector,
 		{
 			uint64_t *sums = reinterpret_cast<uint64_t *>(scratch);
 
-			// a cell is a vector of numbers: its hash is their sum with random odd factors, modulo 2^64
+			// A cell is a vector of numbers: its hash is their sum with random odd factors, modulo 2^64.
 			std::fill(sums, sums + options.hashes, 0);
 			for (uint32_t j = 0; j < options.dim; j++)
 			{
@@ -186,7 +186,7 @@ namespace
 {
 
 constexpr int kPhases =
-	64; // similarities next to 1/2 tried for each number: every place of the window between two numbers
+	64; // similarities next to 1/2 tried for each number: every position of the window between two numbers
 constexpr double kSmooth = 8192; // from here on the zone is narrower than a hundredth of the number
 
 /// Pr[low <= c <= high] of a binomial distribution of m trials with probability s.

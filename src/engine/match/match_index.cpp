@@ -1,4 +1,4 @@
-// The inverted index in host memory. See match_index.hpp.
+// See match_index.hpp.
 #include "engine/match/match_index.hpp"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace vectorgpu::engine::match
 namespace
 {
 
-constexpr size_t kChunkRows = 1024;    // counters looked at together for survivors
+constexpr size_t kChunkRows = 1024;    // counters tested together for survivors
 constexpr size_t kTextsPerPoll = 1024; // compared between two polls: well below a millisecond, if they are not long
 
 /// A run that is freed when its scope ends.
@@ -27,7 +27,7 @@ struct OwnedRun
 	OwnedRun &operator=(const OwnedRun &) = delete;
 };
 
-/// Offers the rows of a tile that can still be among the first k by count. Rows ascend over all tiles.
+/// Offer the rows of a tile that can still be among the first k by count. Rows ascend over all tiles.
 void
 offer_counts(TopK *topk, size_t width, const void *counters, const RowId *row_ids, size_t n, const uint8_t *dead,
 	size_t first_row)
@@ -50,7 +50,7 @@ offer_counts(TopK *topk, size_t width, const void *counters, const RowId *row_id
 
 } // namespace
 
-/// A query of a batch while tiles go by.
+/// The state of a query of a batch.
 struct MatchIndex::Running
 {
 	std::vector<CodeRange> ranges;
@@ -105,7 +105,7 @@ MatchIndex::build(std::span<const Bytes> values, std::span<const RowId> row_ids)
 	return true;
 }
 
-/// The list of the next code. rows [n] ascend.
+/// Add the list of the next code. rows [n] ascend.
 void
 MatchIndex::add_postings(uint32_t code, const uint32_t *rows, size_t n)
 {
@@ -123,7 +123,7 @@ MatchIndex::add_postings(uint32_t code, const uint32_t *rows, size_t n)
 	}
 }
 
-/// items of n texts, and the texts.
+/// Read the items of n texts, and the texts.
 bool
 MatchIndex::open_texts(std::span<const uint8_t> bytes, size_t n)
 {
@@ -210,7 +210,7 @@ MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> ro
 	}
 	n_postings_ = layout.head.n_postings;
 	for (const Tile &tile : tiles_)
-		if (tile.rows.size() > UINT32_MAX) // its ends have run over
+		if (tile.rows.size() > UINT32_MAX) // its ends have overflowed
 			return false;
 	return before.key_end == layout.head.n_key_bytes && before.postings_end == layout.head.n_postings;
 }
@@ -310,8 +310,8 @@ MatchIndex::add_tile(size_t number, std::span<const CodeRange> ranges, size_t wi
 	}
 }
 
-/// The levels of a tile's texts in the window. Rows that cannot be among the first have none. False if no row of the
-/// window, or of one behind it, can be.
+/// Set the levels of a tile's texts in the window; rows that cannot be among the first get none. False if no row of
+/// this window, or of a later one, can be among the first.
 bool
 MatchIndex::level_texts(const Running &query, size_t first_row, size_t n, const void *counters, GramWindow *window,
 	std::vector<uint8_t> *levels) const
@@ -325,8 +325,8 @@ MatchIndex::level_texts(const Running &query, size_t first_row, size_t n, const 
 	{
 		const size_t n_chunk = std::min(kChunkRows, n - first);
 
-		// Rows behind all those offered lose a tie, and distances are whole numbers. That holds until some of the tile
-		// have been offered.
+		// Rows behind all those offered lose a tie, and distances are integers. This holds until rows of this tile are
+		// offered.
 		if (topk.full &&
 			!any_at_least(counters, query.width, first, n_chunk,
 				gram_least_count(query.grams, topk.threshold.score - (window->first == 0 ? 1 : 0))))
@@ -337,8 +337,8 @@ MatchIndex::level_texts(const Running &query, size_t first_row, size_t n, const 
 	return true;
 }
 
-/// Offers the texts of a tile, those with the least bounds first, until no other can be among the first k. False if
-/// poll said no.
+/// Offer the texts of a tile, those with the least bounds first, until no other can be among the first k. False if poll
+/// said no.
 bool
 MatchIndex::offer_texts(Running *query, size_t first_row, size_t n, const void *counters, const uint8_t *dead,
 	std::vector<uint8_t> *levels, const Poll &poll) const

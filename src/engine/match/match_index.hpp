@@ -1,6 +1,6 @@
-// The inverted index of a segment in host memory, and its search: the CPU engine of the match-count model. Rows are cut
-// into tiles of 65,536; a tile has its own lists, by code of the key, of 16-bit places, so that its counters stay in
-// the cache while all queries of a batch go over it. C++ dialect: may throw std::bad_alloc.
+// The inverted index of a segment in host memory, and its search, for the CPU engine. Rows are cut into tiles of
+// 65,536; a tile has its own lists, by code of the key, of 16-bit places, so that its counters stay in the cache while
+// all queries of a batch go over it. C++ dialect: may throw std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +32,11 @@ struct MatchQuery
 	size_t k = 0;
 	bool has_after = false; // continue strictly after `after`
 	Neighbor after{};
-	bool by_distance = false; // scores are edit distances instead of minus counts: the query has a payload
-							  // (open_gram_query), the index texts
+	// Scores are edit distances instead of minus counts. The query has a payload (open_gram_query), the index texts.
+	bool by_distance = false;
 };
 
-/// Codes [first, last) of keys: what an item matches. Exact, whatever the range.
+/// Codes [first, last) of the keys that an item matches.
 struct CodeRange
 {
 	uint32_t first;
@@ -46,20 +46,20 @@ struct CodeRange
 class MatchIndex
 {
 public:
-	/// values [n] and row_ids [n], ascending: inverts them. False if a value is not one.
+	/// Invert values [n] of rows row_ids [n], ascending. False if a value is invalid.
 	bool build(std::span<const Bytes> values, std::span<const RowId> row_ids);
 
-	/// The same from the description of a segment (match_layout.hpp), of which nothing is trusted. False if it is not
-	/// one of so many rows.
+	/// The same from the description of a segment (match_layout.hpp), which is not trusted. False if it is invalid, or
+	/// of another number of rows.
 	bool open(std::span<const uint8_t> description, std::span<const RowId> row_ids, bool with_texts = false);
 
-	/// Bytes [first, first + n_bytes) of the description that it was opened from, made again of what is searched. False
-	/// if it has not so many.
+	/// Rebuild bytes [first, first + n_bytes) of the description from the arrays that searches read. False if there are
+	/// not that many.
 	bool read_description(uint64_t first, size_t n_bytes, uint8_t *bytes) const;
 	uint64_t description_bytes() const;
 
-	/// How many numbers of rows [first, first + n), and of the tiles that begin there, are not what the description
-	/// says, which has them not.
+	/// Count the derived numbers of rows [first, first + n), and of the tiles that begin there, that differ from those
+	/// that the description gives.
 	uint64_t count_different(size_t first, size_t n) const;
 
 	size_t n_rows() const { return row_ids_.size(); }
@@ -67,23 +67,23 @@ public:
 	uint64_t n_postings() const { return n_postings_; }
 	uint64_t memory_bytes() const;
 
-	/// The key with a code; codes go up from 0 in the order of keys.
+	/// The key of a code; codes count from 0 in the order of keys.
 	Key key(uint32_t code) const;
 
-	/// The codes of every item of a query, empty ranges left out.
+	/// The codes of every item of a query, without empty ranges.
 	std::vector<CodeRange> resolve(const Parts &query) const;
 
-	/// results[i]: the first k rows of query i in the order (-count, row id), or (edit distance, row id); rows that
-	/// match nothing come last. dead: null or a bitmap of rows to leave out (bit i % 8 of byte i / 8). poll: asked
-	/// every few milliseconds; once it says no, the results are of no use. n_compared: null, or increased by the texts
-	/// that were compared with a query. False if a query is not one.
+	/// Set results[i] to the first k rows of query i in the order (-count, row id), or (edit distance, row id); rows
+	/// without a match come last. dead: null, or a bitmap of rows to leave out (bit i % 8 of byte i / 8). poll: called
+	/// every few milliseconds; if it says no, the results are undefined. n_compared: null, or increased by the number
+	/// of texts compared with a query. False if a query is invalid.
 	bool search(std::span<const MatchQuery> queries, const uint8_t *dead, std::vector<std::vector<Neighbor>> *results,
 		const Poll &poll = {}, uint64_t *n_compared = nullptr) const;
 
 	/// counts[i] = count of row i, for all rows.
 	std::vector<uint32_t> count_all(const Parts &query) const;
 
-	/// A part of the index: its codes, ascending, where each one's list ends, and the lists, of places within the tile.
+	/// A tile: its codes, ascending, the end of each one's list, and the lists, of places within the tile.
 	struct Tile
 	{
 		std::vector<uint32_t> codes;

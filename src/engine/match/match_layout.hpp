@@ -1,5 +1,5 @@
-// The description of a segment of kind kMatch: the inverted index of its rows, as LOAD_STRUCTURE brings it in bytes. No
-// allocation, shared by those who write it and those who check it.
+// The description of a segment of kind kMatch: the inverted index of its rows, as LOAD_STRUCTURE carries it. No
+// allocation; used by the writer and the readers.
 //
 //   MatchHead
 //   n_keys x MatchEntry   by code, the number of a key in ascending order
@@ -25,14 +25,14 @@ static_assert(sizeof(MatchHead) == 24);
 struct MatchEntry
 {
 	uint64_t prefix;       // key_prefix of the key
-	uint64_t key_end;      // in the keys; it starts where the one before ends
+	uint64_t key_end;      // in the keys; a key begins where the one before ends
 	uint64_t postings_end; // likewise
 };
 static_assert(sizeof(MatchEntry) == 24);
 
 constexpr uint64_t kMostMatchCount = uint64_t{1} << 40; // of each number of a MatchHead
 
-/// Where the parts begin. Numbers up to kMostMatchCount.
+/// The offsets of the parts. Numbers up to kMostMatchCount.
 struct MatchLayout
 {
 	MatchHead head;

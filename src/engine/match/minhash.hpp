@@ -11,8 +11,8 @@
 namespace vectorgpu::engine
 {
 
-/// Takes one element into the minima [hashes], which start as all ones. `element` is hash_bytes of its key. Function i
-/// is h_i(x) = mix64(x xor stream64(seed, i)).
+/// Add one element to the minima [hashes], which start as all ones. `element` is hash_bytes of its key. Function i is
+/// h_i(x) = mix64(x xor stream64(seed, i)).
 inline void
 minhash_add(uint64_t element, uint64_t seed, int hashes, uint64_t *minima)
 {
@@ -20,7 +20,7 @@ minhash_add(uint64_t element, uint64_t seed, int hashes, uint64_t *minima)
 		minima[i] = std::min(minima[i], mix64(element ^ stream64(seed, static_cast<uint64_t>(i))));
 }
 
-/// What is stored of a minimum: 32 bits, so that two sets of different minima agree with probability 2^-32.
+/// The stored part of a minimum: 32 bits, so that sets with different minima agree with probability 2^-32.
 constexpr uint32_t
 minhash_value(uint64_t minimum)
 {

@@ -1,4 +1,4 @@
-// Inversion of rows in memory. See run_builder.hpp.
+// See run_builder.hpp.
 #include "engine/match/run_builder.hpp"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ resize(RunBuilder *run, T **array, size_t n)
 	*array = static_cast<T *>(run->memory.resize(run->memory.context, *array, n * sizeof(T)));
 }
 
-/// Makes room for `wanted` items, doubling.
+/// Make room for `wanted` items, doubling.
 template <typename T>
 void
 reserve(RunBuilder *run, T **array, size_t *capacity, size_t wanted)
@@ -96,7 +96,7 @@ grow_table(RunBuilder *run)
 	}
 }
 
-/// The key's code; a new one if it has none.
+/// The code of a key; assigns the next one if the key is new.
 uint32_t
 code_of(RunBuilder *run, Key key)
 {
@@ -202,8 +202,7 @@ run_sort(RunBuilder *run)
 			return key_compare(key_a, key_b) < 0;
 		});
 
-	// Where each code's rows go: the pairs,
-	// in order of rows, fall into their lists in that order.
+	// The places of each code's rows; pairs are in the order of rows, and so are the lists.
 	for (uint32_t i = 0; i < n; i++)
 	{
 		run->starts[i] = at;

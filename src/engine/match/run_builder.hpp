@@ -1,9 +1,7 @@
 // Single-pass in-memory inversion: rows with their keys become a sorted run, key by key with the rows that have it. A
 // build of any size inverts as many rows at a time as its memory allows and merges the runs; since rows come in order,
-// a merge only puts the lists of the same key one behind the other.
-//
-// A plain struct over memory that the caller provides, so that it may live in a backend frame that an error leaves by
-// longjmp.
+// a merge only concatenates the lists of the same key.
+// A plain struct over the caller's memory, so that it may live in a backend frame that an error leaves by longjmp.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +12,8 @@
 namespace vectorgpu::engine::match
 {
 
-/// Where the memory comes from. resize works as realloc does (old null: new; bytes 0: frees and returns null) and does
-/// not return when there is no memory: it throws or leaves by longjmp.
+/// The allocator. resize works as realloc does (old null: new; bytes 0: frees and returns null) and does not return if
+/// there is no memory: it throws or leaves by longjmp.
 struct Memory
 {
 	void *(*resize)(void *context, void *old, size_t bytes);
@@ -60,23 +58,23 @@ struct RunBuilder
 void run_init(RunBuilder *run, Memory memory);
 void run_free(RunBuilder *run);
 
-/// Adds a key of a row. Rows ascend (or stay the same); a row has a key once.
+/// Add a key of a row. Rows ascend (or stay the same); a row has a key once.
 void run_add(RunBuilder *run, uint32_t row, Key key);
 
-/// Adds all elements of a stored value. False if it is not one.
+/// Add all elements of a stored value. False if it is invalid.
 bool run_add_value(RunBuilder *run, uint32_t row, const Parts &value);
 
-/// Bytes that run_sort would leave in use: what a caller with a memory bound compares with it.
+/// Bytes that run_sort would leave in use, for a caller with a memory bound.
 size_t run_bytes(const RunBuilder *run);
 
-/// Sorts. The run may then be read, and nothing added until run_clear.
+/// Sort. The run may then be read; nothing may be added until run_clear.
 void run_sort(RunBuilder *run);
 
-/// The key with number i of the order, and its rows, ascending.
+/// The i-th key in order, and its rows, ascending.
 Key run_key(const RunBuilder *run, uint32_t i);
 const uint32_t *run_rows(const RunBuilder *run, uint32_t i, size_t *n_rows);
 
-/// Empties the run, keeps its memory.
+/// Empty the run, keep its memory.
 void run_clear(RunBuilder *run);
 
 } // namespace vectorgpu::engine::match

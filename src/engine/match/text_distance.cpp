@@ -25,7 +25,7 @@ slot_of(const TextPattern *pattern, uint32_t code)
 	return slot;
 }
 
-/// n_symbols for a character that the pattern has not.
+/// n_symbols for a character that the pattern does not have.
 uint32_t
 number_of(const TextPattern *pattern, uint32_t code)
 {
@@ -77,7 +77,7 @@ short_distance(const TextPattern *pattern, const uint8_t *text, int64_t n, int64
 			plus = down | ~(vertical | up);
 			minus = up & vertical;
 		}
-		// Each character to come lowers it by one at most.
+		// Each further character lowers it by at most one.
 		if (distance - (n - i) > most)
 			return distance - (n - i);
 		if (i % kColumnsPerPoll == 0 && !keep_going(poll))

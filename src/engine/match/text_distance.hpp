@@ -1,6 +1,6 @@
-// Edit distances of many texts to one pattern. A text is the codes of its characters, as many bytes each as its widest
-// one needs. Plain structs over the caller's memory (run_builder.hpp), so that an ERROR may leave a backend's frame at
-// any point between two calls.
+// Edit distances of many texts to one pattern. A text is the codes of its characters, all as wide as the widest one
+// needs. Plain structs over the caller's memory (run_builder.hpp), so that an ERROR may leave a backend's frame between
+// two calls.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +39,8 @@ void put_text_payload(uint8_t *out, const uint32_t *codes, uint64_t n, uint32_t 
 /// False if the value's payload is not a text of `size` characters.
 bool open_text_payload(const Parts &value, TextView *text);
 
-/// Where the text of a row ends among all rows' texts, and its width: an item of an array by row. The row's text begins
-/// where the one before ends.
+/// By row: the end of the row's text among all texts, and its width, in one number. The text begins where the one
+/// before ends.
 constexpr int kTextWidthShift = 48;
 
 inline uint64_t
@@ -71,7 +71,7 @@ text_item_valid(uint64_t start, uint64_t item)
 	return (width == 1 || width == 2 || width == 4) && end >= start && ((end - start) & (width - 1)) == 0;
 }
 
-/// Characters of a text whose item is valid. Without a division: searches ask it of every row.
+/// Characters of a text whose item is valid. Without a division: searches compute it for every row.
 inline uint64_t
 text_item_size(uint64_t start, uint64_t item)
 {
@@ -85,22 +85,23 @@ gram_payload_bytes(uint64_t n_characters)
 	return sizeof(uint32_t) * (1 + static_cast<size_t>(n_characters));
 }
 
-/// False if the query has no such payload. *codes: of `query->size` characters, perhaps not aligned.
+/// False if the query has no such payload. *codes: `query->size` characters, perhaps not aligned.
 bool open_gram_query(const Parts &parts, GramQuery *query, const uint8_t **codes);
 
-/// A query, prepared.
+/// A prepared query.
 struct TextPattern
 {
 	Memory memory;
 	int64_t n;          // characters
-	uint32_t n_symbols; // different ones, which are numbered from 0 as they come
+	uint32_t n_symbols; // different characters, numbered from 0 in order of appearance
 	uint32_t *symbols;  // [n] numbers
 	uint32_t mask;      // of the table of characters, by open addressing
 	uint32_t *codes;    // [mask + 1]
 	uint32_t *numbers;  // [mask + 1] number + 1, 0 where free
-	uint64_t *places;   // [n_symbols + 1]: bit i: character i of the pattern is this one, if it has at most kTextWord;
-						// the last one: 0
-	uint32_t byte_numbers[256]; // of characters below 256; n_symbols: the pattern has it not
+	// [n_symbols + 1], for patterns of at most kTextWord characters. Bit i: character i is this one; the last item is
+	// 0.
+	uint64_t *places;
+	uint32_t byte_numbers[256]; // of characters below 256; n_symbols: not in the pattern
 	uint64_t byte_places[256];
 	uint32_t *row_symbols; // [row_capacity] for patterns of more than kTextWord characters
 	uint64_t row_capacity;
@@ -111,12 +112,12 @@ struct TextPattern
 void text_pattern_init(TextPattern *pattern, Memory memory, const void *codes, int64_t n);
 void text_pattern_free(TextPattern *pattern);
 
-/// The edit distance of the pattern and a text if it is at most `most`, else some number above `most`. Of up to
-/// kTextWord characters against any: Myers' bit vectors in one word, cut off as soon as no end below `most` is
-/// possible; of more: edit_distance.
+/// The edit distance of the pattern and a text if it is at most `most`, else some number above `most`. A pattern of up
+/// to kTextWord characters takes Myers' bit vectors in one word, and stops as soon as no result up to `most` is
+/// possible; a longer one takes edit_distance.
 int64_t text_distance(TextPattern *pattern, const TextView &text, int64_t most, Poll poll);
 
-/// Offers a row with its edit distance, computed as far as the selection needs it.
+/// Offer a row with its edit distance, computed only as far as the selection needs it.
 void offer_text(TopK *topk, TextPattern *pattern, const TextView &text, RowId row, Poll poll);
 
 } // namespace vectorgpu::engine::match

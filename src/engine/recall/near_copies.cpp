@@ -14,7 +14,7 @@ namespace
 
 constexpr double kRounding = 1e-6; // of an inner product of binary32, relative
 
-/// How far away a row is, up to a factor that is the same for all.
+/// The distance of a row, up to a factor that is the same for all.
 double
 length_of(Metric metric, double own_score, double score)
 {

@@ -1,4 +1,4 @@
-// Rows that stand for all: from each of equal parts of a table one, at a place that chance chooses.
+// Chooses rows that stand for all: one of each of equal parts of a table, at a pseudo-random place.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace vectorgpu::engine
 {
 
 /// Row i of n <= n_rows < 2^32 that stand for n_rows: one of the i-th of n equal parts. Ascending in i, different for
-/// different i, and the same in every process; others with another seed. Rows a fixed distance apart would not do:
-/// where rows come round in a period (groups loaded by turns, every second row a default), they all lie in a few of the
+/// different i, the same in every process; other rows with another seed. Rows a fixed distance apart would not do: if
+/// rows repeat with a period (groups loaded by turns, every second row a default), they would all lie in a few of the
 /// groups.
 constexpr uint64_t
 stratified_row(uint64_t i, uint64_t n, uint64_t n_rows, uint64_t seed = 0)

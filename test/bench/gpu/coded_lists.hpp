@@ -12,6 +12,7 @@
 
 #include "engine/interface/codes_layout.hpp"
 #include "engine/ivf/call.hpp"
+#include "engine/ivf/pq_train.hpp"
 
 namespace vectorgpu::bench
 {

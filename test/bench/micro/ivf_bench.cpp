@@ -17,7 +17,8 @@
 #include "engine/distance/distance.hpp"
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
-#include "engine/ivf/pq.hpp"
+#include "engine/ivf/pq_scan.hpp"
+#include "engine/ivf/pq_train.hpp"
 #include "engine/ivf/sq8.hpp"
 #include "engine/distance/topk.hpp"
 

@@ -13,7 +13,7 @@
 
 #include "cuda/build/kmeans.hpp"
 #include "engine/ivf/coarse.hpp"
-#include "engine/ivf/kmeans_more.hpp"
+#include "engine/ivf/kmeans.hpp"
 
 namespace vectorgpu::cuda::test
 {

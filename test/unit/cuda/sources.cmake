@@ -1,3 +1,3 @@
-# What of the CUDA engine is arithmetic alone; no CUDA is needed.
+# The part of the CUDA engine that is arithmetic alone; no CUDA is needed.
 list(APPEND unit_sources ${PROJECT_SOURCE_DIR}/gpu/cuda/device/gpu_choice.cpp)
 set_source_files_properties(${unit_sources} PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_SOURCE_DIR}/gpu)

@@ -1,4 +1,4 @@
-// A copy of lists with codes, by a case of the codes, for tests of copies with vectors and without.
+// A copy of lists with codes, parameterised by the kind of codes. For tests of copies with vectors and without.
 #pragma once
 
 #include <cstring>
@@ -30,8 +30,8 @@ inline constexpr CodesCase kCodes[] = {
 
 inline constexpr ElementType kCodedElements[] = {ElementType::kFloat32, ElementType::kFloat16};
 
-/// A copy of two segments, of 700 and 301 rows in 20 and 7 lists, and a delta. kind: kCodedLists, or kCodes, where
-/// every fifth row of a segment is the one before it once more: estimates that are equal.
+/// A copy of two segments, of 700 and 301 rows in 20 and 7 lists, and a delta. kind: kCodedLists, or kCodes, in which
+/// every fifth row of a segment repeats the one before it, so that estimates are equal.
 template <CopyKind kKind>
 struct CodedCopy
 {
@@ -64,7 +64,7 @@ struct CodedCopy
 										 : rows.load_coded(engine.get(), copy, segment);
 	}
 
-	/// Every third row of the first segment dies. Their ids.
+	/// Kill every third row of the first segment. Return their ids.
 	std::set<RowId> kill_some()
 	{
 		std::set<RowId> dead;

@@ -1,4 +1,4 @@
-// A segment of inverted lists with codes, and what a search of it must find by definition.
+// A segment of inverted lists with codes, and the results of searches by definition.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +8,17 @@
 
 #include "engine/interface/codes_layout.hpp"
 #include "engine/ivf/kmeans.hpp"
+#include "engine/ivf/pq_train.hpp"
 #include "engine/list_rows.hpp"
 
 namespace vectorgpu::engine::test
 {
 
-/// Rows of ListRows, and their codes, by a codec that was trained on all of them.
+/// Rows of ListRows, and their codes, by a codec trained on all of them.
 struct CodedRows : ListRows
 {
 	ivf::CodeSpec spec;
-	mutable std::vector<float> model_floats; // what the quantisers take is not const
+	mutable std::vector<float> model_floats; // mutable: the quantisers take pointers to non-const
 	std::vector<float> terms;                // by place
 	Bytes codes;                             // by place, as in the description
 
@@ -45,7 +46,7 @@ struct CodedRows : ListRows
 
 	CodesLayout codes_layout() const { return {spec, rows.n()}; }
 
-	/// What load_structure wants.
+	/// The description for load_structure.
 	Bytes coded_description() const
 	{
 		const CodesHead head = head_of(spec);
@@ -60,19 +61,19 @@ struct CodedRows : ListRows
 		return bytes;
 	}
 
-	/// Into a copy of kind kCodedLists, in parts, sealed.
+	/// Load into a copy of kind kCodedLists, in parts, and seal.
 	Status load_coded(Engine *engine, CopyId copy, SegmentId segment) const
 	{
 		return load_as(CopyKind::kCodedLists, engine, copy, segment);
 	}
 
-	/// The same without vectors, into a copy of kind kCodes.
+	/// The same without vectors, for a copy of kind kCodes.
 	Status load_codes(Engine *engine, CopyId copy, SegmentId segment) const
 	{
 		return load_as(CopyKind::kCodes, engine, copy, segment);
 	}
 
-	/// As the kind of the copy wants it.
+	/// Load according to the kind of the copy.
 	Status load_as(CopyKind kind, Engine *engine, CopyId copy, SegmentId segment) const
 	{
 		const Bytes vectors = kind == CopyKind::kCodes ? Bytes() : vectors_by_place();
@@ -134,7 +135,7 @@ struct CodedRows : ListRows
 		return found;
 	}
 
-	/// Numbers of these rows.
+	/// The numbers of these rows.
 	std::vector<uint32_t> candidates(const void *query, uint32_t n_probes, uint32_t n_candidates) const
 	{
 		std::vector<uint32_t> chosen;
@@ -145,7 +146,7 @@ struct CodedRows : ListRows
 	}
 
 private:
-	/// Of length 1 for cosine.
+	/// Rows by place as floats, of length 1 for cosine.
 	std::vector<float> floats_by_place() const
 	{
 		std::vector<float> floats;
@@ -208,7 +209,7 @@ private:
 	}
 };
 
-/// How much of a segment is looked at; n_probes 0: all rows.
+/// The effort of a query in a segment; n_probes 0: all rows.
 struct CodedProbes
 {
 	const CodedRows *segment;
@@ -250,7 +251,7 @@ nearest_in_coded(const std::vector<CodedProbes> &segments, const Rows *delta, co
 	return all;
 }
 
-/// What a search of a copy of kind kCodes finds by definition: the candidates of all segments, by estimate.
+/// The results of a search of a copy of kind kCodes by definition: the candidates of all segments, by estimate.
 inline std::vector<Neighbor>
 candidates_in_codes(const std::vector<CodedProbes> &segments, const void *query, size_t k,
 	const Neighbor *after = nullptr, const std::set<RowId> &dead = {})

@@ -1,4 +1,4 @@
-// How copies in the CPU engine change: segments, delta, tombstones, bad requests, writers beside searches.
+// Changes of copies in the CPU engine: segments, delta, tombstones, bad requests, writers beside searches.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -89,7 +89,7 @@ TEST(CpuEngineCopy, TrimmedDeltaRowsAreGoneAndDoNotComeBack)
 		rest.add(delta.ids[i], delta.vector(i));
 	ASSERT_NO_FATAL_FAILURE(expect_exact(loaded, rest, queries, 4000, 1));
 
-	// A merge took more than this copy ever saw.
+	// A merge moved more rows than this copy ever held.
 	ASSERT_OK(engine.trim_delta(loaded.copy, 2900));
 	EXPECT_EQ(engine.append_delta(loaded.copy, 2901, delta.block(2901, 1)).code, StatusCode::kInvalidArgument);
 	ASSERT_OK(engine.append_delta(loaded.copy, 2800, delta.block(2800, 200)));

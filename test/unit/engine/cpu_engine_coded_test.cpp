@@ -60,7 +60,7 @@ expect_answers(const Held &held, const Rows &queries, const std::set<RowId> &dea
 		ASSERT_NO_FATAL_FAILURE(expect_same(results[i], expected(i, nullptr)));
 		EXPECT_EQ(coverage[i] == Coverage::kPart, probes[0] != 0 && (probes[0] < 20 || probes[1] < 7));
 
-		// And on from the middle: candidates are chosen as before.
+		// Continue from the middle: the candidates do not change.
 		if (results[i].size() < 2)
 			continue;
 
@@ -177,7 +177,7 @@ TEST(CpuEngineCodedAlone, a_description_that_is_wrong_is_refused_when_the_segmen
 	EXPECT_NE(sealed([](Bytes *bytes) { bytes->push_back(0); }), StatusCode::kOk);
 	EXPECT_NE(sealed([head_at](Bytes *bytes) { bytes->resize(head_at); }), StatusCode::kOk);
 	EXPECT_NE(sealed([head_at](Bytes *bytes) { bytes->resize(head_at + 15); }), StatusCode::kOk);
-	EXPECT_NE(sealed([](Bytes *bytes) { (*bytes)[0] = 1; }), StatusCode::kOk); // the lists are looked at, too
+	EXPECT_NE(sealed([](Bytes *bytes) { (*bytes)[0] = 1; }), StatusCode::kOk); // the lists are checked, too
 }
 
 TEST(CpuEngineCodedAlone, descriptions_are_of_the_size_that_was_announced)

@@ -60,7 +60,7 @@ expect_candidates(const Held &held, const Rows &queries, const std::set<RowId> &
 		if (results[i].size() < 2)
 			continue;
 
-		// And on from the middle: candidates are chosen as before.
+		// Continue from the middle: the candidates do not change.
 		SearchQuery next = batch[i];
 		std::vector<std::vector<Neighbor>> rest;
 

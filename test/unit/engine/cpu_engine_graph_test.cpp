@@ -49,7 +49,7 @@ expect_answers(const GraphCopy &held, const Rows &queries, const std::set<RowId>
 				!std::isnan(oracle_score(queries.spec, batch[i].query, batch[i].query)));
 		EXPECT_EQ(widths[i][0] == 0 ? coverage[i] : Coverage::kAll, Coverage::kAll);
 
-		// And on from the middle.
+		// Continue from the middle.
 		if (results[i].size() < 2)
 			continue;
 
@@ -105,7 +105,7 @@ TEST_P(CpuEngineGraph, finds_most_of_the_nearest_rows)
 		query.probes = probes;
 		ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
 		for (const Neighbor &neighbor : results[0])
-			hits += neighbor.score <= truth.back().score ? 1 : 0; // of bits many are as near as the last
+			hits += neighbor.score <= truth.back().score ? 1 : 0; // many bit strings are as near as the last
 	}
 	EXPECT_GE(hits, 480u) << "of 500, " << metric_name(queries.spec.metric);
 }
@@ -176,7 +176,7 @@ TEST(CpuEngineGraphAlone, a_segment_that_is_not_named_is_searched_as_the_widest)
 	ASSERT_NO_FATAL_FAILURE(expect_same(results[0], held.nearest(query.query, 60, {30, 40})));
 }
 
-TEST(CpuEngineGraphAlone, few_rows_are_found_all)
+TEST(CpuEngineGraphAlone, all_of_few_rows_are_found)
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 3};
 	std::mt19937 rng(23);
@@ -241,7 +241,7 @@ sealed(const std::function<void(GraphedRows *)> &change, size_t cut = 0)
 	return engine->seal_segment(copy, 1).code;
 }
 
-TEST(CpuEngineGraphAlone, that_leads_out_of_the_segment_is_refused)
+TEST(CpuEngineGraphAlone, edges_out_of_the_segment_are_refused)
 {
 	EXPECT_EQ(sealed([](GraphedRows *) {}), StatusCode::kOk);
 	EXPECT_EQ(sealed([](GraphedRows *g) { g->edges[7] = graph::kNoNode; }), StatusCode::kOk);
@@ -275,7 +275,7 @@ TEST(CpuEngineGraphAlone, belongs_to_copies_of_that_kind)
 		StatusCode::kUnsupported);
 	ASSERT_OK(engine->create({spec, CopyKind::kGraph}, &copy));
 	ASSERT_OK(engine->load_segment(copy, 1, {{&id, 1}, vector, 1}));
-	EXPECT_EQ(engine->seal_segment(copy, 1).code, StatusCode::kInvalidArgument); // has none
+	EXPECT_EQ(engine->seal_segment(copy, 1).code, StatusCode::kInvalidArgument); // no description
 	EXPECT_EQ(engine->load_structure(copy, 1, 1, byte).code, StatusCode::kInvalidArgument);
 	EXPECT_EQ(engine->load_structure(copy, 1, 257, byte).code, StatusCode::kInvalidArgument);
 	ASSERT_OK(engine->load_structure(copy, 1, 4, byte));

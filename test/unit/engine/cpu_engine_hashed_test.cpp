@@ -1,5 +1,5 @@
-// The CPU engine's search of hashed graphs against the definition: the nodes that a search of the codes finds, judged
-// by the rows.
+// The CPU engine's search of hashed graphs against the definition: a search of the codes, whose results are compared by
+// the rows.
 #include <array>
 #include <functional>
 #include <tuple>
@@ -23,7 +23,7 @@ struct HashedCopy : GraphCopy
 	}
 };
 
-/// Searches of several widths, and on from the middle of what they give.
+/// Compare searches of several widths, and continue them from the middle.
 void
 expect_answers(const HashedCopy &held, const Rows &queries, const std::set<RowId> &dead = {})
 {
@@ -149,7 +149,7 @@ TEST(CpuEngineHashedAlone, finds_most_of_the_nearest_rows_and_says_how_many_it_s
 	}
 }
 
-TEST(CpuEngineHashedAlone, wide_searches_are_shared_by_threads_and_say_how_they_get_on)
+TEST(CpuEngineHashedAlone, wide_searches_are_shared_by_threads_and_report_progress)
 {
 	constexpr size_t kPartsOfSegment = 5; // of a MiB
 	Rows rows({Metric::kL2, ElementType::kFloat32, 64});
@@ -198,7 +198,7 @@ TEST(CpuEngineHashedAlone, wide_searches_are_shared_by_threads_and_say_how_they_
 					ASSERT_NO_FATAL_FAILURE(
 						expect_same(results[i], rows.nearest(queries.vector(i), 50, nullptr, dead)));
 
-				// Nobody wants it any more: it looks at nothing.
+				// A stopped search looks at nothing.
 				control.progress = 0;
 				control.stop = true;
 				EXPECT_EQ(engine->search(copy, batch, &results, &control).code, StatusCode::kCancelled);
@@ -217,7 +217,7 @@ TEST(CpuEngineHashedAlone, gives_back_the_description)
 	EXPECT_FALSE(held.engine->read_structure(held.copy, 2, given.size(), 1, got.data()).is_ok());
 }
 
-/// The status of sealing a segment whose description was changed, in a copy of that kind.
+/// The status of sealing a segment with a changed description, in a copy of that kind.
 StatusCode
 sealed(CopyKind kind, uint32_t bits, const std::function<void(GraphedRows *)> &change, size_t cut = 0)
 {
@@ -262,7 +262,7 @@ TEST(CpuEngineHashedAlone, codes_that_do_not_fit_are_refused)
 		sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->edges[7] = 40; }), StatusCode::kInvalidArgument);
 }
 
-TEST(CpuEngineHashedAlone, there_are_none_without_angles)
+TEST(CpuEngineHashedAlone, metrics_without_angles_are_refused)
 {
 	const std::unique_ptr<Engine> engine = make_cpu_engine({});
 	CopyId copy = 0;

@@ -84,7 +84,7 @@ expect_answers(const ListCopy &held, const Rows &queries, const std::set<RowId> 
 		EXPECT_EQ(coverage[i] == Coverage::kPart, probes[i][0] != 0 && (probes[i][0] < 20 || probes[i][1] < 7));
 		EXPECT_EQ(probes[i][0] == 0 ? coverage[i] : Coverage::kAll, Coverage::kAll);
 
-		// And on from the middle.
+		// Continue from the middle.
 		if (results[i].size() < 2)
 			continue;
 
@@ -282,7 +282,7 @@ TEST(CpuEngineListsAlone, belong_to_copies_of_that_kind)
 	ASSERT_OK(engine->create({spec, CopyKind::kLists}, &lists));
 	EXPECT_EQ(engine->load_structure(rows, 1, 1, byte).code, StatusCode::kInvalidArgument);
 	ASSERT_OK(engine->load_segment(lists, 1, {{&id, 1}, vector, 1}));
-	EXPECT_EQ(engine->seal_segment(lists, 1).code, StatusCode::kInvalidArgument); // has none
+	EXPECT_EQ(engine->seal_segment(lists, 1).code, StatusCode::kInvalidArgument); // no description
 	EXPECT_EQ(engine->create({{Metric::kHamming, ElementType::kBit, 8}, CopyKind::kCodedLists}, &lists).code,
 		StatusCode::kUnsupported);
 }

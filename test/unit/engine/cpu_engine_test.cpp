@@ -1,4 +1,4 @@
-// What the CPU engine answers, against a plain sort of oracle scores: metrics, batches, ties, hard data, continuation.
+// Answers of the CPU engine against a plain sort of oracle scores: metrics, batches, ties, hard data, continuation.
 #include <limits>
 #include <random>
 #include <vector>
@@ -200,7 +200,7 @@ TEST(CpuEngine, AnswerDoesNotDependOnThreadsNorOnTheOtherQueries)
 	}
 }
 
-/// The memory of a segment's next rows is made by another thread while rows are written; a copy may go meanwhile.
+/// Another thread prepares the memory of a segment's next rows while rows are written; a copy may be dropped meanwhile.
 TEST(CpuEngine, SegmentsOfManyChunksHoldWhatCame)
 {
 	constexpr size_t kRows = 70000, kPart = 700; // 36 MB: five chunks

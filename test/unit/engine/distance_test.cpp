@@ -27,7 +27,7 @@ class Distance : public testing::Test
 protected:
 	void TearDown() override { set_simd_level(SimdLevel::kAuto); }
 
-	/// Compares compute_scores at every level with the oracle, rows `misalign` bytes off and `gap` bytes apart.
+	/// Compare compute_scores at every level with the oracle, rows `misalign` bytes off and `gap` bytes apart.
 	void expect_oracle(const DistanceSpec &spec, Data data, size_t n_rows, size_t misalign, size_t gap)
 	{
 		std::mt19937 rng(static_cast<unsigned>(spec.dim * 31 + static_cast<int>(data)));
@@ -186,8 +186,8 @@ struct Exact
 
 TEST_F(Distance, IsWithinItsErrorBoundOfTheExactDistance)
 {
-	// README.md, "Error of the canonical sums": ceil(dim / 32) + 6 roundings along every path, one more for a - b
-	// (twice in its square).
+	// src/engine/distance/README.md, "Error of the canonical sums": ceil(dim / 32) + 6 roundings along every path, one
+	// more for a - b (twice in its square).
 	std::mt19937 rng(11);
 	const long double u = 0x1p-24L;
 

@@ -1,5 +1,5 @@
-// The bound of the GEMM filter: whatever it rules out is ruled out by the canonical score too, for thresholds as near
-// to the scores as they can be.
+// The bound of the GEMM filter: every row it rules out is ruled out by the canonical score too, for thresholds as near
+// to the scores as possible.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -30,7 +30,7 @@ struct Block
 	std::vector<const void *> query_pointers;
 	std::vector<double> norms;
 
-	/// `offset` is added to float32 elements: cancellation.
+	/// `offset` is added to float32 elements, which causes cancellation.
 	Block(const DistanceSpec &s, Data data, float offset, size_t n, size_t n_queries, std::mt19937 &rng)
 		: spec(s), row_bytes(vector_bytes(s.element, s.dim)), n_rows(n), rows(n * row_bytes),
 		  queries(n_queries * row_bytes)
@@ -64,8 +64,8 @@ struct Block
 	}
 };
 
-/// Checks all rows of the block against thresholds at, just below and just above scores of its rows. Counts rows ruled
-/// out.
+/// Check all rows of the block against thresholds at, just below and just above scores of its rows. Return the number
+/// of rows ruled out.
 size_t
 expect_safe(const Block &block)
 {
@@ -109,7 +109,7 @@ expect_safe(const Block &block)
 					if (kept.contains(row))
 						continue;
 
-					// Out means strictly beyond the bound, whatever the row id; NaN is last.
+					// A row is out if it is strictly beyond the bound, whatever the row id; NaN is last.
 					const Neighbor judged = {scores[row], 0}, limit = {bound, std::numeric_limits<RowId>::max()};
 					const bool beyond =
 						after ? neighbor_less({scores[row], limit.row}, {bound, 0}) : neighbor_less(limit, judged);

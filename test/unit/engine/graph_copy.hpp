@@ -1,4 +1,4 @@
-// A CPU engine's copy of segments with graphs. Shared by the tests of searches by vectors and by codes.
+// A CPU engine's copy of segments with graphs, for the tests of searches by vectors and by codes.
 #pragma once
 
 #include <array>
@@ -11,8 +11,7 @@
 namespace vectorgpu::engine::test
 {
 
-/// An engine's copy of two segments with graphs, one of them in two parts, and a delta. bits: of the rows' codes; 0:
-/// the copy has none.
+/// A copy of two segments with graphs, one of them in two parts, and a delta. bits: of the rows' codes; 0: none.
 struct GraphCopy
 {
 	GraphCopy(

@@ -1,4 +1,4 @@
-// Rows with a graph over them, in memory, and what a search of them must give. Shared by the tests of the engines.
+// Rows with a graph over them, and the results of searches by definition. Shared by the tests of the engines.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace vectorgpu::engine::test
 {
 
-/// Where edges come from: a build, or chance, for rows that no graph can be built of.
+/// The source of edges: a build, or random ones, for rows that no graph can be built of.
 enum class Edges
 {
 	kBuilt,
@@ -51,7 +51,7 @@ struct GraphedRows
 		}
 	}
 
-	/// What load_structure wants.
+	/// The description for load_structure.
 	Bytes description() const
 	{
 		Bytes bytes;
@@ -77,7 +77,7 @@ struct GraphedRows
 		return bytes;
 	}
 
-	/// From here on searches compare codes: a segment of a copy of kind kHashedGraph.
+	/// Make codes: from then on searches compare them, as in a segment of a copy of kind kHashedGraph.
 	void add_codes(uint32_t bits, uint64_t seed = 1)
 	{
 		const graph::HashSpec spec = {rows.spec, bits, seed};
@@ -94,7 +94,7 @@ struct GraphedRows
 
 	graph::HashModel model() const { return {{rows.spec, hash_bits, hash.seed}, hash.bound, thresholds.data()}; }
 
-	/// Into a copy of kind kGraph or kHashedGraph, in parts, sealed.
+	/// Load into a copy of kind kGraph or kHashedGraph, in parts, and seal.
 	Status load(Engine *engine, CopyId copy, SegmentId segment) const
 	{
 		const Bytes bytes = description();
@@ -110,8 +110,8 @@ struct GraphedRows
 		return status.is_ok() ? engine->seal_segment(copy, segment) : status;
 	}
 
-	/// Numbers of the rows that a search of that width finds, part by part; so wide a one that it pays looks at all
-	/// rows, and a query without a score finds none.
+	/// Numbers of the rows that a search of that width finds, part by part. A search too wide to pay looks at all rows;
+	/// a query without a score finds none.
 	std::vector<uint32_t> found(const void *query, uint32_t width) const
 	{
 		std::vector<uint32_t> numbers;
@@ -215,7 +215,7 @@ private:
 	}
 };
 
-/// The answer by definition: what is found in segments' graphs, and the delta. width 0: all rows.
+/// The answer by definition: rows found in the segments' graphs, and the delta. width 0: all rows.
 inline std::vector<Neighbor>
 nearest_in_graphs(const std::vector<std::pair<const GraphedRows *, uint32_t>> &segments, const Rows *delta,
 	const void *query, size_t k, const Neighbor *after = nullptr, const std::set<RowId> &dead = {})

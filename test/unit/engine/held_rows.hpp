@@ -108,7 +108,7 @@ load(const Rows &rows, const CpuEngineOptions &options = {})
 	return loaded;
 }
 
-/// Searches all queries in batches of `batch` and compares with the oracle.
+/// Search all queries in batches of `batch` and compare with the oracle.
 inline void
 expect_exact(const Loaded &loaded, const Rows &rows, const Rows &queries, size_t k, size_t batch)
 {

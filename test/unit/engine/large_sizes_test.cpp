@@ -1,5 +1,5 @@
-// Sizes beyond 2^31 and 2^32: places of rows, bytes of layouts and of work memory. Each is what arithmetic with more
-// bits says, or bounded by it.
+// Sizes beyond 2^31 and 2^32: places of rows, bytes of layouts and of work memory. Each is compared with arithmetic of
+// more bits, or bounded by it.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -86,7 +86,7 @@ TEST(LargeSizes, the_last_rows_of_a_table_come_in_their_order)
 	EXPECT_EQ(buffer[2].row, make_row_id(0, 1));
 }
 
-TEST(LargeSizes, a_buffer_of_candidates_is_exact_or_more_than_there_is)
+TEST(LargeSizes, bytes_of_a_candidate_buffer_are_exact_or_saturate)
 {
 	constexpr size_t kMost = std::numeric_limits<size_t>::max();
 
@@ -160,7 +160,7 @@ TEST(LargeSizes, bytes_of_codes_do_not_wrap)
 		}
 }
 
-/// More bytes than the arrays that there must be, and less than several times as many.
+/// Expect more bytes than the necessary arrays, and less than several times as many.
 void
 expect_between(uint64_t bytes, Wide least, Wide times, const char *what, uint64_t n_rows)
 {
@@ -175,7 +175,7 @@ TEST(LargeSizes, memory_of_graph_builds_does_not_wrap)
 		{
 			GraphBuildSpec spec;
 
-			// Up to here the number of clusters is right, which is worked out in 32 bits.
+			// Up to here the number of clusters is right; it is computed in 32 bits.
 			spec.n_rows = static_cast<uint32_t>(std::min(n_rows, k2To32 - 256));
 			spec.rows = {Metric::kL2, ElementType::kFloat32, dim};
 			// The vectors, a list of 48 (ids, scores), chosen edges and those of the result.

@@ -102,7 +102,7 @@ struct ListCodes : testing::Test
 		return Status::ok();
 	}
 
-	/// What a backend makes of the same rows, lists and model.
+	/// The codes that a backend makes of the same rows, lists and model.
 	static Coded expected(const ListBuilder &builder, const Coded &found, std::vector<float> vectors)
 	{
 		const ListCoder &coder = *builder.coder();

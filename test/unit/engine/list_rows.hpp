@@ -63,7 +63,7 @@ struct ListRows
 				centroids.push_back(std::isfinite(x) ? x : 0);
 			}
 		}
-		for (size_t i = 0; i < rows.n(); i++) // which list is of no importance to an engine
+		for (size_t i = 0; i < rows.n(); i++) // an engine does not depend on the choice of lists
 			list_of[i] = i % 3 == 0 ? static_cast<uint32_t>(rng() % n_lists) : nearest_list(rows.vector(i));
 		numbers.resize(rows.n());
 		std::iota(numbers.begin(), numbers.end(), 0);
@@ -112,7 +112,7 @@ struct ListRows
 		return found;
 	}
 
-	/// Vectors by place, as load_segment wants them; of a number beyond the rows, which a test has put there, zeros.
+	/// Vectors by place, for load_segment; zeros for a number beyond the rows, which a test may set.
 	Bytes vectors_by_place() const
 	{
 		Bytes vectors;
@@ -125,7 +125,7 @@ struct ListRows
 		return vectors;
 	}
 
-	/// What load_structure wants.
+	/// The description for load_structure.
 	Bytes description() const
 	{
 		Bytes bytes;
@@ -142,7 +142,7 @@ struct ListRows
 		return bytes;
 	}
 
-	/// Into a copy of kind kLists, in parts, sealed.
+	/// Load into a copy of kind kLists, in parts, and seal.
 	Status load(Engine *engine, CopyId copy, SegmentId segment) const
 	{
 		const Bytes vectors = vectors_by_place();

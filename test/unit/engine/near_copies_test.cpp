@@ -11,7 +11,7 @@ namespace vectorgpu::engine::test
 namespace
 {
 
-/// Of rows at such distances, by scores of an L2 index.
+/// The copies among rows at such distances, by scores of an L2 index.
 size_t
 copies_at(std::vector<double> distances, size_t n_wanted = 10)
 {
@@ -20,7 +20,7 @@ copies_at(std::vector<double> distances, size_t n_wanted = 10)
 	return near_copies(Metric::kL2, 0, distances.data(), distances.size(), n_wanted);
 }
 
-/// first [n_first], then 10 .. 10.9 times as far as `unit`.
+/// Distances first [n_first], then 10 .. 10.9 times as far as `unit`.
 std::vector<double>
 followed(std::vector<double> first, size_t n, double unit = 1)
 {
@@ -34,7 +34,7 @@ TEST(NearCopies, are_those_before_the_gap)
 	EXPECT_EQ(copies_at(followed({}, 40)), 0U);
 	EXPECT_EQ(copies_at(followed({1}, 40)), 1U);
 	EXPECT_EQ(copies_at(followed({1, 1.1, 1.2, 1.3, 1.4, 2, 2.5, 3, 4, 5}, 40)),
-		10U); // gaps among them, but the last one counts
+		10U); // several gaps: the last one counts
 	EXPECT_EQ(copies_at(followed({6.7, 6.8}, 40)), 0U);
 	EXPECT_EQ(copies_at(followed({6.5, 6.6}, 40)), 2U);
 	EXPECT_EQ(copies_at(followed({0, 0, 0}, 40)), 3U); // equal rows
@@ -43,11 +43,11 @@ TEST(NearCopies, are_those_before_the_gap)
 TEST(NearCopies, leave_as_many_rows_as_are_wanted)
 {
 	EXPECT_EQ(copies_at(followed({1, 1, 1}, 10)), 3U);
-	EXPECT_EQ(copies_at(followed({1, 1, 1}, 9)), 0U); // the gap lies behind the last that could be passed over
+	EXPECT_EQ(copies_at(followed({1, 1, 1}, 9)), 0U); // the gap lies behind the last row that may be a copy
 	EXPECT_EQ(copies_at(followed({1, 1, 1}, 1), 1), 3U);
 	EXPECT_EQ(copies_at({}, 10), 0U);
 	EXPECT_EQ(copies_at({1, 2}, 2), 0U);
-	EXPECT_EQ(copies_at(std::vector<double>(30, 0)), 0U); // all rows are equal: nothing tells copies from others
+	EXPECT_EQ(copies_at(std::vector<double>(30, 0)), 0U); // all rows are equal: copies cannot be told from others
 	EXPECT_EQ(copies_at(followed({1, 2}, 20, HUGE_VAL)), 2U);
 }
 

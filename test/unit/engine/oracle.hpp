@@ -1,5 +1,5 @@
-// The canonical distance written down a second time, as plainly as the definition in src/engine/README.md, and test
-// data for it. Shared by the tests of this folder.
+// The canonical distance written a second time, as plainly as its definition in src/engine/distance/README.md, and test
+// data for it.
 #pragma once
 
 #include <algorithm>
@@ -204,7 +204,7 @@ random_value(Data data, std::mt19937 &rng)
 	return extremes[rng() % (sizeof(extremes) / sizeof(extremes[0]))];
 }
 
-/// Writes one random vector at `to`.
+/// Write one random vector at `to`.
 inline void
 random_vector(const DistanceSpec &spec, Data data, std::mt19937 &rng, uint8_t *to)
 {

@@ -1,5 +1,5 @@
-// PartialReduce: the number of bins (equations 13 and 14 of the paper), the reduction, and what recall it really has:
-// on random numbers against the exact expectation, on data sets against the guarantee.
+// PartialReduce: the number of bins (equations 13 and 14 of the paper), the reduction, and its recall: on random
+// numbers against the exact expectation, on data sets against the guarantee.
 #include "engine/distance/partial_reduce.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ TEST(PartialReduce, BinsAreThoseOfEquation14)
 			 Case{10, 0.99, 896}, Case{100, 0.9, 941}, Case{100, 0.95, 1931}, Case{1000, 0.95, 19477},
 			 Case{1000, 0.99, 99401}})
 		EXPECT_EQ(partial_reduce_least_bins(one.k, one.target), one.bins) << one.k << " " << one.target;
-	EXPECT_EQ(partial_reduce_least_bins(1, 0.999), 1u); // one ball
+	EXPECT_EQ(partial_reduce_least_bins(1, 0.999), 1u); // a single row
 	EXPECT_EQ(partial_reduce_least_bins(10, 1.0), 0u);
 	EXPECT_EQ(partial_reduce_least_bins(10, kNan), 0u);
 }
@@ -90,7 +90,7 @@ TEST(PartialReduce, TheSmallestOfEachBin)
 	EXPECT_EQ(rows[0], 1u);
 }
 
-/// The share of the k nearest that are left by the reduction.
+/// The share of the k nearest that the reduction keeps.
 double
 recall_of(const std::vector<double> &scores, uint64_t k, uint64_t n_bins)
 {
@@ -112,7 +112,7 @@ recall_of(const std::vector<double> &scores, uint64_t k, uint64_t n_bins)
 
 TEST(PartialReduce, RecallOfRandomNumbersIsTheExpectationOfBallsInBins)
 {
-	// Of balls in one bin one is found: L (1 - (1 - 1/L)^k) / k, above the bound of equation 13.
+	// Of the balls in one bin one is found: L (1 - (1 - 1/L)^k) / k, above the bound of equation 13.
 	std::mt19937 rng(17);
 	std::uniform_real_distribution<double> uniform;
 

@@ -1,4 +1,4 @@
-// What the CPU engine holds, read back for checks: tombstones, and the norms of rows, which it compares by itself.
+// The CPU engine's data read back for checks: tombstones, and the norms of rows, which it compares itself.
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(ReadBack, TombstonesOfAnyRange)
 	for (const CopyKind kind : {CopyKind::kRows, CopyKind::kLists})
 	{
 		const Bytes dead = random_bits(rows.n(), rng);
-		const Bytes delta_dead = random_bits(96, rng); // not of all rows, and of some that are gone
+		const Bytes delta_dead = random_bits(96, rng); // not for all rows, and for some that were trimmed
 		CopyId copy = 0;
 
 		ASSERT_OK(engine->create({rows.spec, kind}, &copy));
@@ -117,7 +117,7 @@ TEST(ReadBack, ADamagedNormIsCounted)
 		uint64_t n_different = 0;
 
 		rows.add_random(3000, element == ElementType::kBit ? Data::kGaussian : Data::kExtremes, rng,
-			1); // some norms are no numbers
+			1); // some norms are NaN
 		ASSERT_OK(copy.load_segment(1, rows.block(0, 2000)));
 		ASSERT_OK(copy.check_derived(1, 0, 2000, &n_different)); // not sealed yet
 		EXPECT_EQ(n_different, 0u);

@@ -20,7 +20,7 @@ TEST(Stratified, OneRowOfEachPart)
 			}
 }
 
-TEST(Stratified, RowsThatComeRoundAreAllThere)
+TEST(Stratified, PeriodicRowsAreAllRepresented)
 {
 	for (const uint64_t period : {2u, 10u, 20u, 50u})
 	{

@@ -1,4 +1,4 @@
-// The thread pool: all work is done, helpers help, exceptions arrive, callers may be many.
+// The thread pool: all work is done, helpers take part, exceptions reach the caller, callers may be many.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -63,7 +63,7 @@ TEST(ThreadPool, RunsAHelperBesideTheCaller)
 	EXPECT_EQ(arrived, 2);
 }
 
-TEST(ThreadPool, HandsOnAnExceptionOfCallerOrHelperAndGoesOn)
+TEST(ThreadPool, PassesOnAnExceptionOfCallerOrHelperAndContinues)
 {
 	ThreadPool pool(2);
 
@@ -117,7 +117,7 @@ TEST(ThreadPool, ServesSeveralCallersAtOnce)
 	EXPECT_EQ(done, 800);
 }
 
-/// A stage of a build holds its helpers for as long as it takes: they are not those of searches.
+/// A stage of a build holds its helpers for as long as it takes: searches have others.
 TEST(ThreadPool, BuildsHaveOneOfTheirOwn)
 {
 	const auto threads = []

@@ -37,7 +37,7 @@ struct Input
 		return !dead.empty() && ((dead[bit / 8] >> (bit % 8)) & 1) != 0;
 	}
 
-	/// What a full sort says.
+	/// The result of a full sort.
 	std::vector<Neighbor> expected(size_t k, const Neighbor *after) const
 	{
 		std::vector<Neighbor> all;
@@ -54,7 +54,7 @@ struct Input
 		return all;
 	}
 
-	/// What TopK says when the input comes in blocks of `block`.
+	/// The result of TopK when the input comes in blocks of `block`.
 	std::vector<Neighbor> selected(size_t k, const Neighbor *after, size_t block, size_t capacity) const
 	{
 		std::vector<Neighbor> buffer(capacity);
@@ -65,7 +65,7 @@ struct Input
 		{
 			const size_t n = std::min(block, scores.size() - first);
 
-			// Every other block is offered only if it is wanted: that must change nothing.
+			// Every other block is offered only if it is wanted, which must change nothing.
 			if (first / block % 2 != 0 && !topk_wants(&topk, scores.data() + first, n))
 				continue;
 			topk_push(&topk, scores.data() + first, rows.data() + first, n, dead.empty() ? nullptr : dead.data(),

@@ -17,8 +17,8 @@ namespace
 
 const Metric kMetrics[] = {Metric::kHamming, Metric::kJaccard};
 
-/// Strings around centres, from which they differ in every eighth bit, say; so does each centre from another one, so
-/// that there is a way from each to each. Pad bits are zero.
+/// Strings around centres, from which they differ in every eighth bit, say; centres differ likewise from each other, so
+/// that paths lead from each to each. Pad bits are zero.
 Bytes
 clustered_bits(size_t n, uint32_t dim, unsigned seed, size_t n_centres = 20)
 {
@@ -54,7 +54,7 @@ bit_rows(const Bytes &bits, uint32_t dim, Metric metric)
 	return {{metric, ElementType::kBit, dim}, bits.data(), row_bytes, static_cast<uint32_t>(bits.size() / row_bytes)};
 }
 
-/// Of a graph's rows the 10 nearest to queries, counted by distance: rows that are as near as the 10th are as good.
+/// Recall of the 10 nearest, counted by distance: rows as near as the 10th are as good.
 double
 recall_of(const Built &built, const Bytes &queries, uint32_t width)
 {
@@ -242,7 +242,7 @@ TEST(BitGraph, calibration_counts_by_distance)
 {
 	for (const Metric metric : kMetrics)
 	{
-		// Of 24 bits many rows are equally far away; ids of the nearest would hardly ever be found.
+		// With 24 bits many rows are equally far away: the ids of the nearest would hardly ever be found.
 		const Bytes bits = clustered_bits(4000 + 200, 24, 5, 400);
 		const Bytes held(bits.begin(), bits.begin() + 4000 * 3);
 		const Bytes queries(bits.begin() + 4000 * 3, bits.end());
@@ -283,7 +283,7 @@ TEST(BitGraph, insertion_finds_as_much_as_a_build)
 	{
 		constexpr uint32_t kDim = 200;
 		constexpr uint32_t kRows = 6000;
-		constexpr uint32_t kBase = 5600; // of which every 50th leaves
+		constexpr uint32_t kBase = 5600; // of which every 50th is removed
 		const Bytes bits = clustered_bits(kRows + 100, kDim, 9);
 		const size_t row_bytes = kDim / 8;
 		BuildSpec spec;
@@ -343,7 +343,7 @@ n_alike(const std::vector<uint32_t> &a, const std::vector<uint32_t> &b)
 	return n;
 }
 
-/// Nearest rows by another engine's exact searches, as a worker with a GPU has them: of few rows the graph is that of
+/// Nearest rows by another engine's exact searches, as in a worker with a GPU: for few rows the graph equals that of
 /// all pairs.
 TEST(BitGraph, is_the_same_from_exact_searches)
 {
@@ -374,7 +374,7 @@ TEST(BitGraph, is_the_same_from_exact_searches)
 				EXPECT_GT(builder->calibration().n_points, 0u);
 				edges.push_back(builder->edges());
 			}
-			// Of Jaccard distances that are equal, and not whole as floats, either may stand at the end of a list.
+			// Of equal Jaccard distances, which floats cannot represent exactly, either may be last in a list.
 			EXPECT_GE(
 				n_alike(edges[0], edges[1]), metric == Metric::kHamming ? edges[0].size() : edges[0].size() * 9 / 10)
 				<< "dim " << dim;

@@ -31,7 +31,8 @@ knn(const GraphRows &rows, const KnnSpec &spec)
 	return result;
 }
 
-/// Share of the k nearest rows of every 7th row that the lists have, by their scores. No list has a row twice.
+/// Share of the k nearest rows of every 7th row that the lists have, by their scores. Expects no list to have a row
+/// twice.
 double
 knn_recall(const GraphRows &rows, const KnnSpec &spec, const Knn &found)
 {
@@ -252,7 +253,7 @@ TEST(GraphBuild, stops_when_told_to_and_refuses_what_it_cannot_do)
 	std::vector<uint32_t> entries(entry_count(6000, spec));
 	BuildReport report;
 
-	// Wherever it is told to, from the first call of progress to the last.
+	// It can be stopped at any call of progress.
 	uint64_t n_calls = 0;
 	Call call;
 	call.progress_context = &n_calls;
@@ -279,9 +280,9 @@ TEST(GraphBuild, stops_when_told_to_and_refuses_what_it_cannot_do)
 	}
 }
 
-TEST(GraphConnect, reaches_what_no_edge_leads_to_without_losing_what_was_reached)
+TEST(GraphConnect, connects_unreachable_nodes_and_loses_none)
 {
-	// Rings that nothing joins, of edges all of which are somebody's only way.
+	// Separate rings: every edge is the only path to some node.
 	for (uint32_t ring : {1u, 2u, 3u, 10u, 100u})
 		for (uint32_t degree : {2u, 3u})
 		{
@@ -380,7 +381,7 @@ TEST(GraphBuild, is_the_same_by_any_number_of_threads)
 	}
 }
 
-/// What a caller that finds neighbours elsewhere has.
+/// A caller that finds neighbours itself.
 struct Elsewhere
 {
 	Found answer;
@@ -402,7 +403,7 @@ TEST(GraphBuild, takes_neighbors_from_elsewhere_finds_them_itself_or_stops)
 		Bytes work;
 
 		elsewhere->n_calls++;
-		// A refusal may leave anything in the lists.
+		// After a refusal the lists may have any content.
 		std::fill_n(lists.ids, size_t{of.n_rows} * lists.k, 7u);
 		if (elsewhere->answer != Found::kYes)
 			return elsewhere->answer;

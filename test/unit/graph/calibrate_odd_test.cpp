@@ -1,4 +1,4 @@
-// Calibration where rows of the graph are easily taken for easier, or harder, queries than those from elsewhere.
+// Calibration of data in which rows of the graph are easier, or harder, queries than those from elsewhere.
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/interface/graph_builder.hpp"
 #include "engine/ivf/calibration.hpp"
@@ -34,7 +34,7 @@ bit_rows(const Bytes &bits, uint32_t dim)
 		static_cast<uint32_t>(bits.size() / (dim / 8))};
 }
 
-/// As an index does it; with exact neighbours as where a GPU finds them.
+/// Measure as an index does; exact: with exact neighbours, as a GPU finds them.
 Measured
 measure(const GraphRows &rows, bool exact)
 {
@@ -53,7 +53,7 @@ measure(const GraphRows &rows, bool exact)
 	return {{rows, 32, builder->edges(), builder->entries(), {}}, builder->calibration()};
 }
 
-/// Of the k nearest, by distance. queries: as rows are, one after the other.
+/// Recall of the k nearest, by distance. queries: contiguous, in the rows' format.
 double
 recall_of(const Built &built, const void *queries, size_t n_queries, uint32_t width, size_t k)
 {
@@ -74,8 +74,8 @@ recall_of(const Built &built, const void *queries, size_t n_queries, uint32_t wi
 	return static_cast<double>(hits) / static_cast<double>(n_queries * k);
 }
 
-/// Neighbours of random strings have hardly any in common but through a row near both: it must not have led them to
-/// each other if it is a query.
+/// Neighbours of random strings have hardly any neighbours in common except through a row near both: it must not have
+/// led them to each other if it is a query.
 TEST(CalibrateOdd, holds_for_random_strings)
 {
 	constexpr size_t kQueries = 600;
@@ -93,9 +93,8 @@ TEST(CalibrateOdd, holds_for_random_strings)
 	}
 }
 
-/// Each of 256 values 24 times, say: edges of a row lead to rows that are equal to it, and who looks for these may not
-/// find them.
-TEST(CalibrateOdd, heeds_copies_that_are_wanted)
+/// Each of 256 values 24 times, say: edges of a row lead to rows equal to it, and a search for these may not find them.
+TEST(CalibrateOdd, counts_wanted_copies)
 {
 	const Bytes bits = random_bytes(6000, 53);
 	Bytes queries(256);
@@ -114,7 +113,7 @@ TEST(CalibrateOdd, heeds_copies_that_are_wanted)
 }
 
 /// By inner product one row is the nearest of every second query, from anywhere.
-TEST(CalibrateOdd, heeds_the_nearest_row)
+TEST(CalibrateOdd, is_bounded_by_the_nearest_row)
 {
 	constexpr size_t kDim = 16;
 	constexpr size_t kQueries = 500;
@@ -143,7 +142,7 @@ TEST(CalibrateOdd, heeds_the_nearest_row)
 	}
 }
 
-/// Rows that were aside have come into the lists by the end, but for some of rows that lie off.
+/// Rows that were aside are in the lists in the end, except some outliers.
 TEST(CalibrateOdd, rows_aside_are_neighbors_in_the_end)
 {
 	constexpr uint32_t kRows = 6000;

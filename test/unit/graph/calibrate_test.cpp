@@ -1,4 +1,4 @@
-// Calibration: the same by any number of threads, and right for queries that the graph has not seen.
+// Calibration: the same with any number of threads, and right for queries that the graph has not seen.
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/calibrate.hpp"
 #include "engine/graph/hold_out.hpp"
@@ -58,7 +58,7 @@ TEST(Calibrate, is_the_same_by_any_number_of_threads)
 	}
 }
 
-/// Widths by the calibration find as much of the neighbours of rows that were never in the graph.
+/// Searches with calibrated widths find as much of the neighbours of rows that were never in the graph.
 TEST(Calibrate, holds_for_queries_that_are_no_rows)
 {
 	constexpr size_t kDim = 12;
@@ -86,7 +86,7 @@ TEST(Calibrate, holds_for_queries_that_are_no_rows)
 	}
 }
 
-/// A graph of exact neighbours is measured as it is without some of its rows.
+/// A graph of exact neighbours is measured without some of its rows.
 TEST(Calibrate, of_exact_neighbors_holds_for_queries_that_are_no_rows)
 {
 	constexpr size_t kDim = 12;
@@ -126,7 +126,7 @@ TEST(Calibrate, of_exact_neighbors_holds_for_queries_that_are_no_rows)
 	}
 }
 
-/// Each of the centres so many times, with noise.
+/// Each of the centres `copies` times, with noise.
 Floats
 copies_of(const Floats &centres, size_t copies, unsigned seed)
 {
@@ -140,8 +140,8 @@ copies_of(const Floats &centres, size_t copies, unsigned seed)
 	return rows;
 }
 
-/// Rows that come as copies of each other have nearer neighbours than queries from elsewhere: searches for these must
-/// find what a calibration says.
+/// Rows that are copies of each other have nearer neighbours than queries from elsewhere: searches for these must find
+/// as much as the calibration says.
 TEST(Calibrate, holds_for_queries_that_are_no_copies)
 {
 	constexpr size_t kDim = 12;
@@ -174,8 +174,8 @@ TEST(Calibrate, holds_for_queries_that_are_no_copies)
 			const double found = built.recall(queries, width);
 			const double expected = ivf::recall_of(builder->calibration(), width);
 
-			// Where a whole group is missing, its neighbours have fewer edges than if it had never been there, so that
-			// more is found than was promised.
+			// Around a group that is held out the rows have fewer edges than if it had never been there, so that more
+			// is found than promised.
 			EXPECT_GE(found, expected - 0.02) << "width " << width << ", exact " << exact;
 			EXPECT_LE(found, expected + 0.2) << "width " << width << ", exact " << exact;
 		}
@@ -222,7 +222,7 @@ TEST(HoldOut, takes_near_copies_with_their_row)
 	// own four can be copies.
 	EXPECT_EQ(
 		held_of({7, 102}, 26, 100), std::pair(Numbers({7, 102}), Numbers({5, 6, 7, 8, 9, 100, 101, 102, 103, 104})));
-	// Else too few are left behind them, and the gap inside the group counts: 7 has neighbours at 1, 1, 2 and 2.
+	// Otherwise too few are left behind them, and the gap inside the group counts: 7 has neighbours at 1, 1, 2 and 2.
 	EXPECT_EQ(held_of({7, 102}, 27, 100), std::pair(Numbers({7, 102}), Numbers({6, 7, 8, 101, 102, 103})));
 	EXPECT_EQ(held_of({7, 102}, 30, 100), std::pair(Numbers({7, 102}), Numbers({7, 102})));
 	EXPECT_EQ(held_of({5, 8}, 26, 100), std::pair(Numbers({5, 8}), Numbers({5, 6, 7, 8, 9}))); // of one group
@@ -232,7 +232,7 @@ TEST(HoldOut, takes_near_copies_with_their_row)
 	EXPECT_EQ(held_of({}, 26, 4), std::pair(Numbers(), Numbers()));
 }
 
-TEST(HoldOut, leaves_no_way_to_the_rows_and_knows_their_neighbors)
+TEST(HoldOut, removes_edges_to_the_rows_and_gives_their_neighbors)
 {
 	constexpr uint32_t kRows = 3000;
 	constexpr uint32_t kLists = 24;

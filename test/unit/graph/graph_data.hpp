@@ -24,7 +24,7 @@ using Bytes = std::vector<uint8_t>;
 
 using vectorgpu::test::in_threads;
 
-/// Rows around centres that overlap, so that there is a way from each to each.
+/// Rows around overlapping centres, so that paths lead from each to each.
 inline Floats
 overlapping_rows(size_t n, size_t dim, unsigned seed)
 {
@@ -65,7 +65,7 @@ all_ranked(const GraphRows &rows, const void *query, uint32_t without = kNoNode,
 	return ranked;
 }
 
-/// A graph that was built, with what a search needs.
+/// A built graph, with the data that a search needs.
 struct Built
 {
 	GraphRows rows;
@@ -143,7 +143,7 @@ build(const GraphRows &rows, const BuildSpec &spec)
 	return built;
 }
 
-/// Edges lead to rows that are there, to none twice and never back to where they start; all rows are reachable.
+/// Expect edges to lead to existing rows, to none twice and never back to their start, and all rows to be reachable.
 inline void
 expect_sound(const Built &built)
 {

@@ -138,8 +138,8 @@ TEST(Hash, codes_are_sides_of_rotated_coordinates)
 		}
 }
 
-/// What is stored in indexes: never to be changed.
-TEST(Hash, codes_stay_what_they_are)
+/// Codes are stored in indexes: never to be changed.
+TEST(Hash, codes_are_stable)
 {
 	Floats rows(3 * 10);
 
@@ -187,7 +187,7 @@ TEST(Hash, halves_have_the_codes_of_their_values)
 }
 
 /// Euclidean distances do not change when all rows are moved, nor should codes (far away floats would).
-TEST(Hash, codes_for_l2_are_seen_from_the_middle)
+TEST(Hash, codes_for_l2_do_not_depend_on_the_origin)
 {
 	std::mt19937 rng(4);
 	Floats rows(64 * 8);
@@ -207,8 +207,8 @@ TEST(Hash, codes_for_l2_are_seen_from_the_middle)
 	EXPECT_LT(differing, here.codes.size() / 100);
 }
 
-/// Longer rows have larger inner products: without the lift the order would be that of the angles.
-TEST(Hash, codes_for_an_inner_product_know_lengths)
+/// Longer rows have larger inner products: without the extra coordinate the order would be that of the angles.
+TEST(Hash, codes_for_an_inner_product_respect_lengths)
 {
 	Floats rows;
 
@@ -272,7 +272,7 @@ TEST(Hash, recall_grows_with_bits)
 
 		ASSERT_TRUE(calibrate(measured, &calibration, work.data(), work.size()).is_ok());
 
-		// What the calibration says of a width is what queries find that are no rows.
+		// Queries that are not rows find as much as the calibration says.
 		const double said = ivf::recall_of(calibration, 100);
 		size_t hits = 0;
 
@@ -301,7 +301,7 @@ TEST(Hash, recall_grows_with_bits)
 	EXPECT_GT(before, 0.9);
 }
 
-/// Counts looks at whether it goes on; says stop at the last one.
+/// Counts calls of progress; stops at the last one.
 struct Looks
 {
 	uint32_t n = 0;
@@ -322,7 +322,7 @@ struct Looks
 	}
 };
 
-TEST(Hash, training_looks_whether_it_is_wanted_by_work_done)
+TEST(Hash, training_checks_for_a_stop_by_work_done)
 {
 	constexpr uint32_t kRows = 300;
 	uint32_t before = 0;

@@ -14,7 +14,7 @@ constexpr size_t kRows = 5000;
 constexpr size_t kQueries = 200;
 constexpr size_t kNeighbors = 10;
 
-TEST(HnswImport, its_base_layer_is_searched_to_its_recall)
+TEST(HnswImport, base_layer_is_searched_with_the_recall_of_hnswlib)
 {
 	const Floats all = overlapping_rows(kRows + kQueries, kDim, 30);
 	const Floats floats(all.begin(), all.begin() + kRows * kDim);
@@ -39,7 +39,7 @@ TEST(HnswImport, its_base_layer_is_searched_to_its_recall)
 			ours.edges[u * ours.degree + i] = static_cast<uint32_t>(theirs.getExternalLabel(links[i]));
 	}
 	EXPECT_EQ(ours.n_reachable(), kRows);
-	// Theirs begins where its upper layers lead; ours at the nearest of some rows.
+	// Their search begins where its upper layers lead; ours at the nearest of some rows.
 	for (uint32_t row = 0; row < kRows; row += 100)
 		ours.entries.push_back(row);
 

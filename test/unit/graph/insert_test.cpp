@@ -1,5 +1,4 @@
-// Insertion into a graph: soundness, recall against a graph built anew, any number of threads, bases that contradict
-// themselves.
+// Insertion into a graph: soundness, recall against a new build, any number of threads, inconsistent bases.
 #include "graph/graph_data.hpp"
 
 #include <numeric>
@@ -18,7 +17,7 @@ using vectorgpu::test::uniform_rows;
 
 constexpr size_t kDim = 16;
 
-/// Which rows of `all` a graph has.
+/// Numbers of the rows of `all` in a graph.
 using Numbers = std::vector<uint32_t>;
 
 Floats
@@ -32,7 +31,7 @@ take(const Floats &all, size_t dim, const Numbers &numbers)
 	return rows;
 }
 
-/// What becomes of the rows of one graph in another; both ascending.
+/// The numbers of one graph's rows in another; both ascending.
 Numbers
 numbers_of(const Numbers &from, const Numbers &to)
 {
@@ -72,7 +71,7 @@ insert(const GraphRows &rows, const BuildSpec &spec, const Built &base, const Nu
 	return outcome;
 }
 
-/// A graph of some rows, and the one of others that is made from it.
+/// A graph of some rows, and one of others that is made from it.
 Built
 inserted(const Floats &rows, size_t dim, const BuildSpec &spec, const Built &base, const Numbers &from,
 	const Numbers &to, Metric metric = Metric::kL2)
@@ -96,7 +95,7 @@ all_but(size_t n, unsigned seed, double share)
 	return numbers;
 }
 
-TEST(GraphInsert, is_sound_and_connected_whatever_comes_and_leaves)
+TEST(GraphInsert, is_sound_and_connected_for_any_added_and_removed_rows)
 {
 	const size_t sizes[] = {0, 1, 2, 3, 5, 17, 40, 300};
 
@@ -114,7 +113,7 @@ TEST(GraphInsert, is_sound_and_connected_whatever_comes_and_leaves)
 				for (double lost : {0.0, 0.1, 0.5, 1.0})
 					for (double added : {0.0, 0.1, 0.5, 1.0})
 					{
-						// Rows that were there, and of all rows those that are there now.
+						// The rows of the old graph, and those of the new one.
 						const Numbers from = all_but(n, 3, added);
 						Numbers to;
 
@@ -192,8 +191,8 @@ TEST(GraphInsert, finds_as_much_as_a_graph_that_is_built_anew)
 		}
 }
 
-// Half of the rows leave and others come, a little at a time, as far as insertion serves.
-TEST(GraphInsert, finds_as_much_after_as_many_insertions_in_a_row_as_serve)
+// Half of the rows are replaced, a little at a time, as long as insertion serves.
+TEST(GraphInsert, finds_as_much_after_the_most_insertions_in_a_row)
 {
 	constexpr uint32_t kRows = 8000;
 	constexpr size_t kQueries = 200;
@@ -208,7 +207,7 @@ TEST(GraphInsert, finds_as_much_after_as_many_insertions_in_a_row_as_serve)
 	std::iota(has.begin(), has.end(), 0);
 	Floats rows = take(all, 24, has);
 	Built built = build(rows_of(rows, 24), spec);
-	// One row in 10 is from before, at last.
+	// In the end one row in 10 is an old one.
 	for (uint32_t step = 0; step < 10; step++)
 	{
 		Numbers next;
@@ -222,7 +221,7 @@ TEST(GraphInsert, finds_as_much_after_as_many_insertions_in_a_row_as_serve)
 		}
 		changed += changed_rows(kRows / 40, kRows / 40);
 		Floats next_rows = take(all, 24, next);
-		// As in an index, but for the size: that of this test is below that of an insertion.
+		// As in an index, without its least size: this test is smaller than an insertion's.
 		if (changed * 100 <= next.size() * kInsertPercent)
 		{
 			built = inserted(next_rows, 24, spec, built, has, next);
@@ -246,8 +245,8 @@ TEST(GraphInsert, finds_as_much_after_as_many_insertions_in_a_row_as_serve)
 		EXPECT_GE(built.recall(queries, width), anew.recall(queries, width) - 0.005) << width;
 }
 
-// New rows are of a place of their own, where none was.
-TEST(GraphInsert, finds_rows_that_came_where_none_was)
+// New rows are at a place where no row was.
+TEST(GraphInsert, finds_new_rows_at_a_new_place)
 {
 	Floats all = overlapping_rows(3300, kDim, 35);
 	Numbers from(3000);
@@ -350,7 +349,7 @@ TEST(GraphInsert, stops_when_told_to)
 	}
 }
 
-TEST(GraphInsert, refuses_a_base_that_contradicts_itself_and_too_little_memory)
+TEST(GraphInsert, refuses_an_inconsistent_base_and_too_little_memory)
 {
 	const Floats all = overlapping_rows(500, 8, 38);
 	const Numbers from = all_but(500, 7, 0.1);
@@ -384,7 +383,7 @@ TEST(GraphInsert, refuses_a_base_that_contradicts_itself_and_too_little_memory)
 	Built damaged = base;
 	damaged.entries[0] = base.rows.n_rows;
 	EXPECT_EQ(code_of(damaged, numbers), StatusCode::kInvalidArgument);
-	// Twice the same row, out of order, behind the last one, more rows than there are.
+	// The same row twice, out of order, behind the last one, more rows than there are.
 	for (const auto &[at, number] : {std::tuple<size_t, uint32_t>{kept + 1, numbers[kept]}, {numbers.size() - 1, 0},
 			 {numbers.size() - 1, rows.n_rows}})
 	{

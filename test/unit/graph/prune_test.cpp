@@ -19,8 +19,8 @@ struct Lists
 	uint32_t size(uint32_t u) const { return static_cast<uint32_t>(std::find(of(u), of(u) + k, kNoNode) - of(u)); }
 };
 
-/// Lists of different rows each, some of them short and some empty. near: members come from close by, so that lists
-/// have many in common.
+/// Lists of different rows each, some short and some empty. near: members are close to the row, so that lists have many
+/// in common.
 Lists
 random_lists(uint32_t n_rows, uint32_t k, uint32_t near, unsigned seed)
 {
@@ -40,7 +40,7 @@ random_lists(uint32_t n_rows, uint32_t k, uint32_t near, unsigned seed)
 	return lists;
 }
 
-/// How many v there are that lead from u by ranks i, j < rank to its neighbour of that rank.
+/// The number of v that lead from u by ranks i, j < rank to its neighbour of that rank.
 uint32_t
 detours_of(const Lists &lists, uint32_t u, uint32_t rank)
 {
@@ -98,7 +98,7 @@ TEST(Prune, by_rank_counts_every_detour)
 			}
 }
 
-TEST(Prune, leaves_rows_that_are_not_chosen)
+TEST(Prune, keeps_edges_of_rows_that_are_not_chosen)
 {
 	constexpr uint32_t kDegree = 5;
 	Lists lists = random_lists(200, 12, 20, 3);

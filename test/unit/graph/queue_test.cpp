@@ -88,7 +88,7 @@ TEST(GraphQueue, best_heap_keeps_the_first_and_names_those_that_fall_out)
 		EXPECT_EQ(memory[i++].node, expected.node);
 }
 
-/// Puts in and takes out at random; what is in must be found. Returns how many of those that are not in were found.
+/// Insert and erase at random; members must be found. Return the number of others that were found.
 template <class Visited>
 size_t
 try_visited(const VisitedSize &size, size_t n_others_tried)

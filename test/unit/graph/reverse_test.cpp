@@ -1,5 +1,5 @@
-// Edges back, against a plain reference: whole graphs, hubs that more rows lead to than they have edges, any number of
-// threads.
+// Reverse edges, against a plain reference: whole graphs, hubs with more edges to them than they may have, any number
+// of threads.
 #include "engine/graph/reverse.hpp"
 #include "graph/graph_data.hpp"
 
@@ -10,7 +10,7 @@ namespace
 
 constexpr uint32_t kMostEdges = 1U << 20;
 
-/// Rank by rank and row by row, as reverse.hpp says it.
+/// Rank by rank and row by row, as reverse.hpp defines.
 std::vector<uint32_t>
 reference(uint32_t n_rows, uint32_t degree, const std::vector<uint32_t> &forward)
 {
@@ -46,7 +46,7 @@ reference(uint32_t n_rows, uint32_t degree, const std::vector<uint32_t> &forward
 	return edges;
 }
 
-/// Each row has 0 .. degree different others, the nearer to row 0 the likelier if `hubs`.
+/// Each row has 0 .. degree different neighbours; with `hubs`, the nearer to row 0 the likelier.
 std::vector<uint32_t>
 random_edges(uint32_t n_rows, uint32_t degree, bool hubs, unsigned seed)
 {

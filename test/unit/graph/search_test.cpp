@@ -11,7 +11,7 @@ namespace
 
 constexpr size_t kDim = 12;
 
-/// Edges at random, of which some are not there.
+/// Random edges, some of them absent.
 std::vector<uint32_t>
 random_edges(uint32_t n, uint32_t degree, unsigned seed)
 {
@@ -102,7 +102,7 @@ expect_equal(const std::vector<Candidate> &found, const std::vector<Candidate> &
 	}
 }
 
-TEST(GraphSearch, finds_what_the_papers_algorithm_finds_whatever_is_kept_of_the_visited)
+TEST(GraphSearch, equals_the_papers_algorithm_with_every_visited_set)
 {
 	const Floats floats = overlapping_rows(3000, kDim, 1);
 	const Floats queries = overlapping_rows(20, kDim, 2);
@@ -201,7 +201,7 @@ TEST(GraphSearch, not_a_number_comes_last)
 	}
 }
 
-TEST(GraphSearch, edges_and_entries_that_lead_nowhere_are_passed_over)
+TEST(GraphSearch, invalid_edges_and_entries_are_skipped)
 {
 	const Floats floats = {0, 1, 2};
 	const GraphRows rows = rows_of(floats, 1);

@@ -126,7 +126,7 @@ TEST(SmoothPath, is_the_smoothest_for_all_pairs_of_random_graphs)
 	for (uint32_t seed = 0; seed < 60; seed++)
 	{
 		const uint32_t n = 1 + seed % 23;
-		// From forests to many times what is kept, so that it shrinks on the way; few lengths for ties.
+		// From forests to many times the number of edges kept, so that it shrinks on the way; few lengths, for ties.
 		const Edges graph = random_edges(n, seed * seed, 1 + seed % 40, seed);
 		const std::vector<double> worst = minimax(graph);
 
@@ -174,7 +174,7 @@ TEST(SmoothPath, takes_infinite_lengths_and_chains_of_all_nodes)
 	EXPECT_EQ(find({1, {}}, 0, 0).nodes.size(), 1u);
 }
 
-/// What takes long can be left, from within the sorting as well.
+/// The long steps can be left, sorting included.
 TEST(SmoothPath, can_be_left_while_it_sorts_and_follows)
 {
 	static int n_left;

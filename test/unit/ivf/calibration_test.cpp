@@ -1,4 +1,4 @@
-// The calibration table and what is read off it.
+// The calibration table and the numbers of probes derived from it.
 #include "engine/ivf/calibration.hpp"
 
 #include <algorithm>
@@ -167,7 +167,7 @@ TEST(CalibrationDepths, BetweenThemLogarithmsAreInterpolated)
 		EXPECT_NEAR(probes_for_rows(calibration, depths, target, 200),
 			hundred * std::pow(thousand / hundred, std::log10(2)), 1e-9);
 		EXPECT_NEAR(
-			probes_for_rows(calibration, depths, target, 10000), thousand * (thousand / hundred), 1e-6); // goes on
+			probes_for_rows(calibration, depths, target, 10000), thousand * (thousand / hundred), 1e-6); // extrapolated
 		for (uint64_t rows = 1; rows < 100000; rows += 1 + rows / 4)
 		{
 			const double probes = probes_for_rows(calibration, depths, target, rows);
@@ -191,7 +191,7 @@ TEST(CalibrationDepths, MoreRowsNeverTakeFewerListsNorGrowFasterThanTheRows)
 		probes_for_rows(calibration, depths, 0.8, 16000), 2 * probes_for_rows(calibration, depths, 0.8, 1000), 1e-9);
 
 	three_depths(&calibration, &depths);
-	depths.depths[1] = 101; // a step, behind which nothing is known
+	depths.depths[1] = 101; // a steep step before unknown depths
 	EXPECT_NEAR(
 		probes_for_rows(calibration, depths, 0.8, 202), 2 * probes_for_rows(calibration, depths, 0.8, 101), 1e-6);
 }
@@ -251,7 +251,7 @@ TEST(CalibrationDepths, DamageGivesNumbersAndNoMore)
 			depths.depths[p % 2] = p;
 			depths.n_depths = UINT32_MAX;
 			for (uint64_t rows : {1, 50, 500, 5000})
-				(void) probes_for_rows(calibration, depths, 0.9, rows); // under a sanitizer this says more
+				(void) probes_for_rows(calibration, depths, 0.9, rows); // for the sanitizer
 			EXPECT_NE(calibration_problem(calibration, depths, 100), nullptr);
 		}
 }

@@ -1,4 +1,4 @@
-// Assignment gives the labels of the definition, whatever the data does to the matrix product's rounding.
+// Assignment gives the labels of the definition, however the data affects the matrix product's rounding.
 #include "engine/ivf/coarse.hpp"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// What halves tell of scores: bounds that hold for every row, and a deviation that rows have.
+// Estimates from halves: bounds that hold for every row, and a deviation that rows have.
 #include "engine/ivf/halves.hpp"
 
 #include <cmath>
@@ -92,7 +92,7 @@ TEST(Halves, BoundsAreNearWhereHalvesAreFine)
 	}
 }
 
-TEST(Halves, NothingIsKnownOfAnElementThatIsOutOfRange)
+TEST(Halves, AnElementOutOfRangeHasNoBound)
 {
 	const std::vector<float> query = {1, 2};
 	const std::vector<float> row = {65504, 0};

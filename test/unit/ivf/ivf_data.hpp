@@ -1,4 +1,5 @@
-// Data and plain references for the tests of the inverted file. Every reference is the definition in loops of std::.
+// Data and plain references for the tests of the inverted file. Every reference is the definition in plain standard
+// C++.
 #pragma once
 
 #include <algorithm>

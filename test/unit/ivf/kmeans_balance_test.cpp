@@ -1,4 +1,4 @@
-// Balanced k-means: no cluster below mean / balance, nothing changed where that is so already, and what it costs.
+// Balanced k-means: no cluster below mean / balance, no change if that is so already, and its cost.
 #include "engine/ivf/kmeans.hpp"
 
 #include <climits>
@@ -20,7 +20,7 @@ smallest(const Trained &trained)
 	return *std::min_element(trained.sizes.begin(), trained.sizes.begin() + trained.report.n_used);
 }
 
-/// What the training promises: sizes are those of the centroids, none is below mean / balance.
+/// The guarantees of the training: sizes are those of the centroids, none is below mean / balance.
 void
 expect_balanced(const Trained &trained, const Floats &rows, const KMeansSpec &spec)
 {
@@ -69,7 +69,7 @@ TEST(KMeansBalance, AnOutlierGetsNoClusterOfItsOwn)
 		SCOPED_TRACE(far);
 		expect_balanced(balanced, rows, spec);
 		EXPECT_EQ(balanced.report.n_used, 10u);
-		EXPECT_EQ(smallest(plain) == 1, far == 1e6f); // else it never was alone
+		EXPECT_EQ(smallest(plain) == 1, far == 1e6f); // otherwise it was never alone
 
 		// The rows but for the outlier are clustered as well as without it.
 		const Floats others(rows.begin(), rows.end() - 32);
@@ -123,7 +123,7 @@ TEST(KMeansBalance, ATightGroupAmongUniformRows)
 
 TEST(KMeansBalance, DuplicatesStayTogether)
 {
-	// Seven values of 100 rows each and one of a single row, which no cluster of its own is for.
+	// Seven values of 100 rows each and one of a single row, which gets no cluster of its own.
 	Floats rows = normal_rows(7, 5, 26);
 
 	for (size_t i = 7 * 5; i < size_t{700} * 5; i++)
@@ -149,7 +149,7 @@ TEST(KMeansBalance, DuplicatesStayTogether)
 
 	expect_balanced(one, values, two);
 	EXPECT_EQ(one.report.n_used, 1u);
-	EXPECT_EQ(one.centroids[1], one.centroids[0]); // what is not used is a copy of the first
+	EXPECT_EQ(one.centroids[1], one.centroids[0]); // an unused one is a copy of the first
 }
 
 TEST(KMeansBalance, AsManyClustersAsRowsAndNearlySo)
@@ -328,7 +328,7 @@ TEST(KMeansBalance, HeavyTailsInOneDimensionOfMany)
 	}
 }
 
-/// kmeans_balance of what another training has given.
+/// kmeans_balance of another training's centroids.
 Trained
 balance(const Floats &rows, KMeansSpec spec, Floats given)
 {

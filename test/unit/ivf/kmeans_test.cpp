@@ -55,7 +55,7 @@ TEST(KMeans, SizesAndInertiaAreThoseOfTheCentroids)
 	}
 }
 
-TEST(KMeans, FindsClustersThatAreThere)
+TEST(KMeans, FindsSeparateClusters)
 {
 	// k-means++ with as many clusters as there are: the inertia is that of the noise.
 	const Floats rows = clustered_rows(2000, 16, 12, 1, 0.1f);
@@ -235,7 +235,7 @@ TEST(KMeans, OppositeRowsHaveADefinedSphericalMean)
 		EXPECT_TRUE(std::isfinite(x));
 }
 
-TEST(KMeans, RefusesWhatIsNotFinite)
+TEST(KMeans, RefusesRowsThatAreNotFinite)
 {
 	for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
 	{

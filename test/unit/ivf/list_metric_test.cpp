@@ -1,4 +1,4 @@
-// Rows and queries as lists see them: bits as numbers, and what lists are ranked by.
+// Rows and queries as lists see them: bits as numbers, and the scores that rank lists.
 #include "engine/ivf/list_metric.hpp"
 
 #include <cmath>

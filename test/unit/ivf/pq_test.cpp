@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "engine/ivf/polar.hpp"
+#include "engine/ivf/pq_scan.hpp"
+#include "engine/ivf/pq_train.hpp"
 #include "ivf/ivf_data.hpp"
 
 namespace vectorgpu::engine::ivf::test
@@ -236,7 +238,7 @@ TEST(Pq, ScoresAreThoseOfTheDecodedRowsWithinTheBound)
 
 TEST(Pq, ByteSumsCannotOverflow)
 {
-	// 600 sub-quantisers, each at its largest byte: a 16-bit sum would pass over.
+	// 600 sub-quantisers, each at its largest byte: a 16-bit sum would overflow.
 	const uint32_t dim = 600;
 	const PqSpec spec = {Metric::kInnerProduct, dim, dim, 4, false};
 	Floats codebook(pq_codebook_floats(spec));
@@ -287,7 +289,7 @@ TEST(Pq, MoreBitsAndMorePlacesLoseLess)
 	EXPECT_LT(m8, m8_bits4);
 }
 
-TEST(Pq, MeanErrorIsWhatIsLost)
+TEST(Pq, MeanErrorIsThatOfTheDecodedRows)
 {
 	for (bool opq : {false, true})
 	{
@@ -302,7 +304,7 @@ TEST(Pq, MeanErrorIsWhatIsLost)
 
 TEST(Pq, OpqIsOrthogonalAndLosesLess)
 {
-	// Correlated data with directions of very different variance: what plain sub-vectors serve badly.
+	// Correlated data with directions of very different variance, which plain sub-vectors code badly.
 	const size_t dim = 24;
 	const Floats mix = normal_rows(dim, dim, 15);
 	const Floats hidden = normal_rows(3000, dim, 16);

@@ -1,10 +1,11 @@
-// Recall on real data, each row's own place left out: floors for the codes, and a calibration that holds for other
+// Recall on real data, without the query's own row: floors for the codes, and a calibration that holds for other
 // queries.
 
 #include "engine/ivf/calibration.hpp"
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
-#include "engine/ivf/pq.hpp"
+#include "engine/ivf/pq_scan.hpp"
+#include "engine/ivf/pq_train.hpp"
 #include "engine/ivf/sq8.hpp"
 #include "engine/distance/topk.hpp"
 #include "ivf/ivf_data.hpp"

@@ -1,4 +1,4 @@
-// SQ8: codes and scores against the definition, the stated bound, and what lies out of range.
+// SQ8: codes and scores against the definition, the stated bound, and elements out of range.
 #include "engine/ivf/sq8.hpp"
 
 #include <limits>

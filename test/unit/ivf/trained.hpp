@@ -1,4 +1,4 @@
-// A training of k-means and what a test wants to know of it.
+// A training of k-means and its checks.
 #pragma once
 
 #include <limits>
@@ -27,7 +27,7 @@ train(const Floats &rows, KMeansSpec spec, const Call &call = {})
 	trained.centroids.assign(size_t{spec.n_clusters} * spec.dim, std::numeric_limits<float>::quiet_NaN());
 	trained.sizes.assign(spec.n_clusters, 999);
 
-	Buffer work(kmeans_work_bytes(spec), 0xA5); // what a caller lends is not clean
+	Buffer work(kmeans_work_bytes(spec), 0xA5); // work memory need not be zero
 
 	trained.outcome = kmeans_train(spec, {rows.data(), spec.dim}, trained.centroids.data(), trained.sizes.data(),
 		&trained.report, work.data(), work.size(), call);
@@ -44,7 +44,7 @@ spec_of(uint32_t dim, uint32_t n_clusters)
 	return spec;
 }
 
-/// Sizes and inertia are those of the centroids.
+/// Expect sizes and inertia to be those of the centroids.
 inline void
 expect_consistent(const Trained &trained, const Floats &rows, size_t dim)
 {

@@ -1,4 +1,4 @@
-// The plan of a selection from rows: its thresholds on random numbers, as the kernel makes them.
+// The plan of a selection from rows: its thresholds on random numbers, computed as in the kernel.
 #include "experiments/select_rows_plan.hpp"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ TEST(SelectRowsPlan, ThresholdsLetEnoughPassAndListsHoldIt)
 					value = any(rng);
 
 				std::vector<float> sample(
-					row.begin(), row.begin() + plan.n_sample_vectors * kThreads * 4); // as good as any other
+					row.begin(), row.begin() + plan.n_sample_vectors * kThreads * 4); // any part will do
 
 				std::nth_element(sample.begin(), sample.begin() + (plan.rank_least - 1), sample.end());
 

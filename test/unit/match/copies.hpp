@@ -1,5 +1,5 @@
-// Copies of kind kMatch for tests of engines: segments described as the protocol has them, a delta in slots, and what a
-// search of all of it should find.
+// Copies of kind kMatch for tests of engines: descriptions of segments as in the protocol, a delta in slots, and the
+// expected results of searches.
 #pragma once
 
 #include <cstring>
@@ -97,7 +97,7 @@ public:
 		append(engine, copy);
 	}
 
-	/// The rows behind the segments, in slots: first slots stand for rows, the others are dead.
+	/// Append the rows behind the segments, in slots: first slots stand for rows, the others are dead.
 	void append(engine::Engine *engine, engine::CopyId copy)
 	{
 		std::vector<RowId> headers;
@@ -136,7 +136,7 @@ public:
 					bits_of({dead.begin() + static_cast<ptrdiff_t>(n_first_),
 						dead.begin() + static_cast<ptrdiff_t>(n_first_ + n_second_)}))
 				.is_ok());
-		append(engine, copy); // its rows are there already
+		append(engine, copy); // the same rows again
 	}
 
 	/// most_k: rows asked for, at most.
@@ -194,7 +194,7 @@ protected:
 			{rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)});
 	}
 
-	/// New queries, and what there is of the i-th.
+	/// Start new queries; the functions below describe the i-th.
 	virtual void start_queries(size_t n)
 	{
 		queries_.clear();
@@ -272,7 +272,7 @@ protected:
 				{texts_.begin() + static_cast<ptrdiff_t>(first), texts_.begin() + static_cast<ptrdiff_t>(end)}));
 	}
 
-	/// Lengths on both sides of 32 and 64, of nothing, and beyond all rows.
+	/// Lengths on both sides of 32 and 64, empty, and longer than all rows.
 	void start_queries(size_t n) override
 	{
 		constexpr size_t kLengths[] = {0, 1, 31, 32, 33, 63, 64, 65, 130};

@@ -1,4 +1,4 @@
-// Copies of kind kMatch in the CPU engine: segments, delta and tombstones against the definition; what was sent is not
+// Copies of kind kMatch in the CPU engine: segments, delta and tombstones against the definition; requests are not
 // trusted.
 #include <future>
 #include <thread>
@@ -46,7 +46,7 @@ TEST(CpuEngineMatch, EditDistancesEqualTheDefinition)
 	}
 }
 
-// Texts whose distances, and bounds of them, are not less than the 255 that a byte holds, of one character or of many.
+// Texts whose distances, and bounds of them, reach the 255 that a byte holds, of one character or of many.
 TEST(CpuEngineMatch, EditDistancesOfLongTexts)
 {
 	for (const uint32_t alphabet : {1u, 20u})
@@ -63,8 +63,7 @@ TEST(CpuEngineMatch, EditDistancesOfLongTexts)
 	}
 }
 
-// A search gives signs of life, and ends when it is told to, inside a segment and inside the delta, even of one long
-// text.
+// A search reports progress and can be stopped, inside a segment and inside the delta, even inside one long text.
 TEST(CpuEngineMatch, SearchesOfTextsCanBeStopped)
 {
 	const auto engine = engine::make_cpu_engine({});
@@ -123,7 +122,7 @@ TEST(CpuEngineMatch, SearchesOfTextsCanBeStopped)
 	}
 }
 
-// More rows than a tile, whose later tiles are cut off by what the first ones gave.
+// More rows than a tile; later tiles are cut off by the results of the first ones.
 TEST(CpuEngineMatch, EditDistancesOverTiles)
 {
 	const auto engine = engine::make_cpu_engine({.n_threads = 2});
@@ -135,7 +134,7 @@ TEST(CpuEngineMatch, EditDistancesOverTiles)
 	ASSERT_NO_FATAL_FAILURE(rows.expect_answers(engine.get(), copy));
 }
 
-// Without a text for each row there is no segment, without a text no query.
+// A segment needs a text for each row, a query needs a text.
 TEST(CpuEngineMatch, EditDistancesNeedTexts)
 {
 	const auto engine = engine::make_cpu_engine({});
@@ -181,7 +180,7 @@ TEST(CpuEngineMatch, EditDistancesNeedTexts)
 	}
 }
 
-TEST(CpuEngineMatch, WhatWasSentIsReadBack)
+TEST(CpuEngineMatch, RequestsAreReadBack)
 {
 	const auto engine = engine::make_cpu_engine({});
 	const std::vector<Set> rows = {{"a", "b"}, {"b"}, {}};
@@ -205,8 +204,8 @@ TEST(CpuEngineMatch, WhatWasSentIsReadBack)
 	}
 }
 
-// Texts that are compared with a query count as rows that were rescored: all that live where all are asked for, few for
-// the nearest one. Sets are counted, not compared.
+// Texts that are compared with a query count as rescored rows: all live ones if all are wanted, few for the nearest
+// one. Sets are counted, not compared.
 TEST(CpuEngineMatch, ComparedTextsAreCounted)
 {
 	const auto engine = engine::make_cpu_engine({});
@@ -249,7 +248,7 @@ TEST(CpuEngineMatch, ComparedTextsAreCounted)
 	}
 }
 
-// Every byte of a description is changed: it is refused, or it is a good one of other keys; never more than that.
+// Change every byte of a description: it is refused, or it is a valid one of other keys.
 TEST(CpuEngineMatch, BadDescriptionsAreRefused)
 {
 	const auto engine = engine::make_cpu_engine({});
@@ -305,7 +304,7 @@ TEST(CpuEngineMatch, BadQueriesSlotsAndShapesAreRefused)
 	EXPECT_EQ(engine->create({{Metric::kMatchCount, ElementType::kSet, 3}, engine::CopyKind::kMatch}, &copy).code,
 		StatusCode::kInvalidArgument);
 	ASSERT_TRUE(engine->create(match_spec(), &copy).is_ok());
-	memset(slots.data() + kSlotBytes, 0, kSlotBytes); // a value of no bytes is not one: it matches nothing
+	memset(slots.data() + kSlotBytes, 0, kSlotBytes); // an empty value is invalid: it matches nothing
 	ASSERT_TRUE(engine->append_delta(copy, 0, {ids, slots.data(), 4}).is_ok());
 	search.query = query.data();
 	search.k = 5;
@@ -323,7 +322,7 @@ TEST(CpuEngineMatch, BadQueriesSlotsAndShapesAreRefused)
 	EXPECT_EQ(engine->seal_segment(copy, 1).code, StatusCode::kInvalidArgument); // no description, ids do not ascend
 }
 
-/// Slots none of which is dead and each of which says that its value goes on to the end of the delta.
+/// Slots that are all alive, and each of which claims that its value reaches the end of the delta.
 TEST(CpuEngineMatch, EachSlotOfTheDeltaIsReadOnce)
 {
 	constexpr uint32_t kSlots = 100000;

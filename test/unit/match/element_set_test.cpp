@@ -1,4 +1,4 @@
-// Stored values and queries: reading, writing, what is refused, and the count of one value.
+// Stored values and queries: reading, writing, refusals, and the count of one value.
 #include <random>
 #include <stdexcept>
 

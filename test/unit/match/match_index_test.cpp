@@ -14,7 +14,7 @@ namespace
 
 using namespace engine::match;
 
-/// A value of an attribute: both order as the keys do.
+/// A value of an attribute, as a key that sorts by both.
 std::string
 pair_of(char attribute, int value)
 {
@@ -181,7 +181,7 @@ TEST(MatchIndex, HugeSets)
 	}
 }
 
-// The queries of a batch do not see each other.
+// The queries of a batch do not affect each other.
 TEST(MatchIndex, BatchEqualsSingles)
 {
 	std::mt19937 random(99);

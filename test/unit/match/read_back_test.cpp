@@ -1,4 +1,4 @@
-// The description of an index made again of what is searched, and what was derived from it.
+// The description of an index rebuilt from the arrays that searches read, and the check of derived data.
 #include <gtest/gtest.h>
 
 #include "engine/cpu/cpu_engine.hpp"
@@ -24,7 +24,7 @@ struct DescribedTexts : TextRows
 	std::vector<uint8_t> all() const { return description(0, rows.size()); }
 };
 
-/// All of it, and pieces that begin and end anywhere, long and short ones.
+/// Compare all of it, and pieces with any ends, long and short ones.
 void
 expect_description(const MatchIndex &index, const std::vector<uint8_t> &description)
 {
@@ -47,7 +47,7 @@ expect_description(const MatchIndex &index, const std::vector<uint8_t> &descript
 	EXPECT_FALSE(index.read_description(description.size(), 1, read.data()));
 }
 
-TEST(MatchReadBack, TheDescriptionIsThatOfBefore)
+TEST(MatchReadBack, TheDescriptionIsTheOriginal)
 {
 	for (const size_t n_rows : {size_t{1}, size_t{300}, size_t{140000}}) // three tiles
 	{
@@ -67,7 +67,7 @@ TEST(MatchReadBack, TheDescriptionIsThatOfBefore)
 	EXPECT_EQ(index.count_different(0, 500), 0u);
 }
 
-// Whatever becomes of a tile, reading it back ends, and does not say what the description said.
+// Whatever the damage to a tile, reading it back ends, and does not give the original description.
 TEST(MatchReadBack, ADamagedTileIsSeen)
 {
 	const Described sets(1, 70000, 0, 0);

@@ -1,4 +1,4 @@
-// Values and queries for the tests of the match-count model, and the oracle: counts by the definition in std:: code.
+// Values and queries for the tests of the match-count model, and the oracle: counts by the definition in standard C++.
 #pragma once
 
 #include <algorithm>

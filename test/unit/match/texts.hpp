@@ -89,7 +89,7 @@ stored_text_query(const Text &text, uint32_t n)
 	return out.append(reinterpret_cast<const char *>(text.data()), text.size() * sizeof(uint32_t));
 }
 
-/// What a description has of texts.
+/// The texts in a description.
 inline std::vector<uint8_t>
 described_texts(const std::vector<Text> &texts)
 {
@@ -112,8 +112,8 @@ described_texts(const std::vector<Text> &texts)
 	return out;
 }
 
-/// Texts of a few characters that many others have too, so that there are near ones and ties. `wide`: some have
-/// characters of two and four bytes.
+/// Texts of few different characters, so that there are near ones and ties. `wide`: some have characters of two and
+/// four bytes.
 class RandomTexts
 {
 public:
@@ -138,7 +138,7 @@ public:
 		return text;
 	}
 
-	/// One with a few changes.
+	/// The text with a few changes.
 	Text near(Text text)
 	{
 		for (uint32_t n = random_() % 4; n > 0 && !text.empty(); n--)

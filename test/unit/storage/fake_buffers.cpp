@@ -53,7 +53,7 @@ index()
 	return &relation;
 }
 
-/// The page that lies at a block, in a buffer.
+/// Make the page of a block, in a buffer.
 Buffer
 make_page(BlockNumber block)
 {
@@ -137,7 +137,7 @@ extern "C"
 		reinterpret_cast<PageHeader>(page)->pd_upper = static_cast<LocationIndex>(page_bytes);
 	}
 
-	/// There is no memory for a bit a block of an index as large as that: they are left out then.
+	/// No memory for a bit a block of such a large index: the bits are left out then.
 	void *MemoryContextAllocExtended(MemoryContext context, Size n, int flags)
 	{
 		unit::most_memory = Max(unit::most_memory, n);

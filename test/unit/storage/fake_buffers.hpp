@@ -1,5 +1,5 @@
-// An index of any size whose pages are made when they are read: what a block is says the stream that lies there. See
-// fake_server.hpp of test/fuzz for memory and errors.
+// An index of any size whose pages are made when they are read, from the stream that a test sets. See fake_server.hpp
+// of test/fuzz for memory and errors.
 #pragma once
 
 #include "fake_server.hpp"
@@ -9,7 +9,7 @@
 namespace vectorgpu::unit
 {
 
-/// The stream that the pages are of: byte b of it is byte_at(b).
+/// The stream on the pages: byte b of it is byte_at(b).
 struct Stream
 {
 	am::IndexUuid uuid;
@@ -20,7 +20,7 @@ struct Stream
 
 extern Stream stream;
 
-/// Blocks that were read since it was cleared, and the largest piece of memory that was asked for.
+/// Blocks read since it was cleared, and the largest piece of memory requested.
 extern std::vector<BlockNumber> blocks_read;
 extern Size most_memory;
 

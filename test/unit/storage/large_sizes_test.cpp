@@ -1,5 +1,5 @@
-// Sizes beyond 2^31 and 2^32 in what lies where on pages: bytes and blocks of streams, places of rows of the delta,
-// extents at the end of the largest index that there can be. Each is what arithmetic with more bits says, or an error.
+// Sizes beyond 2^31 and 2^32 in the layout of pages: bytes and blocks of streams, places of rows of the delta, extents
+// at the end of the largest possible index. Each is compared with arithmetic of more bits, or is an error.
 #include "fake_buffers.hpp"
 
 #include "am/feed/copy_feed.hpp"
@@ -23,7 +23,7 @@ constexpr uint64 k2To31 = UINT64CONST(1) << 31;
 constexpr uint64 k2To32 = UINT64CONST(1) << 32;
 constexpr uint32 kLastBlock = MaxBlockNumber; // 0xFFFFFFFE
 
-/// Byte numbers at which 32 bits end in one way or another: of bytes, of bytes of 31 bits, of blocks.
+/// Byte numbers around limits of 31 and 32 bits: of bytes and of blocks.
 std::vector<uint64>
 byte_numbers()
 {
@@ -98,7 +98,7 @@ TEST(LargeStorage, bytes_of_copies_are_exact)
 		}
 }
 
-TEST(LargeStorage, rows_of_the_delta_lie_where_they_are_looked_for)
+TEST(LargeStorage, rows_of_the_delta_are_found_at_their_places)
 {
 	for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16, ElementType::kBit})
 		for (const uint32 dim : {1u, 9u, 1014u, static_cast<uint32>(kMaxDimensions)})
@@ -133,7 +133,7 @@ TEST(LargeStorage, rows_of_the_delta_lie_where_they_are_looked_for)
 				}
 }
 
-/// A stream of so many bytes that ends at the last block that an index can have, and its segment.
+/// A stream of n_bytes that ends at the last possible block of an index, and its segment.
 SegmentEntry
 large_stream(const MetaData &meta, StreamKind kind, uint64 n_bytes)
 {
@@ -148,7 +148,7 @@ large_stream(const MetaData &meta, StreamKind kind, uint64 n_bytes)
 	return segment;
 }
 
-/// True if the bytes are those of the stream from `first` on.
+/// Whether the bytes are those of the stream from `first` on.
 bool
 are_bytes(const void *bytes, uint64 first, Size n)
 {
@@ -196,7 +196,7 @@ TEST(LargeStorage, items_of_streams_are_gathered_from_their_blocks)
 		EXPECT_TRUE(are_bytes(found.data() + i * 8, items[i] * 8, 8)) << items[i];
 }
 
-TEST(LargeStorage, runs_of_items_go_on_over_2_to_32_bytes)
+TEST(LargeStorage, runs_of_items_cross_2_to_32_bytes)
 {
 	// Items that cross borders of pages, and whose numbers times their size pass 31 and 32 bits.
 	for (const Size item_bytes : {Size{4}, Size{12}, Size{64000}})
@@ -272,7 +272,7 @@ TEST(LargeStorage, extents_end_at_the_last_block)
 	EXPECT_EQ(taken, kLastBlock - 20);
 	EXPECT_EQ(meta.high_water, kLastBlock);
 
-	// Neighbours up there become one.
+	// Adjacent extents there become one.
 	extent_give(&meta, kLastBlock - 20, 10, 5);
 	extent_give(&meta, kLastBlock - 10, 10, 5);
 	ASSERT_EQ(meta.n_free, 1u);
@@ -280,10 +280,10 @@ TEST(LargeStorage, extents_end_at_the_last_block)
 	EXPECT_EQ(meta.free_extents[0].n_blocks, 20u);
 }
 
-TEST(LargeStorage, a_segment_that_no_index_has_room_for_counts_more_blocks_than_there_are)
+TEST(LargeStorage, a_segment_too_large_for_any_index_counts_too_many_blocks)
 {
-	// What a merge asks for, and refuses: its vectors alone are 2^32 blocks and some, which 32 bits would take for
-	// some.
+	// A merge's request, which is refused: its vectors alone are 2^32 blocks and some, which 32 bits would truncate to
+	// the rest.
 	const MetaData meta = meta_of(ElementType::kFloat32, static_cast<uint32>(kMaxDimensions));
 	const uint64 n_rows = (k2To32 * kPayloadBytes + 1000) / (uint64{kMaxDimensions} * 4);
 

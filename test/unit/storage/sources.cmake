@@ -1,5 +1,5 @@
-# The module's own sources of what lies where on pages, compiled with the server's headers. What they ask of the server is in fake_server.cpp here and of
-# test/fuzz, or stays unresolved. Without the headers there is nothing to test.
+# The module's own sources for the layout of pages, compiled with the server's headers. The server functions that they call
+# are in fake_buffers.cpp here and fake_server.cpp of test/fuzz, or stay unresolved. Without the headers there is no test.
 find_program(VECTORGPU_PG_CONFIG pg_config PATHS /usr/lib/postgresql/15/bin)
 if(VECTORGPU_PG_CONFIG)
   execute_process(COMMAND ${VECTORGPU_PG_CONFIG} --includedir-server OUTPUT_VARIABLE storage_include OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -21,6 +21,6 @@ if(EXISTS "${storage_include}/postgres.h")
   list(APPEND unit_sources ${CMAKE_CURRENT_SOURCE_DIR}/storage/fake_buffers.cpp)
   set(unit_libraries unit_storage_sources)
 else()
-  message(STATUS "vectorgpu: no headers of a PostgreSQL server found, no unit tests of what lies where on pages")
+  message(STATUS "vectorgpu: no headers of a PostgreSQL server found, no unit tests of the layout of pages")
   set(unit_sources "")
 endif()

@@ -80,7 +80,7 @@ TEST(Half, rounding_goes_to_the_nearest_and_ties_to_even)
 {
 	for (uint16_t half = 0; half < kInfinity; half++)
 	{
-		// the next half, or what it would be if the format went on: 65536
+		// the next half, or what it would be if the format continued: 65536
 		const double low = value_of(half);
 		const double high = half + 1 == kInfinity ? 65536.0 : value_of(half + 1);
 		const float middle = static_cast<float>((low + high) / 2);

@@ -62,7 +62,7 @@ text_of(const std::string &key)
 	return text;
 }
 
-/// memcmp, a prefix first: std::string compares unsigned bytes so.
+/// The order of memcmp, a prefix first: std::string compares unsigned bytes likewise.
 int
 sign(int order)
 {
@@ -108,7 +108,7 @@ struct Sample
 	std::string shown;
 };
 
-/// Numbers of every way in, many of them equal or next to each other.
+/// Numbers of every input type, many of them equal or next to each other.
 std::vector<Sample>
 samples(std::mt19937_64 &random, int n)
 {
@@ -178,7 +178,7 @@ samples(std::mt19937_64 &random, int n)
 	return found;
 }
 
-TEST(NumberKey, keys_order_as_the_values_of_all_ways_in)
+TEST(NumberKey, keys_order_as_the_values_of_every_input_type)
 {
 	std::mt19937_64 random(20170531);
 	const std::vector<Sample> all = samples(random, 400);
@@ -248,7 +248,7 @@ TEST(NumberKey, whole_numbers_and_doubles_have_short_keys)
 	EXPECT_EQ(key_of("-17.3").size(), 8u + 3 + 2 + 1);
 }
 
-TEST(NumberKey, refuses_what_is_no_number_or_too_long)
+TEST(NumberKey, refuses_text_that_is_no_number_or_too_long)
 {
 	uint8_t key[kMaxNumberKey];
 	int length;

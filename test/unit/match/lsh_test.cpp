@@ -231,12 +231,12 @@ TEST_P(LshFamilies, equal_options_give_equal_functions_and_seeds_different_ones)
 	other.seed++;
 	EXPECT_EQ(Hasher(one)(vector), Hasher(one)(vector));
 	EXPECT_LT(agreement(Hasher(one)(vector), Hasher(other)(vector)), 0.7);
-	// fewer functions are not the same functions, but a wider table is not read beyond its end
+	// With fewer functions these are others, but a wider table is not read beyond its end.
 	one.hashes = 1;
 	EXPECT_EQ(Hasher(one)(vector).size(), 1u);
 }
 
-TEST_P(LshFamilies, bear_numbers_at_the_ends_of_the_range)
+TEST_P(LshFamilies, accept_extreme_numbers)
 {
 	const double widths[] = {kMinLshWidth, 1, kMaxLshWidth};
 
@@ -293,7 +293,7 @@ TEST(LshHashes, number_of_functions_suffices_for_every_similarity)
 		}
 }
 
-TEST(LshHashes, refuses_what_is_no_probability)
+TEST(LshHashes, refuses_values_that_are_no_probability)
 {
 	for (const double bad : {0.0, 1.0, -0.1, 2.0, std::nan("")})
 	{

@@ -60,7 +60,7 @@ random_symbols(std::mt19937 &random, size_t length, uint32_t n_symbols)
 	return symbols;
 }
 
-/// A copy with so many random edits.
+/// A copy with that many random edits.
 Symbols
 edited(std::mt19937 &random, Symbols symbols, int edits, uint32_t n_symbols)
 {
@@ -173,7 +173,7 @@ look(void *context)
 	return ++looks->n < looks->most;
 }
 
-TEST(EditDistance, asks_whether_to_go_on)
+TEST(EditDistance, polls_whether_to_stop)
 {
 	const Symbols a(60000, 0);
 	const Symbols b(30000, 1);

@@ -1,8 +1,9 @@
-// Which table of kernels: that of the instruction set of the canonical distance.
+// See ivf_kernels.hpp. The kernels are those of the instruction set that the canonical distance uses.
+#include "engine/ivf/ivf_kernels.hpp"
+
 #include <initializer_list>
 
 #include "engine/distance/distance.hpp"
-#include "engine/ivf/ivf_kernels.hpp"
 
 namespace vectorgpu::engine::ivf
 {

@@ -1,6 +1,6 @@
-// The description of an index, made again of what is searched, and a look at what was derived from it. See
-// match_index.hpp. Nothing is taken for granted: of a damaged index, too, no read is out of bounds, and what cannot be
-// is left out.
+// MatchIndex: rebuilding the description from the arrays that searches read, and checking what was derived from it. See
+// match_index.hpp. The arrays are not trusted: even if they are damaged no read is out of bounds, and impossible values
+// are left out.
 #include "engine/match/match_index.hpp"
 
 #include <algorithm>
@@ -14,13 +14,13 @@ namespace vectorgpu::engine::match
 namespace
 {
 
-/// The piece of a description that is wanted, while its parts go by from the first one on.
+/// The wanted piece of a description, whose parts are passed one after the other.
 class Window
 {
 public:
 	Window(uint64_t first, size_t n_bytes, uint8_t *bytes) : first_(first), end_(first + n_bytes), bytes_(bytes) {}
 
-	/// The next part, of n items. items(i, m) gives items [i, i + m), those alone that are wanted.
+	/// The next part, of n items. items(i, m) returns items [i, i + m); only wanted ones are asked for.
 	template <class Items>
 	void part(uint64_t n, size_t item_bytes, Items items)
 	{
@@ -49,7 +49,7 @@ private:
 	uint64_t at_ = 0;
 };
 
-/// Items of a vector as Window::part wants them.
+/// The items of a vector, for Window::part.
 template <class T>
 auto
 items_of(const std::vector<T> &all)
@@ -57,7 +57,7 @@ items_of(const std::vector<T> &all)
 	return [&all](uint64_t first, size_t n) { return std::span<const T>(all).subspan(static_cast<size_t>(first), n); };
 }
 
-/// Where the list of code number j of a tile lies in its rows.
+/// The range of the list of code number j in the tile's rows.
 std::pair<size_t, size_t>
 list_of(const MatchIndex::Tile &tile, size_t j)
 {
@@ -83,7 +83,7 @@ MatchIndex::description_bytes() const
 		text_items_.size() * sizeof(uint64_t) + texts_.size();
 }
 
-/// Postings of codes before `code`.
+/// The number of postings of codes before `code`.
 uint64_t
 MatchIndex::postings_before(uint64_t code) const
 {
@@ -95,7 +95,7 @@ MatchIndex::postings_before(uint64_t code) const
 	return n;
 }
 
-/// Where the lists of codes [first, first + n) end.
+/// The ends of the lists of codes [first, first + n).
 std::vector<uint64_t>
 MatchIndex::postings_ends(uint64_t first, size_t n) const
 {
@@ -114,7 +114,7 @@ MatchIndex::postings_ends(uint64_t first, size_t n) const
 	return ends;
 }
 
-/// Postings [first, first + n), as the description has them.
+/// Postings [first, first + n), as in the description.
 std::vector<uint32_t>
 MatchIndex::read_postings(uint64_t first, size_t n) const
 {
@@ -134,7 +134,7 @@ MatchIndex::read_postings(uint64_t first, size_t n) const
 			step = half;
 	}
 
-	uint64_t at = postings_before(code); // of the first list of those that are looked at together
+	uint64_t at = postings_before(code); // of the first of the lists that are read together
 
 	for (size_t n_codes = 1024; at < first + n && code < n_keys(); code += n_codes)
 	{
@@ -213,7 +213,7 @@ MatchIndex::count_different(size_t first, size_t n) const
 		for (const uint16_t row : tiles_[number].rows)
 			n_elements[row]++;
 		for (const uint64_t count : n_elements)
-			n_different += count > max_elements_ ? 1 : 0; // counters would run over
+			n_different += count > max_elements_ ? 1 : 0; // counters would overflow
 	}
 	return n_different;
 }

@@ -1,0 +1,40 @@
+// The searches of a calibration, each in the graph without its query. Internal to the folder.
+#pragma once
+
+#include "engine/graph/calibrate_truth.hpp"
+
+namespace vectorgpu::engine::graph
+{
+
+/// Work memory of one task.
+struct CalibrationTask
+{
+	Candidate *found;     // [largest width]
+	Candidate *entries;   // [n_entries]
+	double *entry_scores; // [n_entries]
+	void *search;         // of graph_search
+	size_t search_bytes;
+	float *hash;   // work memory of hash_query
+	uint8_t *code; // of the query
+	Outcome failure;
+};
+
+/// Work memory of the searches.
+struct CalibrationSearch
+{
+	uint32_t *entries; // entry points of the graph without the rows held out
+	uint32_t n_entries;
+	CalibrationTask tasks[kMostCalibrationTasks];
+	size_t n_tasks;
+
+	/// Memory for searches up to a width. False if the arena is short.
+	bool take(ivf::Arena *arena, const MeasuredGraph &graph, uint32_t n_queries, uint32_t width, size_t n_threads);
+	/// Set the entry points.
+	void set_entries(const MeasuredGraph &graph);
+};
+
+/// Search with a width for every `stride`-th query, with call's threads; set the hits of its Wanted.
+Outcome search_queries(const MeasuredGraph &graph, const CalibrationQueries &queries, uint32_t width, uint32_t stride,
+	CalibrationSearch *memory, const Call &call);
+
+} // namespace vectorgpu::engine::graph
