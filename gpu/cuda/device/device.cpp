@@ -5,7 +5,7 @@
 #include <ctime>
 #include <utility>
 
-#include "kernels/warp_block/fault.hpp"
+#include "kernels/warp_block/gpu_fault.hpp"
 
 namespace vectorgpu::cuda
 {
