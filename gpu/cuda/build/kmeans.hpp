@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/device/block.hpp"
 #include "engine/interface/engine.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "kernels/kmeans/kmeans.hpp"

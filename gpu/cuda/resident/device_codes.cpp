@@ -19,7 +19,7 @@ is_pq(const engine::CodesLayout &layout)
 
 /// Codes in the device's form, through the staging buffer.
 Status
-send_codes(const Device *device, Copy::Uploader *uploader, const engine::Lists &lists, DeviceCodes *codes)
+send_codes(const Device *device, Uploader *uploader, const engine::Lists &lists, DeviceCodes *codes)
 {
 	const engine::CodesLayout &layout = codes->layout;
 	const cudaStream_t stream = uploader->stream.get();
@@ -56,7 +56,7 @@ send_codes(const Device *device, Copy::Uploader *uploader, const engine::Lists &
 } // namespace
 
 Status
-send_bytes(const Device *device, Copy::Uploader *uploader, void *to, const void *from, size_t n_bytes)
+send_bytes(const Device *device, Uploader *uploader, void *to, const void *from, size_t n_bytes)
 {
 	for (size_t done = 0; done < n_bytes;)
 	{
@@ -73,7 +73,7 @@ send_bytes(const Device *device, Copy::Uploader *uploader, void *to, const void 
 }
 
 Status
-receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes)
+receive_bytes(const Device *device, Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes)
 {
 	for (size_t done = 0; done < n_bytes;)
 	{
@@ -90,7 +90,7 @@ receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const
 }
 
 Status
-count_different(const Device *device, Copy::Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host,
+count_different(const Device *device, Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host,
 	size_t n_bytes, uint64_t *n_different)
 {
 	std::vector<uint8_t> read(std::min(n_bytes, uploader->pinned.bytes()));
@@ -137,8 +137,7 @@ DeviceCodes::view() const
 }
 
 Status
-make_codes(
-	Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made)
+make_codes(Budget *budget, Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made)
 {
 	const Device *device = budget->device();
 	const engine::CodesLayout &layout = lists.codes_layout();
@@ -182,8 +181,8 @@ make_codes(
 }
 
 Status
-read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &codes, uint64_t first, size_t n_bytes,
-	uint8_t *bytes)
+read_codes(
+	const Device *device, Uploader *uploader, const DeviceCodes &codes, uint64_t first, size_t n_bytes, uint8_t *bytes)
 {
 	const engine::CodesLayout &layout = codes.layout;
 	const cudaStream_t stream = uploader->stream.get();

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/device/block.hpp"
+#include "cuda/device/uploader.hpp"
 #include "engine/copies/lists.hpp"
 #include "kernels/codes/codes.hpp"
 
@@ -26,19 +27,19 @@ struct DeviceCodes
 
 /// From a checked description. Caller holds the uploader's mutex. Waits for the upload.
 Status make_codes(
-	Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made);
+	Budget *budget, Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made);
 
 /// Bytes [first, first + n_bytes) of the codes' description. Caller holds the uploader's mutex.
-Status read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &codes, uint64_t first,
-	size_t n_bytes, uint8_t *bytes);
+Status read_codes(
+	const Device *device, Uploader *uploader, const DeviceCodes &codes, uint64_t first, size_t n_bytes, uint8_t *bytes);
 
 /// n_bytes of host memory to the device through the pinned buffer, and the other way. Caller holds the uploader's
 /// mutex.
-Status send_bytes(const Device *device, Copy::Uploader *uploader, void *to, const void *from, size_t n_bytes);
-Status receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes);
+Status send_bytes(const Device *device, Uploader *uploader, void *to, const void *from, size_t n_bytes);
+Status receive_bytes(const Device *device, Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes);
 
 /// *n_different += bytes of the device that are not those of host memory. Caller holds the uploader's mutex.
-Status count_different(const Device *device, Copy::Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host,
+Status count_different(const Device *device, Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host,
 	size_t n_bytes, uint64_t *n_different);
 
 } // namespace vectorgpu::cuda

@@ -5,7 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/device/block.hpp"
+#include "cuda/device/uploader.hpp"
 #include "cuda/resident/device_codes.hpp"
 #include "engine/copies/lists.hpp"
 #include "kernels/ivf/ivf.hpp"
@@ -36,15 +37,15 @@ struct DeviceLists
 
 /// From a checked description; coded: with codes; with_vectors: as DeviceLists has it. row_ids [n_rows] by number, on
 /// the device. Waits for the upload.
-Status make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids,
+Status make_lists(Budget *budget, Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids,
 	uint32_t dim_pad, bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made);
 
 /// Bytes [first, first + n_bytes) of the description.
-Status read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &lists, uint64_t first,
-	size_t n_bytes, uint8_t *bytes);
+Status read_lists(
+	const Device *device, Uploader *uploader, const DeviceLists &lists, uint64_t first, size_t n_bytes, uint8_t *bytes);
 
 /// A bitmap by place from one by number.
-Status permute_bits(Budget *budget, Copy::Uploader *uploader, const DeviceLists &lists, const Held &by_number,
+Status permute_bits(Budget *budget, Uploader *uploader, const DeviceLists &lists, const Held &by_number,
 	std::shared_ptr<const Held> *by_place);
 
 } // namespace vectorgpu::cuda

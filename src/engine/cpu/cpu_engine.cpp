@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/limits.hpp"
+#include "engine/copies/match_copy.hpp"
 #include "engine/cpu/cpu_engine_coded.hpp"
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/cpu_engine_graph.hpp"
@@ -86,53 +87,53 @@ public:
 				if (copy_spec.kind == CopyKind::kHashedGraph && !graph::hash_supports(spec.metric))
 					return Status::error(StatusCode::kUnsupported, "the metric has no angles");
 
-				return add({std::make_shared<CpuEngineCopy>(copy_spec, &populator_), nullptr}, copy);
+				return add({std::make_shared<CpuCopy>(copy_spec, &populator_), nullptr}, copy);
 			});
 	}
 
 	Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
 	{
-		return with(copy, [&](auto &c) { return c.load_segment(segment, rows); });
+		return with(copy, [&](StoredCopy &c) { return c.load_segment(segment, rows); });
 	}
 
 	Status load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
-		return with(copy, [&](auto &c) { return c.load_structure(segment, parameter, bytes); });
+		return with(copy, [&](StoredCopy &c) { return c.load_structure(segment, parameter, bytes); });
 	}
 
 	Status seal_segment(CopyId copy, SegmentId segment) override
 	{
-		return with(copy, [&](auto &c) { return c.seal_segment(segment); });
+		return with(copy, [&](StoredCopy &c) { return c.seal_segment(segment); });
 	}
 
 	Status prepare_segment(CopyId copy, SegmentId segment) override
 	{
-		return with(copy, [&](auto &c) { return c.prepare_segment(segment); });
+		return with(copy, [&](StoredCopy &c) { return c.prepare_segment(segment); });
 	}
 
 	Status drop_segment(CopyId copy, SegmentId segment) override
 	{
-		return with(copy, [&](auto &c) { return c.drop_segment(segment); });
+		return with(copy, [&](StoredCopy &c) { return c.drop_segment(segment); });
 	}
 
 	Status append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
 	{
-		return with(copy, [&](auto &c) { return c.append_delta(position, rows); });
+		return with(copy, [&](StoredCopy &c) { return c.append_delta(position, rows); });
 	}
 
 	Status trim_delta(CopyId copy, uint64_t position) override
 	{
-		return with(copy, [&](auto &c) { return c.trim_delta(position); });
+		return with(copy, [&](StoredCopy &c) { return c.trim_delta(position); });
 	}
 
 	Status set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
 	{
-		return with(copy, [&](auto &c) { return c.set_tombstones(segment, bits); });
+		return with(copy, [&](StoredCopy &c) { return c.set_tombstones(segment, bits); });
 	}
 
 	Status set_delta_tombstones(CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) override
 	{
-		return with(copy, [&](auto &c) { return c.set_delta_tombstones(first_position, bits); });
+		return with(copy, [&](StoredCopy &c) { return c.set_delta_tombstones(first_position, bits); });
 	}
 
 	Status drop(CopyId copy) override
@@ -153,7 +154,7 @@ public:
 			{
 				const Held held = find(copy); // stays alive if it is dropped meanwhile
 
-				if (held.rows == nullptr && held.match == nullptr)
+				if (held.get() == nullptr)
 					return not_resident();
 				if (Status status = held.match != nullptr ? search_one(*held.match, queries, results, control)
 														  : search_one(*held.rows, queries, results, control);
@@ -170,29 +171,29 @@ public:
 	Status read_rows(
 		CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
 	{
-		return with(copy, [&](auto &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
+		return with(copy, [&](StoredCopy &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
 	}
 
 	Status read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
-		return with(copy, [&](auto &c) { return c.read_structure(segment, first, n_bytes, bytes); });
+		return with(copy, [&](StoredCopy &c) { return c.read_structure(segment, first, n_bytes, bytes); });
 	}
 
 	Status read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
 	{
-		return with(copy, [&](auto &c) { return c.read_tombstones(segment, first, n_rows, bits); });
+		return with(copy, [&](StoredCopy &c) { return c.read_tombstones(segment, first, n_rows, bits); });
 	}
 
 	Status check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
 	{
-		return with(copy, [&](auto &c) { return c.check_derived(segment, first, n_rows, n_different); });
+		return with(copy, [&](StoredCopy &c) { return c.check_derived(segment, first, n_rows, n_different); });
 	}
 
 	bool append_at_once(CopyId copy, uint64_t position, const RowBlock &rows, Status *status) override
 	{
 		bool at_once = true;
 		const Status done = with(copy,
-			[&](auto &c)
+			[&](StoredCopy &c)
 			{
 				Status appended;
 
@@ -239,9 +240,7 @@ public:
 	{
 		const Held held = find(copy);
 
-		return held.match != nullptr ? held.match->memory_bytes()
-			: held.rows != nullptr   ? held.rows->memory_bytes()
-									 : 0;
+		return held.get() != nullptr ? held.get()->host_bytes() : 0;
 	}
 
 	EngineStats stats() const override
@@ -250,7 +249,7 @@ public:
 		const std::shared_lock lock(mutex_);
 
 		for (const auto &[id, copy] : copies_)
-			stats.resident_bytes += copy.match != nullptr ? copy.match->memory_bytes() : copy.rows->memory_bytes();
+			stats.resident_bytes += copy.get()->host_bytes();
 		stats.n_copies = copies_.size();
 		stats.n_searches = n_searches_;
 		stats.n_batches = n_batches_;
@@ -262,7 +261,7 @@ public:
 
 private:
 	/// Queries that name widths go through the graphs, others look at every row.
-	void search_graph_copy(const CpuEngineCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+	void search_graph_copy(const CpuCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 	{
 		const DistanceSpec &spec = copy.spec();
@@ -297,11 +296,16 @@ private:
 			(*results)[exact_places[i]] = std::move(exact_results[i]);
 	}
 
-	/// A copy, of one kind or the other.
+	/// A copy: one of the two, or none.
 	struct Held
 	{
-		std::shared_ptr<CpuEngineCopy> rows;
+		std::shared_ptr<CpuCopy> rows;
 		std::shared_ptr<MatchCopy> match;
+
+		StoredCopy *get() const
+		{
+			return match != nullptr ? static_cast<StoredCopy *>(match.get()) : static_cast<StoredCopy *>(rows.get());
+		}
 	};
 
 	Status create_match(const CopySpec &spec, CopyId *copy)
@@ -322,8 +326,8 @@ private:
 		return Status::ok();
 	}
 
-	Status search_one(CpuEngineCopy &copy, std::span<const SearchQuery> queries,
-		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
+	Status search_one(CpuCopy &copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+		SearchControl *control)
 	{
 		for (const SearchQuery &query : queries)
 			if (query.query == nullptr)
@@ -367,9 +371,7 @@ private:
 			{
 				const Held held = find(id); // stays alive if it is dropped meanwhile
 
-				if (held.match != nullptr)
-					return work(*held.match);
-				return held.rows != nullptr ? work(*held.rows) : not_resident();
+				return held.get() != nullptr ? work(*held.get()) : not_resident();
 			});
 	}
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/cpu/cpu_engine_populate.hpp"
+#include "engine/copies/populator.hpp"
 #include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
@@ -56,6 +56,21 @@ struct RowListView
 	uint64_t first = 0;
 	uint64_t last = 0;
 	size_t chunk_rows = 1; // slots per chunk
+
+	/// The row at a position in [first, last).
+	RowId row_id(uint64_t position) const
+	{
+		const uint64_t slot = position - chunk_start;
+
+		return chunks[slot / chunk_rows]->row_ids()[slot % chunk_rows];
+	}
+
+	const uint8_t *vector(uint64_t position, size_t row_bytes) const
+	{
+		const uint64_t slot = position - chunk_start;
+
+		return chunks[slot / chunk_rows]->vectors() + slot % chunk_rows * row_bytes;
+	}
 };
 
 /// Positions count from 0 when the list is made; trim() forgets the first ones.

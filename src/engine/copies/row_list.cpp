@@ -1,5 +1,5 @@
-// See cpu_engine_rows.hpp.
-#include "engine/cpu/cpu_engine_rows.hpp"
+// See row_list.hpp.
+#include "engine/copies/row_list.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,10 +1,10 @@
-// See cpu_engine_populate.hpp.
-#include "engine/cpu/cpu_engine_populate.hpp"
+// See populator.hpp.
+#include "engine/copies/populator.hpp"
 
 #include <exception>
 #include <utility>
 
-#include "engine/cpu/cpu_engine_rows.hpp"
+#include "engine/copies/row_list.hpp"
 
 namespace vectorgpu::engine
 {
