@@ -17,7 +17,7 @@ is_pq(const engine::CodesLayout &layout)
 	return layout.spec.kind == CodeKind::kPq;
 }
 
-/// Codes in the device's form, through the staging buffer.
+/// Send codes through the staging buffer and lay them out for the kernels.
 Status
 send_codes(const Device *device, Uploader *uploader, const engine::Lists &lists, DeviceCodes *codes)
 {
@@ -47,7 +47,7 @@ send_codes(const Device *device, Uploader *uploader, const engine::Lists &lists,
 			error = cudaMemcpy2DAsync(codes->codes.as<uint8_t>() + done * codes->pitch_bytes, codes->pitch_bytes,
 				staging, codes->code_bytes, codes->code_bytes, here, cudaMemcpyDeviceToDevice, stream);
 		VECTORGPU_TRY(device->check(error, "lay out codes"));
-		VECTORGPU_TRY(uploader->stream.synchronize()); // the staging buffer is used again
+		VECTORGPU_TRY(uploader->stream.synchronize()); // before the staging buffer is reused
 		done += here;
 	}
 	return Status::ok();
@@ -225,7 +225,7 @@ read_codes(
 					codes.codes.as<uint8_t>(), codes.pitch_bytes, layout.spec.dim, at, here, staging, stream);
 			else if (const size_t in_row = at % codes.code_bytes; in_row == 0 && here >= codes.code_bytes)
 			{
-				// Rows lie padded: whole ones, as many as there are.
+				// Rows are padded: copy all whole rows at once.
 				const size_t n_rows = here / codes.code_bytes;
 
 				here = n_rows * codes.code_bytes;
@@ -236,7 +236,7 @@ read_codes(
 			else
 			{
 				here = std::min<size_t>(
-					here, codes.code_bytes - in_row); // the rest of a row, or the beginning of the last
+					here, codes.code_bytes - in_row); // the end of a row, or the beginning of the last one
 				error = cudaMemcpyAsync(staging,
 					codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes + in_row, here,
 					cudaMemcpyDeviceToDevice, stream);

@@ -1,6 +1,5 @@
-// What a copy on the device holds, read back or looked at for checks: tombstones, and what was made of rows and
-// structures for searches, which is made again on the device, by the same kernels, and compared there. See
-// device_copy.hpp.
+// Checks of data that a copy derives from rows and structures: made again on the device by the same kernels and
+// compared there. See device_copy.hpp.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -18,7 +17,7 @@ namespace
 
 using kernels::Form;
 
-constexpr size_t kDeltaBytes = size_t{1} << 20; // of the delta's vectors that the host looks at together
+constexpr size_t kDeltaBytes = size_t{1} << 20; // of the delta's vectors that the host checks at a time
 
 Status
 not_held()
@@ -26,7 +25,7 @@ not_held()
 	return Status::error(StatusCode::kInvalidArgument, "rows that are not held");
 }
 
-/// Bytes of a row's elements in a form, without its padding.
+/// Return the bytes of a row's elements in a form, without padding.
 uint32_t
 used_bytes(Form form, uint32_t dim)
 {
@@ -36,7 +35,7 @@ used_bytes(Form form, uint32_t dim)
 								  : (dim + 7) / 8;
 }
 
-/// What is counted while one thing after the other is looked at. Holds the uploader, whose buffers it uses.
+/// One check after another, with their counts on the device. Holds the uploader, whose buffers it uses.
 class Look
 {
 public:
@@ -44,7 +43,7 @@ public:
 
 	Status begin() { return device_->check(cudaMemsetAsync(counter(), 0, kCounterBytes, stream()), "clear counts"); }
 
-	/// Adds what was counted on the device. Waits for the stream.
+	/// Add the differences counted on the device. Waits for the stream.
 	Status end(uint64_t *n_different)
 	{
 		uint32_t found;
@@ -62,7 +61,7 @@ public:
 			"look at padding");
 	}
 
-	/// make(at, n, to) launches what makes items [at, at + n) again; those that are held lie in `held`.
+	/// Compare items in `held` with new ones: make(at, n, to) launches the kernel that makes items [at, at + n).
 	template <class Make>
 	Status items(const Held &held, size_t item_bytes, uint64_t first, uint64_t n_items, Make make)
 	{
@@ -75,7 +74,7 @@ public:
 
 			VECTORGPU_TRY(device_->check(make(first + done, here, staging), "make again what was derived"));
 			VECTORGPU_TRY(compare(held.as<uint8_t>() + (first + done) * item_bytes, staging, here * item_bytes));
-			done += here; // the next round goes over the staging buffer in the order of the stream
+			done += here; // the next round reuses the staging buffer, in stream order
 		}
 		return Status::ok();
 	}
@@ -107,7 +106,7 @@ private:
 	const std::lock_guard<std::mutex> lock_;
 };
 
-/// Norms of a sealed block, and what is known of them all.
+/// Check the norms of a sealed block, their maximum and the number of untrusted rows.
 Status
 look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape, const Filled &filled, uint32_t first,
 	uint32_t n, uint64_t *n_different)
@@ -136,7 +135,7 @@ look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape,
 	return Status::ok();
 }
 
-/// The same of a piece of the delta, whose norms the host has made.
+/// The same of a piece of the delta, whose norms the host made.
 Status
 look_at_delta_values(Look *look, const engine::DistanceSpec &spec, const Filled &filled, uint32_t first, uint32_t n,
 	uint64_t *n_different)
@@ -176,7 +175,7 @@ look_at_delta_values(Look *look, const engine::DistanceSpec &spec, const Filled 
 	return Status::ok();
 }
 
-/// Codes in the device's order of the rows that begin in [first, first + n): put into the index's order and back again.
+/// Check the layout of codes of rows [first, first + n): put them into the index's order and back.
 Status
 look_at_codes(Look *look, const DeviceCodes &codes, uint64_t first, uint64_t n)
 {
@@ -239,7 +238,7 @@ look_at_lists(Look *look, const DeviceLists &lists, const Block &block, uint64_t
 	return lists.codes == nullptr ? Status::ok() : look_at_codes(look, *lists.codes, first, n);
 }
 
-/// The vectors of a graph's entry points.
+/// Check the vectors of a graph's entry points.
 Status
 look_at_graph(Look *look, const DeviceGraph &graph, const Block &block)
 {

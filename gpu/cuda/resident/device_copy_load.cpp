@@ -1,4 +1,5 @@
-// Segments of a copy: taking rows in, joining them into one block when they are sealed. See device_copy.hpp.
+// Segments of a copy: loading rows into blocks, joining the blocks into one when a segment is sealed. See
+// device_copy.hpp.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -27,8 +28,8 @@ invalid(const char *message)
 
 } // namespace
 
-/// Fills n rows of a block from `first` on, through the pinned buffer. Waits until they are there. vectors: null for
-/// row ids alone.
+/// Fill n rows of a block from `first` on, through the pinned buffer. Waits for the upload. vectors: null for row ids
+/// alone.
 Status
 DeviceCopy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
 	uint32_t *narrow_flags)
@@ -90,7 +91,7 @@ DeviceCopy::fill(const Block &block, uint32_t first, const RowId *row_ids, const
 	return Status::ok();
 }
 
-/// Room of a new part. A small budget is not to be spent on room that stays empty.
+/// Return the rows of a new part. Less of a small budget, so that it is not spent on unused room.
 uint32_t
 DeviceCopy::least_block_rows() const
 {
@@ -100,7 +101,7 @@ DeviceCopy::least_block_rows() const
 		kLeastBlockRows, static_cast<uint32_t>(bytes / form_pitch(own_form(spec_.element), spec_.dim)));
 }
 
-/// Appends rows to the last part with room, and new ones. On failure rows may have been written that nobody knows of.
+/// Append rows to the last part and to new ones. On failure rows may have been written behind the known ones.
 Status
 DeviceCopy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags)
 {
@@ -161,7 +162,7 @@ DeviceCopy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 	return status;
 }
 
-/// One block from a segment's parts, narrowed where that is exact, with what the filter needs.
+/// Join a segment's parts into one block, narrowed where that is exact, with the values that the filter needs.
 Status
 DeviceCopy::merge_parts(const DeviceSegment &segment, Filled *sealed) const
 {
@@ -191,7 +192,7 @@ DeviceCopy::merge_parts(const DeviceSegment &segment, Filled *sealed) const
 				cudaMemcpyAsync(to, part.block->vectors.as<uint8_t>(),
 					static_cast<size_t>(part.n_rows) * block.pitch_bytes, cudaMemcpyDeviceToDevice, stream),
 				"join rows"));
-		else if (with_vectors_) // the padded row is a row of dim_pad elements
+		else if (with_vectors_) // a padded row counts as dim_pad elements
 			VECTORGPU_TRY(
 				device->check(kernels::launch_store_rows(part.block->vectors.as<uint8_t>(), ElementType::kFloat32,
 								  shape_.dim_pad, part.n_rows, to, form, block.pitch_bytes, stream),

@@ -11,7 +11,7 @@ namespace vectorgpu::cuda
 namespace
 {
 
-/// n_bytes through the pinned buffer. Caller holds the uploader's mutex.
+/// Send n_bytes through the pinned buffer. Caller holds the uploader's mutex.
 Status
 send(const Device *device, Uploader *uploader, uint8_t *to, const void *from, size_t n_bytes)
 {

@@ -25,7 +25,7 @@ constexpr uint64_t kMostRows = (uint64_t{1} << 31) - 1; // of a segment
 
 static_assert(kernels::kCodeGraphMostBegin == engine::graph::kSearchEntries);
 
-/// work(i) for 0 <= i < n by the pool's threads.
+/// Call work(i) for 0 <= i < n with the pool's threads.
 template <class Work>
 void
 for_each(engine::ThreadPool *pool, size_t n, Work work)
@@ -170,7 +170,7 @@ DeviceHashedCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_r
 	return look(segment->entry_codes, entry_codes.data(), 0, entry_codes.size());
 }
 
-/// Null: the host has to find the nodes.
+/// Return null if the host has to find the nodes.
 std::shared_ptr<const HashedPart>
 DeviceHashedCopy::find(const engine::RowsView &view) const
 {
@@ -397,7 +397,7 @@ DeviceHashedCopy::search(const SearchMeans &means, std::span<const engine::Searc
 	}
 	if (!status.is_ok())
 	{
-		// Nothing on the stream may still read the segments: they may go once we return.
+		// No work on the stream may still read the segments: they may be freed once this returns.
 		if (!device->fatal())
 			VECTORGPU_TRY(context->stream.synchronize());
 		return status;

@@ -22,10 +22,9 @@ using engine::match::MatchIndex;
 namespace
 {
 
-constexpr uint64_t kPartsOfBudget =
-	4; // of what is left of the budget a part of an index that does not fit takes a fourth
+constexpr uint64_t kPartsOfBudget = 4; // a part of an index that does not fit takes a fourth of the remaining budget
 
-/// 0, 1, ... n - 1.
+/// Return 0, 1, ... n - 1.
 std::vector<size_t>
 all_numbers(size_t n)
 {
@@ -35,18 +34,18 @@ all_numbers(size_t n)
 	return numbers;
 }
 
-/// What comes behind `after` by edit distance: request->after_count and after_row, or nothing.
+/// Restrict a request to rows after `after` by edit distance: set after_count and after_row, or k = 0.
 void
 continue_by_distance(
 	const engine::Neighbor &after, uint32_t most_distance, std::span<const RowId> row_ids, MatchRequest *request)
 {
 	if (std::isnan(after.score) || after.score > most_distance)
-		request->k = 0; // distances end there, and rows at a NaN would come before
+		request->k = 0; // no distance is larger, and a NaN orders after all numbers
 	else if (after.score >= 0)
 	{
 		const double distance = std::floor(after.score);
 
-		// Behind a distance between two whole numbers come those of the larger one, all of them.
+		// After a distance between two whole numbers come all rows at the larger one.
 		request->has_after = true;
 		if (distance < after.score && distance >= most_distance)
 			request->k = 0;
@@ -58,7 +57,7 @@ continue_by_distance(
 	}
 }
 
-/// Rows of the segment that are dead.
+/// Return the number of dead rows of the segment.
 uint64_t
 count_dead(const engine::MatchSegmentView &view)
 {
@@ -69,18 +68,18 @@ count_dead(const engine::MatchSegmentView &view)
 	return n;
 }
 
-/// True if the host counts the requests before the lists of an index in parts have come to the device. Lists count as
-/// of equal length.
+/// True if the host counts the requests in less time than it takes to send the lists of an index in parts. Lists are
+/// taken to have equal lengths.
 bool
 host_is_faster(const MatchIndex &index, std::span<const MatchRequest> requests)
 {
 	constexpr double kPostingsPerMs = 7e5; // of a thread
-	constexpr double kRowsPerMs = 1e7;     // whose counters are cleared and looked at
+	constexpr double kRowsPerMs = 1e7;     // whose counters are cleared and read
 	constexpr double kBytesPerMs = 1.2e7;  // from memory that is not pinned
 	const double list =
 		static_cast<double>(index.n_postings()) / static_cast<double>(std::max<size_t>(index.n_keys(), 1));
 	const double threads = static_cast<double>(std::min(requests.size(), HostTeam::get().n_threads()));
-	uint64_t n_rounds = 1; // of k in pieces
+	uint64_t n_rounds = 1; // of at most kMaxSelectK results
 	double host_ms = static_cast<double>(requests.size()) * static_cast<double>(index.n_rows()) / kRowsPerMs;
 
 	for (const MatchRequest &request : requests)
@@ -166,7 +165,7 @@ DeviceMatchCopy::upload(engine::SegmentId id, const std::shared_ptr<const engine
 	return Status::ok();
 }
 
-/// Null: the host has to search it.
+/// Return null if the host has to search the segment.
 std::shared_ptr<MatchPart>
 DeviceMatchCopy::find(const engine::MatchSegmentView &view) const
 {
@@ -196,7 +195,7 @@ DeviceMatchCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_ro
 	if (part == nullptr)
 		return Status::ok();
 
-	// Lists and texts are as they were loaded: searches go on meanwhile.
+	// Lists and texts never change: searches run meanwhile.
 	VECTORGPU_TRY(part->index.count_different(part->made->index, static_cast<size_t>(first), n_rows, n_different));
 
 	const std::lock_guard lock(part->mutex);
@@ -238,7 +237,7 @@ DeviceMatchCopy::search_on_host(const engine::MatchSegmentView &view, Call *call
 					control->progress.fetch_add(1, std::memory_order_relaxed);
 			}
 		});
-	if (is_stopped(control)) // perhaps within a query, whose rows are then not all
+	if (is_stopped(control)) // a query may be incomplete
 		return stopped();
 	if (refused)
 		return Status::error(StatusCode::kInvalidArgument, "a malformed query");
@@ -271,8 +270,7 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, Call *call
 		request.k = query.k;
 		if (query.has_after)
 		{
-			// Scores are minus counts: what comes after a score s counts less than -s, or as much and has a larger row
-			// id.
+			// Scores are minus counts: after a score s come counts below -s, and equal ones with a larger row id.
 			const double count = -query.after.score;
 
 			request.has_after = true;
@@ -344,7 +342,7 @@ DeviceMatchCopy::take_texts(const engine::MatchSegmentView &view, const DeviceTe
 	}
 }
 
-/// Queries that the device can compare are searched there, the others by the host's index.
+/// Search queries that the device can compare there, the others with the host's index.
 Status
 DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, Call *call) const
 {
@@ -426,7 +424,7 @@ DeviceMatchCopy::search(const SearchMeans &means, std::span<const engine::Search
 	}
 	counts->n_matched += call.n_matched;
 	counts->n_rescored += call.n_compared;
-	return is_stopped(control) ? stopped() : Status::ok(); // a text of the delta may not have been compared to its end
+	return is_stopped(control) ? stopped() : Status::ok(); // a text of the delta may be compared in part only
 }
 
 } // namespace vectorgpu::cuda

@@ -42,7 +42,7 @@ make_lists(Budget *budget, Uploader *uploader, const engine::Lists &lists, const
 	VECTORGPU_TRY(device->check(
 		cudaMemsetAsync(next->centroids.as<uint8_t>(), 0, next->centroids.bytes(), stream), "clear centroids"));
 
-	// Dense on the host, padded on the device: through the staging buffer, as many rows as fit it.
+	// Centroids are dense on the host and padded on the device: send as many rows at a time as fit the staging buffer.
 	const size_t row_bytes = layout.dim * sizeof(float);
 	const size_t per_round =
 		std::max<size_t>(1, std::min(uploader->pinned.bytes(), uploader->staging.bytes()) / row_bytes);
@@ -92,7 +92,7 @@ read_lists(
 		}
 		else if (first < layout.numbers_at())
 		{
-			// To the end of a centroid: they lie padded.
+			// Up to the end of a centroid, since centroids are padded.
 			const uint64_t at = first - layout.centroids_at();
 
 			here = std::min<uint64_t>(here, row_bytes - at % row_bytes);

@@ -17,17 +17,6 @@ invalid(const char *message)
 	return Status::error(StatusCode::kInvalidArgument, message);
 }
 
-bool
-is_dead(const RowsView &view, uint64_t position)
-{
-	if (view.dead == nullptr || position < view.dead_first)
-		return false;
-
-	const uint64_t bit = position - view.dead_first;
-
-	return bit / 8 < view.dead->size() && (((*view.dead)[bit / 8] >> (bit % 8)) & 1) != 0;
-}
-
 /// The pattern of a query by edit distance; empty for other metrics.
 class Pattern
 {

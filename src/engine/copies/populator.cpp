@@ -55,7 +55,7 @@ Populator::run()
 		waiting_.pop_front();
 		lock.unlock();
 		chunk->populate();
-		chunk = nullptr; // perhaps the last one: what is unmapped is unmapped without the lock
+		chunk = nullptr; // may be the last holder: unmap without the lock
 		lock.lock();
 	}
 }

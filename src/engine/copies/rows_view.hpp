@@ -37,4 +37,16 @@ struct RowsView
 	}
 };
 
+/// True if the row at a position, in the order of the bitmap, has a tombstone.
+inline bool
+is_dead(const RowsView &view, uint64_t position)
+{
+	if (view.dead == nullptr || position < view.dead_first)
+		return false;
+
+	const uint64_t bit = position - view.dead_first;
+
+	return bit / 8 < view.dead->size() && (((*view.dead)[bit / 8] >> (bit % 8)) & 1) != 0;
+}
+
 } // namespace vectorgpu::engine

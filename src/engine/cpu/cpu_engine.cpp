@@ -30,9 +30,9 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kSmallAppendBytes = 16 * 1024; // copied, with their norms, in less time than a thread wakes up
+constexpr size_t kSmallAppendBytes = 16 * 1024; // copied, with norms, in less time than it takes to wake a thread
 
-/// Runs what may throw; no exception passes an Engine call.
+/// Run work(); exceptions become a status, since none may pass an Engine call.
 template <class Work>
 Status
 guarded(Work work)
@@ -60,7 +60,8 @@ class CpuEngine final : public Engine
 public:
 	explicit CpuEngine(const CpuEngineOptions &options) : options_(options), pool_(options.n_threads)
 	{
-		// Ours are the only threads: the products of several searches run side by side instead of queueing for BLAS's.
+		// The engine's threads are the only ones: products of several searches run side by side and do not queue for
+		// BLAS's.
 		openblas_set_num_threads(1);
 	}
 
@@ -260,7 +261,7 @@ public:
 	uint64_t n_rescored() const override { return n_rescored_; }
 
 private:
-	/// Queries that name widths go through the graphs, others look at every row.
+	/// Search graphs for queries that name widths, and score all rows for the others.
 	void search_graph_copy(const CpuCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 	{
@@ -383,7 +384,7 @@ private:
 		return found == copies_.end() ? Held{} : found->second;
 	}
 
-	/// Made for the first build. Throws bad_alloc.
+	/// Return the pool of builds, made for the first one. Throws bad_alloc.
 	ThreadPool &build_pool()
 	{
 		const std::lock_guard lock(build_pool_mutex_);
@@ -395,10 +396,10 @@ private:
 
 	const CpuEngineOptions options_;
 	ThreadPool pool_;     // of searches
-	Populator populator_; // of chunks of rows to come
+	Populator populator_; // of segments being loaded
 	std::mutex build_pool_mutex_;
 	std::unique_ptr<ThreadPool>
-		build_pool_; // a stage of a build holds its helpers for minutes: searches do not wait for those
+		build_pool_; // of builds: a stage holds its helpers for minutes, and searches do not wait for it
 	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy
 	std::map<CopyId, Held> copies_;
 	CopyId next_copy_ = 1;
