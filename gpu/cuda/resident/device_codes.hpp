@@ -7,6 +7,7 @@
 
 #include "cuda/device/block.hpp"
 #include "cuda/device/uploader.hpp"
+#include "cuda/resident/snapshot.hpp"
 #include "engine/copies/lists.hpp"
 #include "kernels/codes/codes.hpp"
 

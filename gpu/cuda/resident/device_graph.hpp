@@ -7,6 +7,7 @@
 
 #include "cuda/device/block.hpp"
 #include "cuda/device/uploader.hpp"
+#include "cuda/resident/snapshot.hpp"
 #include "engine/copies/segment_graph.hpp"
 #include "kernels/graph/graph.hpp"
 
