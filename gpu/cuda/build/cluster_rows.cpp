@@ -22,7 +22,7 @@ pad_to_lanes(uint32_t dim)
 	return (dim + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes;
 }
 
-/// The smallest e with |x| <= 2^e; 0 for what has none.
+/// Return the smallest e with |x| <= 2^e; 0 if there is none.
 int
 exponent_above(double x)
 {
@@ -34,7 +34,7 @@ exponent_above(double x)
 	return exponent;
 }
 
-/// Where products are least inexact: around the mean of the centroids.
+/// The shift and scale with the smallest error of products: around the mean of the centroids.
 struct Narrowing
 {
 	std::vector<float> shift; // [dim_pad]
@@ -136,7 +136,7 @@ ClusterCentroids::set(const float *centroids, uint32_t n)
 										  behind.size() * sizeof(float), cudaMemcpyHostToDevice, stream),
 			"send centroids"));
 	VECTORGPU_TRY(refresh());
-	return context_->wait(); // the host's memory may go
+	return context_->wait(); // the caller may free the host's memory
 }
 
 Status
@@ -208,7 +208,7 @@ ClusterRows::put(const float *rows, size_t row_stride, uint32_t n)
 		"send rows");
 }
 
-/// For the shift and scale of these centroids; counters [3] are the rows that are not finite.
+/// Narrow the rows by the shift and scale of these centroids. Counter 3 counts rows that are not finite.
 Status
 ClusterRows::narrow(const ClusterCentroids &centroids)
 {
@@ -290,7 +290,7 @@ ClusterRows::assign(const ClusterCentroids &centroids, bool want_scores)
 	return context_->check(kernels::launch_label_scores(args, scores_.as<float>(), stream), "score rows");
 }
 
-/// Room for grouping by so many clusters at most.
+/// Make room for group() by at most most_clusters clusters.
 Status
 ClusterRows::make_groups(uint32_t n_clusters)
 {

@@ -1,4 +1,4 @@
-// See kmeans.hpp: seeds and Lloyd's algorithm. What is decided besides distances and means is decided as on the CPU
+// See kmeans.hpp: seeds and Lloyd's algorithm. All decisions besides distances and means are those of the CPU
 // (engine/ivf/kmeans_policy.hpp).
 #include "cuda/build/kmeans.hpp"
 
@@ -28,7 +28,7 @@ ms_since(Clock::time_point start)
 	return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// work(i) for all i < n, by up to n_threads threads.
+/// Call work(i) for all i < n, with up to n_threads threads.
 template <class Work>
 void
 in_parallel(size_t n, size_t n_threads, const Work &work)
@@ -47,7 +47,7 @@ in_parallel(size_t n, size_t n_threads, const Work &work)
 		for (size_t i = 1; i < std::min(n, n_threads); i++)
 			helpers.emplace_back(take);
 	}
-	catch (const std::exception &) // no thread, or no memory for one: fewer will do
+	catch (const std::exception &) // no thread, or no memory for one: fewer threads do
 	{
 	}
 	take();
@@ -90,7 +90,7 @@ public:
 private:
 	uint64_t size(size_t c) const { return first_[c + 1] - first_[c]; }
 
-	/// Labels, scores, groups of the rows for the centroids that there are. Waits.
+	/// Compute labels, scores and groups of the rows for the present centroids. Waits.
 	Status assign()
 	{
 		const uint32_t k = centroids_.n();
@@ -112,7 +112,7 @@ private:
 		return Status::ok();
 	}
 
-	/// As run_lloyd of engine/ivf.
+	/// See run_lloyd of engine/ivf.
 	Status lloyd(uint32_t max_iterations)
 	{
 		double before = 0;
@@ -147,7 +147,7 @@ private:
 			VECTORGPU_TRY(rows_.update(&centroids_, spec_.kind == ClusterKind::kSpherical));
 			VECTORGPU_TRY(split(&moved));
 			if (n_empty > 0 && !moved && (last || report_.converged))
-				return Status::ok(); // nothing to fill them with: fewer different rows than clusters
+				return Status::ok(); // fewer different rows than clusters: they stay empty
 			VECTORGPU_TRY(centroids_.refresh());
 		}
 	}
@@ -168,7 +168,7 @@ private:
 		return status;
 	}
 
-	/// Puts a centroid on a row of the donor that does not lie on the donor's centroid.
+	/// Move a centroid to a row of the donor that differs from the donor's centroid.
 	Status move_to_row_of(size_t c, size_t donor)
 	{
 		const cudaStream_t stream = context_->stream.get();
@@ -205,7 +205,7 @@ private:
 		return Status::ok();
 	}
 
-	/// Rows that are drawn as seeds, index: their numbers, or null for all. scratch: [n_rows] each.
+	/// Draw rows as seeds. index: the numbers of the rows to draw from, or null for all. scratch: [n_rows] each.
 	void draw(const uint32_t *index, size_t n_rows, uint32_t n_clusters, Random *random, uint32_t *numbers,
 		float *distances, float *centroids) const
 	{
@@ -222,14 +222,14 @@ private:
 			return !control->stop.load(std::memory_order_relaxed);
 		};
 		call.progress_context = context_->control;
-		if (n_rows > n_clusters) // stopped: whoever waits for the device next says so
+		if (n_rows > n_clusters) // if stopped, the next wait reports it
 			(void) seed_plus_plus(
 				source, n_rows, spec_.dim, n_clusters, random, {numbers, distances}, centroids, call, {});
 		else
 			seed_random(source, n_rows, spec_.dim, n_clusters, random, numbers, centroids);
 	}
 
-	/// Draws of k-means++: by two levels for many clusters, the first of which is trained.
+	/// Draw seeds by k-means++; for many clusters by two levels, of which the first is trained.
 	Status seed(float *centroids)
 	{
 		std::vector<uint32_t> numbers(spec_.n_rows);
@@ -279,7 +279,7 @@ private:
 		return Status::ok();
 	}
 
-	/// As in engine/ivf: clusters with rows first, behind them copies of the first.
+	/// Order clusters as engine/ivf does: those with rows first, then copies of the first.
 	void put_used_first(float *centroids, uint64_t *sizes) const
 	{
 		const size_t dim = spec_.dim;
@@ -339,7 +339,7 @@ train_kmeans(ClusterContext *context, const KMeansSpec &spec, const RowsView &ro
 	if (spec.dim == 0 || spec.dim > static_cast<uint32_t>(kMaxDimensions) || spec.n_clusters == 0 ||
 		spec.n_clusters > kMaxClusters)
 		return Status::error(StatusCode::kInvalidArgument, "number of dimensions or clusters is out of range");
-	if (spec.balance != 0) // nobody asks for it: requests do not carry it
+	if (spec.balance != 0) // requests have no balance
 		return Status::error(StatusCode::kUnsupported, "a device does not balance clusters");
 	if (spec.n_rows > static_cast<uint64_t>(std::numeric_limits<int32_t>::max()))
 		return Status::error(StatusCode::kInvalidArgument, "too many training rows");
@@ -367,7 +367,7 @@ train_kmeans(ClusterContext *context, const KMeansSpec &spec, const RowsView &ro
 		status = training.run(seeds_given, centroids, sizes, report, times != nullptr ? times : &own);
 	}
 
-	if (!status.is_ok() && !context->device->fatal()) // nothing on the stream may use what goes now
+	if (!status.is_ok() && !context->device->fatal()) // work on the stream must not use memory freed now
 		(void) context->stream.synchronize();
 	return status;
 }

@@ -1,12 +1,11 @@
-// k-means on the device: rows and centroids as its kernels want them, and Lloyd's algorithm over them. Labels are those
-// of the canonical distance and means those of src/engine/ivf, bit for bit. Used by list_builder.cpp, tests and the
-// benchmark; one thread at a time per context.
+// k-means on the device: rows and centroids in the kernels' forms, and Lloyd's algorithm over them. Labels are those of
+// the canonical distance and means those of src/engine/ivf, bit for bit. One thread at a time per context.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/device/block.hpp"
 #include "engine/interface/engine.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "kernels/kmeans/kmeans.hpp"
@@ -17,7 +16,7 @@ namespace vectorgpu::cuda
 constexpr uint64_t kTrainingPatienceNs =
 	uint64_t{90} * 1000 * 1000 * 1000; // a pass over a large sample takes longer than a batch
 
-/// What one builder works with.
+/// The resources of one builder.
 struct ClusterContext
 {
 	const Device *device = nullptr;
@@ -27,32 +26,32 @@ struct ClusterContext
 
 	Status check(cudaError_t error, const char *what) const { return device->check(error, what); }
 
-	/// Waits for the stream, and says that work gets done. kCancelled if nobody wants it any more.
+	/// Wait for the stream and count progress. kCancelled if control says stop.
 	Status wait() const;
 };
 
 class ClusterCentroids;
 
-/// Rows on the device, with what is found out about them.
+/// Rows on the device, with their labels, scores and groups.
 class ClusterRows
 {
 public:
 	/// most_clusters: of group(); 0 if it is not called.
 	Status create(ClusterContext *context, uint32_t capacity, uint32_t dim, uint32_t most_clusters);
 
-	/// The rows from now on: rows [n, dim] float32 in host memory, row_stride floats apart, n <= capacity.
+	/// Replace the rows: rows [n, dim] float32 in host memory, row_stride floats apart, n <= capacity.
 	Status put(const float *rows, size_t row_stride, uint32_t n);
 
-	/// Labels of all rows, and their scores if wanted; on the stream.
+	/// Compute labels of all rows, and their scores if wanted. On the stream.
 	Status assign(const ClusterCentroids &centroids, bool want_scores);
 
-	/// Sorts the rows by label: order(), first(); errors of the clusters. On the stream.
+	/// Sort the rows by label (order(), first()) and compute errors of the clusters. On the stream.
 	Status group(const ClusterCentroids &centroids, double *error_sums);
 
-	/// Means of the groups become the centroids. On the stream.
+	/// Set the centroids to the means of the groups. On the stream.
 	Status update(ClusterCentroids *centroids, bool spherical);
 
-	/// kInvalidArgument if some row is not finite. Waits. After put and before or after assign.
+	/// kInvalidArgument if a row is not finite. Call after put(). Waits.
 	Status check_finite(const ClusterCentroids &centroids);
 
 	uint32_t n() const { return n_; }
@@ -98,13 +97,13 @@ class ClusterCentroids
 public:
 	Status create(ClusterContext *context, uint32_t capacity, uint32_t dim);
 
-	/// centroids [n, dim] float32 in host memory; decides how rows and centroids are narrowed. Waits.
+	/// Upload centroids [n, dim] float32 of host memory and choose how rows and centroids are narrowed. Waits.
 	Status set(const float *centroids, uint32_t n);
 
-	/// centroids [n, dim]. Waits.
+	/// Download centroids [n, dim]. Waits.
 	Status get(float *centroids) const;
 
-	/// After the centroids have changed on the device, before rows are assigned. On the stream.
+	/// Call after the centroids changed on the device, before rows are assigned. On the stream.
 	Status refresh();
 
 	uint32_t n() const { return n_; }
@@ -140,7 +139,7 @@ struct KMeansRoom
 	Status create(ClusterContext *context, uint32_t n_rows, uint32_t dim, uint32_t n_clusters);
 };
 
-/// How long what took.
+/// Times of a training.
 struct KMeansTimes
 {
 	double upload_ms = 0;
@@ -148,11 +147,10 @@ struct KMeansTimes
 	double iterations_ms = 0; // of Lloyd over all clusters, with the last assignment
 };
 
-/// engine::ivf::kmeans_train on the device: the same rows, spec and seeds give the same bits but for the sum that says
-/// when to stop. Seeds differ from its in this: the second level of two is drawn, but not trained. rows, centroids
-/// [n_clusters, dim], sizes [n_clusters] or null: host memory. seeds_given: the centroids are the seeds. Waits;
-/// n_threads of the host draw seeds. room: made before for the spec's rows, dimensions and clusters, or null.
-/// kUnsupported with balance.
+/// engine::ivf::kmeans_train on the device. The same rows, spec and seeds give the same bits, except for the sum that
+/// decides when to stop. Drawn seeds differ: of two levels the second is not trained. rows, centroids [n_clusters,
+/// dim], sizes [n_clusters] or null: host memory. seeds_given: the centroids are the seeds. n_threads of the host draw
+/// seeds. room: made for the spec's rows, dimensions and clusters, or null. Waits. kUnsupported with balance.
 Status train_kmeans(ClusterContext *context, const engine::ivf::KMeansSpec &spec, const engine::ivf::RowsView &rows,
 	bool seeds_given, size_t n_threads, float *centroids, uint64_t *sizes, engine::ivf::KMeansReport *report,
 	KMeansTimes *times = nullptr, KMeansRoom *room = nullptr);

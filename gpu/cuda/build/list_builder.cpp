@@ -1,7 +1,6 @@
-// See list_builder.hpp: training by kmeans.hpp; rows are assigned batch by batch, and the queries' neighbours found as
-// a direct search of each batch finds them. Codes are made by threads of the host: engine/ivf with the same bits as a
-// backend's. All memory of the device is taken at the start: where the device is short of it, the caller still has
-// another engine.
+// See list_builder.hpp: training by kmeans.hpp; rows are assigned batch by batch, and the queries' neighbours found by
+// a direct search of each batch. Host threads make codes with engine/ivf, so with the same bits as a backend. All
+// device memory is allocated at the start: if there is too little, the caller can still use another engine.
 #include "cuda/build/list_builder.hpp"
 
 #include <algorithm>
@@ -18,7 +17,7 @@ namespace
 
 using engine::Neighbor;
 
-constexpr uint32_t kBatchRows = 4096; // more come in parts
+constexpr uint32_t kBatchRows = 4096; // larger batches are split
 constexpr size_t kMostThreads = 16;   // of the host, for codes
 
 class Builder final : public engine::ListBuilder
@@ -34,12 +33,12 @@ public:
 
 	~Builder() override
 	{
-		// Nothing on the stream may use what goes now.
+		// Work on the stream must not use memory freed now.
 		if (!device_->fatal() && device_->use().is_ok())
 			(void) context_.stream.synchronize();
 	}
 
-	/// kOutOfMemory: nothing of the build will work here.
+	/// kOutOfMemory: the build cannot run on this device.
 	Status start()
 	{
 		const uint32_t dim = spec().rows.dim;
@@ -88,7 +87,7 @@ protected:
 			nullptr, report, nullptr, training_.get());
 
 		if (status.is_ok())
-			training_.reset(); // there is one training only
+			training_.reset(); // there is only one training
 		return status;
 	}
 
@@ -157,7 +156,7 @@ protected:
 		candidates_.rows = candidate_rows_.as<uint32_t>();
 		candidates_.counts = candidate_counts_.as<uint32_t>();
 		candidates_.capacity = kBatchRows;
-		return context_.wait(); // the vectors here go
+		return context_.wait(); // the local vectors are freed
 	}
 
 	Status offer_rows(uint64_t first, const void *, const float *rows, size_t n) override
@@ -168,7 +167,7 @@ protected:
 		{
 			const uint32_t here = static_cast<uint32_t>(std::min<size_t>(kBatchRows, n - begin));
 
-			// They are there already, if they came in one part and are not scaled.
+			// Already there, if they came in one part and are not scaled.
 			if (n > kBatchRows || spec().rows.metric == Metric::kCosine)
 				VECTORGPU_TRY(rows_.put(rows + begin * dim, dim, here));
 			VECTORGPU_TRY(offer_batch(first + begin, here));
@@ -177,13 +176,13 @@ protected:
 	}
 
 private:
-	/// Elements of a query on the device.
+	/// Return the elements of a query on the device.
 	size_t query_pitch() const
 	{
 		return (size_t{spec().rows.dim} + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes;
 	}
 
-	/// Room for the queries, what they have found, and the scores of a batch.
+	/// Make room for the queries, their results and the scores of a batch.
 	Status make_query_room()
 	{
 		const size_t n = spec().n_queries;
@@ -252,7 +251,7 @@ private:
 	const Device *device_;
 	ClusterContext context_;
 	std::unique_ptr<engine::ThreadPool> pool_; // if codes are asked for
-	std::unique_ptr<KMeansRoom> training_;     // until the centroids are there
+	std::unique_ptr<KMeansRoom> training_;     // until the centroids are trained
 	ClusterCentroids centroids_;
 	ClusterRows rows_; // of the batch
 	kernels::Queries queries_;
@@ -277,8 +276,8 @@ Status
 make_list_builder(const engine::ListBuildSpec &spec, const Device *device, Budget *budget,
 	engine::SearchControl *control, std::unique_ptr<engine::ListBuilder> *builder)
 {
-	// Zeros and ones are as good as other numbers, up to as many as vectors may have, but for Jaccard distances of
-	// neighbours.
+	// Bits are clustered as numbers 0 and 1, up to the dimensions of vectors; but Jaccard distances of neighbours are
+	// not computed here.
 	if (spec.rows.element == ElementType::kBit &&
 		((spec.rows.metric != Metric::kHamming && spec.n_queries > 0) ||
 			spec.rows.dim > static_cast<uint32_t>(kMaxDimensions)))

@@ -1,4 +1,4 @@
-// Pieces of a buffer that was allocated beforehand: the search path allocates nothing.
+// Pieces of a buffer that was allocated before: the search path allocates nothing.
 #pragma once
 
 #include <cstddef>

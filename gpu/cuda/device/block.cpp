@@ -20,7 +20,7 @@ round_up(uint32_t n, uint32_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-/// A float32 row from a narrower form.
+/// Widen a row to float32.
 void
 widen_row(Form form, const uint8_t *from, uint32_t dim, uint8_t *to)
 {

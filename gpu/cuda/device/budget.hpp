@@ -19,7 +19,7 @@ public:
 	const Device *device() const { return device_; }
 	uint64_t most() const { return most_; }
 
-	/// Before other threads know of the budget.
+	/// Call before other threads use the budget.
 	void set_most(uint64_t most) { most_ = most; }
 	uint64_t used() const { return used_.load(std::memory_order_relaxed); }
 	Status take(uint64_t bytes);
@@ -31,7 +31,7 @@ private:
 	std::atomic<uint64_t> used_{0};
 };
 
-/// A device buffer that the budget knows of.
+/// A device buffer that counts against a budget.
 class Held
 {
 public:
@@ -40,13 +40,14 @@ public:
 	Held(const Held &) = delete;
 	Held &operator=(const Held &) = delete;
 
-	/// What it held before goes first. kOutOfMemory, and it is empty, if the budget or the device has too little.
+	/// Free the memory held and allocate. kOutOfMemory, with an empty buffer, if the budget or the device has too
+	/// little.
 	Status allocate(Budget *budget, size_t bytes, const char *purpose)
 	{
 		return allocate(budget->device(), budget, bytes, purpose);
 	}
 
-	/// budget: null if nobody counts.
+	/// budget: null: not counted.
 	Status allocate(const Device *device, Budget *budget, size_t bytes, const char *purpose);
 	void reset() noexcept;
 	size_t bytes() const { return buffer_.bytes(); }

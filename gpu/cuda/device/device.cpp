@@ -5,14 +5,14 @@
 #include <ctime>
 #include <utility>
 
-#include "kernels/warp_block/fault.hpp"
+#include "kernels/warp_block/gpu_fault.hpp"
 
 namespace vectorgpu::cuda
 {
 namespace
 {
 
-/// Errors after which the context can still be used.
+/// True for errors after which the context can still be used.
 bool
 is_harmless(cudaError_t error)
 {
@@ -71,7 +71,7 @@ Device::check(cudaError_t error, const char *what) const
 	const std::string message =
 		std::string("could not ") + what + ": " + cudaGetErrorName(error) + ", " + cudaGetErrorString(error);
 
-	(void) cudaGetLastError(); // clears what is not sticky
+	(void) cudaGetLastError(); // clears errors that are not sticky
 	if (error == cudaErrorMemoryAllocation)
 		return Status::error(StatusCode::kOutOfMemory, message);
 	if (is_harmless(error))
@@ -107,7 +107,7 @@ Device::provoke([[maybe_unused]] cudaStream_t stream) const
 		{"gpu_spin", kernels::FaultKind::kSpin},
 	};
 
-	// What the driver says of memory that it cannot correct; nobody can provoke that.
+	// The driver's error for memory that it cannot correct, which cannot be provoked.
 	if (armed_ && fault("gpu_ecc"))
 		return check(cudaErrorECCUncorrectable, "search");
 	for (const auto &[name, kind] : kKernels)

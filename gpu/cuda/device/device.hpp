@@ -2,7 +2,7 @@
 // and log what fails. The only place of cudaMalloc and cudaMallocHost.
 //
 // A *sticky* error (illegal address, launch failure, ECC, lost device, ...) leaves the process's context broken for
-// good: it sets `fatal`, from then on every call answers kUnavailable, and the process should leave.
+// good: it sets `fatal`, every later call returns kUnavailable, and the process should exit.
 #pragma once
 
 #include <array>
@@ -20,30 +20,30 @@
 namespace vectorgpu::cuda
 {
 
-/// For tests: true if the fault of this name is to happen now. Looked at in builds with VECTORGPU_FAULTS only.
+/// For tests: true if the fault of this name is to happen now. Called only in builds with VECTORGPU_FAULTS.
 using Fault = std::function<bool(const char *name)>;
 
-/// Where lines for people go; may be called by any thread. Null: nowhere.
+/// Takes log lines, from any thread. Null: none are logged.
 using Log = std::function<void(const char *line)>;
 
-/// One GPU: which, its name and size, its health. Shared by all owners below, which must not outlive it.
+/// One GPU: its number, name, size and health. Outlives the owners below.
 class Device
 {
 public:
 	/// kUnavailable if there is no such device or its driver does not work.
 	static Status open(int ordinal, Log log, Device *device);
 
-	/// Called once, by the thread that meets the first sticky error from now on, after it is logged. Set before other
-	/// threads use the device. A failed start is no reason to leave, so that opening and the self-test go without.
+	/// Set a function that the thread of the first later sticky error calls once, after logging. Call before other
+	/// threads use the device, and after the self-test: a failed start is no reason to exit.
 	void on_fatal(std::function<void()> call) { on_fatal_ = std::move(call); }
 
-	/// Makes it the calling thread's device. Every entry into the engine does so first.
+	/// Make this the calling thread's device. Every entry into the engine calls it first.
 	Status use() const;
 
-	/// Ok, or what went wrong while doing `what`. Sticky errors set fatal().
+	/// Return ok, or the error of doing `what`. Sticky errors set fatal().
 	Status check(cudaError_t error, const char *what) const;
 
-	/// Gives the GPU up, as a sticky error does: for what the driver does not notice.
+	/// Give the GPU up, as a sticky error does, for failures that the driver does not notice.
 	void lose(const char *why) const noexcept;
 
 	void set_fault(Fault fault) { fault_ = std::move(fault); }
@@ -58,25 +58,24 @@ public:
 #endif
 	}
 
-	/// From here on provoke() does something, and so do faults that are to meet an engine at work: the self-test runs
-	/// undisturbed.
+	/// Enable provoke() and the faults of a running engine. Called after the self-test, which runs without them.
 	void arm() { armed_ = true; }
 	bool armed() const { return armed_; }
 
-	/// For tests: if the fault of this name is to happen, inverts byte `at` of what lies at `to` on the device.
+	/// For tests: if the fault of this name is to happen, invert the byte at to + at on the device.
 	Status damage(const char *name, uint8_t *to, size_t at, cudaStream_t stream) const;
 
-	/// Launches the broken kernels that were asked for; see README.md, "Fault points".
+	/// For tests: launch the broken kernels asked for; see README.md, "Fault points".
 	Status provoke(cudaStream_t stream) const;
 
-	/// For destructors.
+	/// Log an error, for destructors.
 	void check_quietly(cudaError_t error, const char *what) const noexcept;
 
 	bool fatal() const { return fatal_.load(std::memory_order_acquire); }
 	void log(const char *line) const noexcept;
 
-	/// Since when the one who has been waiting longest for the GPU waits (GpuWait), CLOCK_MONOTONIC in ns; 0: nobody
-	/// does. Any thread.
+	/// Return the start of the longest present wait for the GPU (GpuWait), CLOCK_MONOTONIC in ns; 0: no thread waits.
+	/// Any thread.
 	uint64_t waiting_since_ns() const;
 
 	int ordinal() const { return ordinal_; }
@@ -86,7 +85,7 @@ public:
 private:
 	friend class GpuWait;
 
-	static constexpr size_t kMostWaits = 256; // more are not watched
+	static constexpr size_t kMostWaits = 256; // further waits are not watched
 
 	int ordinal_ = 0;
 	uint64_t total_bytes_ = 0;
@@ -96,16 +95,15 @@ private:
 	bool armed_ = false;
 	std::function<void()> on_fatal_;
 	mutable std::atomic<bool> fatal_{false};
-	mutable std::array<std::atomic<uint64_t>, kMostWaits> waits_{}; // since when; 0: free
+	mutable std::array<std::atomic<uint64_t>, kMostWaits> waits_{}; // start of the wait; 0: free
 };
 
-/// For as long as it lives the watchdog takes its thread for one that waits for the GPU: around calls that do not
-/// return before some work is done. Those are waits for a stream, copies from and to memory that is not pinned,
-/// allocations.
+/// Declares to the watchdog, while it lives, that its thread waits for the GPU: in a wait for a stream, a copy from or
+/// to memory that is not pinned, an allocation.
 class GpuWait
 {
 public:
-	/// patience_ns: what the work may take beyond the watchdog's limit.
+	/// patience_ns: time that the work may take beyond the watchdog's limit.
 	explicit GpuWait(const Device *device, uint64_t patience_ns = 0) noexcept;
 	~GpuWait();
 	GpuWait(const GpuWait &) = delete;
@@ -115,7 +113,7 @@ private:
 	std::atomic<uint64_t> *slot_ = nullptr;
 };
 
-/// to [n_bytes] = what lies at `from` on the device, in the order of the default stream. Waits for it.
+/// Copy n_bytes at `from` on the device to `to`, in the order of the default stream. Waits for the copy.
 inline Status
 read_back(const Device *device, void *to, const void *from, size_t n_bytes, const char *what)
 {
@@ -151,15 +149,15 @@ public:
 
 	Status create(const Device *device);
 
-	/// Its kernels go before those of other streams that wait for room on the device.
+	/// A stream whose kernels start before those of other streams that wait for room on the device.
 	Status create_urgent(const Device *device);
 	void reset() noexcept;
 	cudaStream_t get() const { return stream_; }
 
-	/// Waits for all work on the stream. patience_ns: see GpuWait.
+	/// Wait for all work on the stream. patience_ns: see GpuWait.
 	Status synchronize(uint64_t patience_ns = 0) const;
 
-	/// Waits for an event that was recorded on the stream, if it was.
+	/// Wait for an event, if it was recorded on the stream.
 	Status wait_for(const Event &event) const;
 
 private:
@@ -230,7 +228,7 @@ private:
 
 } // namespace vectorgpu::cuda
 
-/// Leaves the function with the status if it is not ok.
+/// Return the status from the calling function if it is not ok.
 #define VECTORGPU_TRY(expression)                                                                                      \
 	do                                                                                                                 \
 	{                                                                                                                  \

@@ -1,5 +1,5 @@
-// See gpu_choice.hpp. Times are of batches of 16, as engine/graph/gpu_times.hpp has them for graphs; test/gpu/REPORT.md
-// has the measurements (one H200, `gpu_search_bench`), microseconds, k = 10:
+// See gpu_choice.hpp. Times are of batches of 16, as in engine/graph/gpu_times.hpp for graphs. Measurements (one H200,
+// `gpu_search_bench`, test/gpu/REPORT.md), microseconds, k = 10:
 //   rows                 1 query   16    64   model
 //   SIFT, bytes             58     71   104    70
 //   SIFT, fp32             144    157   172   157
@@ -19,14 +19,14 @@ namespace
 {
 
 constexpr double kBytesPassUs = 43;    // a pass over bytes, and the way to the device and back
-constexpr double kPassUs = 46;         // over others,
-constexpr double kPassDimUs = 0.024;   // and for each dimension: more of their rows are scored again
-constexpr double kBytesPerUs = 4.25e6; // that an H200 reads
+constexpr double kPassUs = 46;         // a pass over other rows
+constexpr double kPassDimUs = 0.024;   // for each dimension of those: more of their rows are rescored
+constexpr double kBytesPerUs = 4.25e6; // read by an H200
 constexpr double kMeasuredK = 10;
 constexpr double kDecadeOfKUs = 18;  // for ten times as many results,
 constexpr double kEachOfKUs = 0.175; // and for each
-constexpr double kExactAhead = 4; // an exact search that has not been measured counts as so much longer: over bytes the
-								  // direct way took three times as long
+constexpr double kExactAhead = 4;    // factor of an exact search that was not measured: over bytes the direct way took
+									 // three times as long
 
 } // namespace
 
@@ -48,7 +48,7 @@ exact_rows_us(const GraphChoice &rows)
 uint64_t
 choose_exact(std::span<const GraphChoice> graphs, uint64_t k, const Passes &passes)
 {
-	double pass = 0; // this and the next two: of those that share one
+	double pass = 0; // this and the next two: of graphs that share a pass
 	double gain = 0;
 	uint64_t together = 0;
 	uint64_t alone = 0;

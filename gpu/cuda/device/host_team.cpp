@@ -28,7 +28,7 @@ HostTeam::HostTeam()
 	}
 	catch (const std::system_error &)
 	{
-		// as many as the system gives
+		// fewer threads do
 	}
 }
 
@@ -69,13 +69,13 @@ HostTeam::share_out(size_t n, size_t piece, const std::function<void(size_t, siz
 
 	std::unique_lock lock(mutex_);
 
-	part_ = nullptr; // a thread that wakes up late finds nothing
+	part_ = nullptr; // for a thread that wakes up late
 	end_.wait(lock, [this] { return n_busy_ == 0; });
 	if (thrown_ != nullptr)
 		std::rethrow_exception(thrown_);
 }
 
-/// Takes pieces until none is left.
+/// Take pieces until none is left.
 void
 HostTeam::work(const std::function<void(size_t, size_t)> &part)
 {
@@ -107,7 +107,7 @@ HostTeam::serve()
 		seen = call_;
 		n_busy_++;
 
-		const std::function<void(size_t, size_t)> &part = *part_; // there until n_busy_ is 0
+		const std::function<void(size_t, size_t)> &part = *part_; // valid until n_busy_ is 0
 
 		lock.unlock();
 		work(part);

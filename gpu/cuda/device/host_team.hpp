@@ -1,5 +1,5 @@
-// Threads of the host for what surrounds a large search: queries into pinned memory, results out of it. One thread
-// moves a few GB a second, less than the GPU takes.
+// Host threads for the copies around a large search: queries into pinned memory, results out of it. One thread moves a
+// few GB a second, less than the GPU takes.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace vectorgpu::cuda
 {
 
-/// The process has one. Calls from several threads: one is shared out, the others are done by their callers alone.
+/// One for the process. Of calls from several threads one is shared out; the others run in their callers alone.
 class HostTeam
 {
 public:
@@ -25,11 +25,11 @@ public:
 	HostTeam(const HostTeam &) = delete;
 	HostTeam &operator=(const HostTeam &) = delete;
 
-	/// Threads that take part, the caller's included.
+	/// Number of threads, the caller's included.
 	size_t n_threads() const { return threads_.size() + 1; }
 
-	/// Calls part(first, last) for pieces that make up 0 … n - 1, at the same time on several threads where they move
-	/// many bytes together. Returns once all are done; what one threw is thrown then.
+	/// Call part(first, last) for pieces of 0 … n - 1, on several threads if the pieces move many bytes together.
+	/// Return once all are done; rethrow an exception of any.
 	template <class Part>
 	void share(size_t n, size_t bytes, Part part)
 	{
@@ -39,7 +39,7 @@ public:
 			share_out(n, std::max<size_t>(1, n * kPieceBytes / bytes), part);
 	}
 
-	/// The same, for numbers that take long each: one at a time.
+	/// The same with pieces of one number, for numbers that take long.
 	template <class Part>
 	void share_each(size_t n, Part part)
 	{
@@ -50,7 +50,7 @@ public:
 	}
 
 private:
-	static constexpr size_t kLeastBytes = 1 << 19; // waking threads takes as long as moving some of it
+	static constexpr size_t kLeastBytes = 1 << 19; // waking threads takes as long as moving a part of it
 	static constexpr size_t kPieceBytes = 1 << 17;
 	static constexpr unsigned kMostThreads = 6;
 
@@ -68,10 +68,10 @@ private:
 	std::condition_variable end_;
 	bool stopping_ = false;
 	uint64_t call_ = 0;   // its number
-	unsigned n_busy_ = 0; // threads that are at it
+	unsigned n_busy_ = 0; // threads at work
 	std::exception_ptr thrown_;
 
-	// Of the call that is shared out.
+	// The call that is shared out.
 	const std::function<void(size_t, size_t)> *part_ = nullptr;
 	size_t n_ = 0;
 	size_t piece_ = 0;

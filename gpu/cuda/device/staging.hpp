@@ -1,4 +1,4 @@
-// What every search does on the host: queries into pinned memory, as the kernels read them, and results out of it.
+// The host's part of every search: queries into pinned memory, in the kernels' form, and results out of it.
 #pragma once
 
 #include <span>
@@ -11,18 +11,18 @@
 namespace vectorgpu::cuda
 {
 
-/// n elements as bytes, and the sum of their squares; false if one is something else. ahead: null, or n elements that
-/// are wanted soon: they are fetched meanwhile, since queries come from memory that nobody on this core has touched.
+/// Convert n elements to bytes and sum their squares; false if one is no byte. ahead: null, or n elements needed soon,
+/// which are prefetched: queries come from memory that is not in this core's caches.
 bool put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm, const float *ahead = nullptr);
 
-/// Queries queries[numbers[i]] go to to [numbers.size(), shape.query_bytes] (put_query). bytes: null, or
-/// [numbers.size(), shape.dim_pad]: their elements as bytes too, 0 behind them; norms: null, or the sums of the squares
-/// of those. True if bytes were wanted and every element is one.
+/// Write queries[numbers[i]] to `to` [numbers.size(), shape.query_bytes] (put_query). bytes: null, or their elements as
+/// bytes [numbers.size(), shape.dim_pad], padded with 0; norms: null, or the sums of the squares of those. True if
+/// bytes is not null and every element is a byte.
 bool stage_queries(const engine::DistanceSpec &spec, const Shape &shape, std::span<const engine::SearchQuery> queries,
 	std::span<const uint32_t> numbers, uint8_t *to, uint8_t *bytes, int32_t *norms);
 
-/// results[numbers[i]] becomes the counts[i] first of entries [numbers.size(), stride]; left alone where skip, unless
-/// it is null, is not 0.
+/// Set results[numbers[i]] to the first counts[i] of entries [numbers.size(), stride]. skip: null, or the results whose
+/// entry is not 0 are left unchanged.
 void take_results(std::span<const uint32_t> numbers, const uint32_t *counts, const kernels::Entry *entries,
 	size_t stride, const uint8_t *skip, std::vector<std::vector<engine::Neighbor>> *results);
 

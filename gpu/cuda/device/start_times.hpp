@@ -1,4 +1,4 @@
-// What a start of the engine spends its time on, for the log.
+// The times of the steps of the engine's start, for the log.
 #pragma once
 
 #include <chrono>
@@ -8,11 +8,11 @@
 namespace vectorgpu::cuda
 {
 
-/// How long the parts of a start take: scans are answered from pages meanwhile, so the log says where the time goes.
+/// Times of the steps of a start. Scans read pages meanwhile, so the log says where the time goes.
 class StartTimes
 {
 public:
-	/// A part has ended; the next one begins.
+	/// End a step; the next one begins.
 	void done(const char *part)
 	{
 		const auto now = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// How a search ends whose caller wants no results any more.
+// The end of a search that its caller has stopped.
 #pragma once
 
 #include "engine/interface/engine.hpp"

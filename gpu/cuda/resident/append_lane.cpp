@@ -1,5 +1,5 @@
-// See append_lane.hpp. Ticket t uses slot t mod kSlots, so that a slot's event is of the last ticket that used it:
-// waiting for it is waiting for every earlier one.
+// See append_lane.hpp. Ticket t uses slot t mod kSlots, so that a slot's event belongs to the last ticket that used it.
+// Waiting for it waits for every earlier one.
 #include "cuda/resident/append_lane.hpp"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ AppendLane::try_acquire(Lease *lease, uint8_t **slot)
 
 	if (!known_free && cudaEventQuery(taken_[next].get()) != cudaSuccess)
 	{
-		(void) cudaGetLastError(); // not ready is no error; a broken context shows at the next call
+		(void) cudaGetLastError(); // "not ready" is no error; the next call reports a broken context
 		return false;
 	}
 	*slot = pinned_.as<uint8_t>() + next * kSlotBytes;
@@ -57,7 +57,7 @@ AppendLane::send(const kernels::StoredRows &rows, Ticket *ticket)
 	const Ticket next = last_ + 1;
 
 	VECTORGPU_TRY(device_->check(kernels::launch_take_rows(rows, stream_.get()), "take over new rows"));
-	last_ = next; // from here on the slot is in use, whatever comes
+	last_ = next; // from here on the slot is in use, also after an error
 	VECTORGPU_TRY(device_->check(cudaEventRecord(taken_[next % kSlots].get(), stream_.get()), "mark new rows"));
 	*ticket = next;
 	return Status::ok();
@@ -70,13 +70,13 @@ AppendLane::join(cudaStream_t stream, Ticket ticket)
 
 	if (ticket <= arrived_.load(std::memory_order_acquire))
 		return Status::ok();
-	// Nearly always they are there by now: asking costs the host less than waiting costs the stream.
+	// The rows have nearly always arrived: asking costs the host less than waiting costs the stream.
 	if (cudaEventQuery(taken.get()) == cudaSuccess)
 	{
 		arrived(ticket);
 		return Status::ok();
 	}
-	(void) cudaGetLastError(); // not ready is no error; a broken context shows at the next call
+	(void) cudaGetLastError(); // "not ready" is no error; the next call reports a broken context
 	return device_->check(cudaStreamWaitEvent(stream, taken.get(), 0), "wait for new rows");
 }
 

@@ -1,6 +1,5 @@
-// The way of a delta's new rows to the device: pinned memory in slots that are filled in turn, and a stream that takes
-// them over in that order. The writer goes on at once; who searches makes its stream wait for the last slot that it
-// needs.
+// The path of a delta's new rows to the device: slots of pinned memory, filled in turn, and a stream that takes them
+// over in that order. The writer does not wait; a search makes its stream wait for the last slot that it needs.
 #pragma once
 
 #include <array>
@@ -20,30 +19,30 @@ class AppendLane
 public:
 	static constexpr size_t kSlotBytes = size_t{1} << 20;
 
-	/// Names what was sent up to some moment; 0: nothing.
+	/// Names all rows sent up to some moment; 0: none.
 	using Ticket = uint64_t;
 
 	Status create(const Device *device);
 
-	/// The lane for one writer: from acquire() until it goes.
+	/// Lends the lane to one writer, from acquire() until it is destroyed.
 	using Lease = std::unique_lock<std::mutex>;
 
-	/// Waits for the lane and for a slot to be free.
+	/// Wait for the lane and for a free slot.
 	Status acquire(Lease *lease, uint8_t **slot);
 
-	/// The same if that takes no waiting.
+	/// The same without waiting; false if that is impossible.
 	bool try_acquire(Lease *lease, uint8_t **slot);
 
-	/// Has the device take over what the holder of the lease has written into the slot. rows.from*: in the slot.
+	/// Make the device take over the rows that the lease's holder has written into the slot. rows.from*: in the slot.
 	Status send(const kernels::StoredRows &rows, Ticket *ticket);
 
-	/// Work of the stream's own, in order with what is sent. Waits for it and all before it.
+	/// The lane's stream. Waiting for it waits for all that was sent.
 	const Stream &stream() const { return stream_; }
 
-	/// Makes `stream` wait until what the ticket names has been taken over, if it has not been.
+	/// Make `stream` wait until the ticket's rows have been taken over, unless they have.
 	Status join(cudaStream_t stream, Ticket ticket);
 
-	/// A stream that was joined with the ticket has run on: nobody needs to wait for it any more.
+	/// Report that a stream joined with the ticket has passed it: no other stream needs to wait for it.
 	void arrived(Ticket ticket);
 
 private:
@@ -53,23 +52,23 @@ private:
 	std::mutex mutex_;
 	Stream stream_;
 	PinnedBuffer pinned_;
-	std::array<Event, kSlots> taken_; // slot i has been taken over, by the ticket that used it last
+	std::array<Event, kSlots> taken_; // slot i was taken over, of its last ticket
 	Ticket last_ = 0;                 // of the next two: under mutex_
 	std::atomic<Ticket> arrived_{0};
 };
 
-/// What one search waits for on its stream. It awaits new rows in front of the first work that reads them, and not
-/// sooner: what the stream has before that goes on while they are on their way.
+/// The new rows that one search waits for on its stream. Wait directly before the first work that reads them, so that
+/// earlier work on the stream overlaps with their transfer.
 class NewRows
 {
 public:
 	/// lane: not null if anything is awaited.
 	NewRows(AppendLane *lane, cudaStream_t stream) : lane_(lane), stream_(stream) {}
 
-	/// Makes the stream wait, unless it does already or need not. 0: for nothing.
+	/// Make the stream wait for the ticket, unless it does already or need not. 0: no rows.
 	Status await(AppendLane::Ticket ticket);
 
-	/// The stream has run on behind all that it was given: others need not wait for what this one has awaited.
+	/// Report that the stream is idle: no other stream needs to wait for the awaited rows.
 	void has_run();
 
 private:

@@ -19,7 +19,7 @@ constexpr uint64_t kGrowth = 4;
 constexpr uint32_t kLeastRows = 1024;
 constexpr uint64_t kMostRows = uint64_t{1} << 30;
 
-/// Rows of a new piece and of the largest one. A small budget is not to be spent on room that stays empty.
+/// The rows of a new piece and of the largest one. Less of a small budget, so that it is not spent on unused room.
 uint64_t
 first_rows(const Budget &budget, uint32_t pitch)
 {
@@ -41,7 +41,7 @@ slot_row_bytes(uint32_t pitch)
 
 } // namespace
 
-/// Rows at the last piece's front that were trimmed away.
+/// Return the number of trimmed rows at the front of the last piece.
 uint64_t
 Delta::n_gone_of_last() const
 {
@@ -57,7 +57,7 @@ Delta::can_grow(const Place &place) const
 	return block.capacity < most_rows(*place.budget, block.pitch_bytes) || n_gone_of_last() >= block.capacity / 2;
 }
 
-/// Another block for the last piece's rows, in the same form, without those that are trimmed, with room for more.
+/// Move the last piece's rows, without trimmed ones, to a larger block of the same form.
 Status
 Delta::grow(const Place &place, uint64_t n_rows)
 {
@@ -84,14 +84,14 @@ Delta::grow(const Place &place, uint64_t n_rows)
 		VECTORGPU_TRY(device->check(cudaMemcpyAsync(to->values.as<float>(), from.values.as<float>() + n_gone,
 										n_kept * sizeof(float), cudaMemcpyDeviceToDevice, stream),
 			"move norms"));
-	VECTORGPU_TRY(place.lane->stream().synchronize()); // the old block may go when its last reader does
+	VECTORGPU_TRY(place.lane->stream().synchronize()); // the old block may be freed with its last reader
 	piece.block = std::move(to);
 	piece.n_rows = n_kept;
 	start_ += n_gone;
 	return Status::ok();
 }
 
-/// Leaves a last piece of the form with room for at least one row; of n_rows to come.
+/// Make sure that the last piece has the form and room for at least one of the next n_rows rows.
 Status
 Delta::make_room(const Place &place, Form form, uint64_t n_rows)
 {
@@ -106,7 +106,7 @@ Delta::make_room(const Place &place, Form form, uint64_t n_rows)
 
 		if (status.code != StatusCode::kOutOfMemory)
 			return status;
-		// Two blocks at a time do not fit: the rows to come get one of their own.
+		// Two blocks do not fit at the same time: the next rows get a new piece.
 	}
 
 	const uint64_t wanted = std::clamp(n_rows, first, most);
@@ -124,7 +124,7 @@ Delta::make_room(const Place &place, Form form, uint64_t n_rows)
 	return Status::ok();
 }
 
-/// Rows that fit the slot and the last piece, in its form.
+/// Send rows, which fit the slot and the last piece, in the piece's form.
 Status
 Delta::send(const Place &place, const engine::RowBlock &rows, uint8_t *slot)
 {
@@ -228,7 +228,7 @@ Delta::trim(const Place &place, uint64_t position)
 	first_ = position;
 	if (position >= last_)
 	{
-		// Start anew: the rows behind may be beyond the position, and readers may hold these pieces.
+		// Begin with new pieces: the position may be beyond their rows, and readers may hold them.
 		if (!pieces_.empty())
 			VECTORGPU_TRY(place.lane->stream().synchronize());
 		pieces_.clear();

@@ -1,10 +1,9 @@
-// The delta of a copy: rows in the order in which they came, by position. They lie in pieces, of which the last one
-// grows; where there are more than one, each is as large as pieces may be or has another form than the next. A piece
-// holds float32 rows in the narrowest form that holds all of them, and what the filter needs beside them, as sealed
-// segments do.
+// The delta of a copy: rows in the order of their arrival, by position. They lie in pieces. Only the last piece grows;
+// each other piece has the largest size or another form than the next one. As a sealed segment, a piece holds float32
+// rows in the narrowest form that holds all of them, with the values that the filter needs.
 //
-// A value: a writer changes a copy of it and, once everything went well, puts it in the place of the old one. Rows that
-// were sent and not kept lie behind those that are, and the next ones go over them.
+// A value type: a writer changes a copy of the delta and replaces the old one after success. Rows that were sent and
+// not kept lie behind the kept ones, and the next rows overwrite them.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace vectorgpu::cuda
 class Delta
 {
 public:
-	/// What a delta is made of and where.
+	/// The rows' type and the resources of a delta.
 	struct Place
 	{
 		engine::DistanceSpec spec;
@@ -42,13 +41,13 @@ public:
 	uint64_t last() const { return last_; }
 	AppendLane::Ticket ticket() const { return ticket_; }
 
-	/// Appends at last(). least: the form of the copy's segments, since a query that one form cannot take goes another
-	/// way in all. may_wait false: *waits says whether it would have had to wait or to allocate, and then nothing has
-	/// happened.
+	/// Append at last(). least: the narrowest form allowed, that of the copy's segments: a query that one form cannot
+	/// take goes another way over all rows. If may_wait is false and the append would have to wait or to allocate,
+	/// set *waits and change nothing.
 	Status append(const Place &place, kernels::Form least, const engine::RowBlock &rows, bool may_wait, bool *waits);
 
-	/// Forgets rows before `position`. Beyond last() the delta is empty and goes on there. Waits for what was sent if
-	/// memory may go.
+	/// Forget rows before `position`. Beyond last() the delta becomes empty and continues at `position`. Waits for sent
+	/// rows if memory may be freed.
 	Status trim(const Place &place, uint64_t position);
 
 	/// The rows held, in order.

@@ -17,9 +17,9 @@ is_pq(const engine::CodesLayout &layout)
 	return layout.spec.kind == CodeKind::kPq;
 }
 
-/// Codes in the device's form, through the staging buffer.
+/// Send codes through the staging buffer and lay them out for the kernels.
 Status
-send_codes(const Device *device, Copy::Uploader *uploader, const engine::Lists &lists, DeviceCodes *codes)
+send_codes(const Device *device, Uploader *uploader, const engine::Lists &lists, DeviceCodes *codes)
 {
 	const engine::CodesLayout &layout = codes->layout;
 	const cudaStream_t stream = uploader->stream.get();
@@ -47,7 +47,7 @@ send_codes(const Device *device, Copy::Uploader *uploader, const engine::Lists &
 			error = cudaMemcpy2DAsync(codes->codes.as<uint8_t>() + done * codes->pitch_bytes, codes->pitch_bytes,
 				staging, codes->code_bytes, codes->code_bytes, here, cudaMemcpyDeviceToDevice, stream);
 		VECTORGPU_TRY(device->check(error, "lay out codes"));
-		VECTORGPU_TRY(uploader->stream.synchronize()); // the staging buffer is used again
+		VECTORGPU_TRY(uploader->stream.synchronize()); // before the staging buffer is reused
 		done += here;
 	}
 	return Status::ok();
@@ -56,7 +56,7 @@ send_codes(const Device *device, Copy::Uploader *uploader, const engine::Lists &
 } // namespace
 
 Status
-send_bytes(const Device *device, Copy::Uploader *uploader, void *to, const void *from, size_t n_bytes)
+send_bytes(const Device *device, Uploader *uploader, void *to, const void *from, size_t n_bytes)
 {
 	for (size_t done = 0; done < n_bytes;)
 	{
@@ -73,7 +73,7 @@ send_bytes(const Device *device, Copy::Uploader *uploader, void *to, const void 
 }
 
 Status
-receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes)
+receive_bytes(const Device *device, Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes)
 {
 	for (size_t done = 0; done < n_bytes;)
 	{
@@ -90,7 +90,7 @@ receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const
 }
 
 Status
-count_different(const Device *device, Copy::Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host,
+count_different(const Device *device, Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host,
 	size_t n_bytes, uint64_t *n_different)
 {
 	std::vector<uint8_t> read(std::min(n_bytes, uploader->pinned.bytes()));
@@ -137,8 +137,7 @@ DeviceCodes::view() const
 }
 
 Status
-make_codes(
-	Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made)
+make_codes(Budget *budget, Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made)
 {
 	const Device *device = budget->device();
 	const engine::CodesLayout &layout = lists.codes_layout();
@@ -182,8 +181,8 @@ make_codes(
 }
 
 Status
-read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &codes, uint64_t first, size_t n_bytes,
-	uint8_t *bytes)
+read_codes(
+	const Device *device, Uploader *uploader, const DeviceCodes &codes, uint64_t first, size_t n_bytes, uint8_t *bytes)
 {
 	const engine::CodesLayout &layout = codes.layout;
 	const cudaStream_t stream = uploader->stream.get();
@@ -226,7 +225,7 @@ read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &co
 					codes.codes.as<uint8_t>(), codes.pitch_bytes, layout.spec.dim, at, here, staging, stream);
 			else if (const size_t in_row = at % codes.code_bytes; in_row == 0 && here >= codes.code_bytes)
 			{
-				// Rows lie padded: whole ones, as many as there are.
+				// Rows are padded: copy all whole rows at once.
 				const size_t n_rows = here / codes.code_bytes;
 
 				here = n_rows * codes.code_bytes;
@@ -237,7 +236,7 @@ read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &co
 			else
 			{
 				here = std::min<size_t>(
-					here, codes.code_bytes - in_row); // the rest of a row, or the beginning of the last
+					here, codes.code_bytes - in_row); // the end of a row, or the beginning of the last one
 				error = cudaMemcpyAsync(staging,
 					codes.codes.as<uint8_t>() + at / codes.code_bytes * codes.pitch_bytes + in_row, here,
 					cudaMemcpyDeviceToDevice, stream);

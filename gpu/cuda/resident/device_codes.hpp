@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/device/block.hpp"
+#include "cuda/device/uploader.hpp"
+#include "cuda/resident/snapshot.hpp"
 #include "engine/copies/lists.hpp"
 #include "kernels/codes/codes.hpp"
 
@@ -16,29 +18,28 @@ struct DeviceCodes
 {
 	engine::CodesLayout layout;
 	uint32_t pitch_bytes = 0;
-	uint32_t code_bytes = 0; // of a row, as the index has it
+	uint32_t code_bytes = 0; // of a row, in the index
 	Held model;              // floats
 	Held terms;              // [n_rows] float; empty if rows have none
-	Held codes;              // in the form of kernels::Codes
+	Held codes;              // in the layout of kernels::Codes
 
 	kernels::Codes view() const;
 };
 
-/// From a checked description. Caller holds the uploader's mutex. Waits for the upload.
+/// Make codes from a checked description. Caller holds the uploader's mutex. Waits for the upload.
 Status make_codes(
-	Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made);
+	Budget *budget, Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made);
 
-/// Bytes [first, first + n_bytes) of the codes' description. Caller holds the uploader's mutex.
-Status read_codes(const Device *device, Copy::Uploader *uploader, const DeviceCodes &codes, uint64_t first,
-	size_t n_bytes, uint8_t *bytes);
+/// Read bytes [first, first + n_bytes) of the codes' description. Caller holds the uploader's mutex.
+Status read_codes(
+	const Device *device, Uploader *uploader, const DeviceCodes &codes, uint64_t first, size_t n_bytes, uint8_t *bytes);
 
-/// n_bytes of host memory to the device through the pinned buffer, and the other way. Caller holds the uploader's
-/// mutex.
-Status send_bytes(const Device *device, Copy::Uploader *uploader, void *to, const void *from, size_t n_bytes);
-Status receive_bytes(const Device *device, Copy::Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes);
+/// Copy n_bytes of host memory to the device through the pinned buffer, or back. Caller holds the uploader's mutex.
+Status send_bytes(const Device *device, Uploader *uploader, void *to, const void *from, size_t n_bytes);
+Status receive_bytes(const Device *device, Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes);
 
-/// *n_different += bytes of the device that are not those of host memory. Caller holds the uploader's mutex.
-Status count_different(const Device *device, Copy::Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host,
+/// Add to *n_different the number of bytes that differ between device and host. Caller holds the uploader's mutex.
+Status count_different(const Device *device, Uploader *uploader, const uint8_t *on_device, const uint8_t *on_host,
 	size_t n_bytes, uint64_t *n_different);
 
 } // namespace vectorgpu::cuda

@@ -11,9 +11,9 @@ namespace vectorgpu::cuda
 namespace
 {
 
-/// n_bytes through the pinned buffer. Caller holds the uploader's mutex.
+/// Send n_bytes through the pinned buffer. Caller holds the uploader's mutex.
 Status
-send(const Device *device, Copy::Uploader *uploader, uint8_t *to, const void *from, size_t n_bytes)
+send(const Device *device, Uploader *uploader, uint8_t *to, const void *from, size_t n_bytes)
 {
 	for (size_t done = 0; done < n_bytes;)
 	{
@@ -44,7 +44,7 @@ DeviceGraph::rows_of_entries(const Block &block, const engine::GraphPartLayout &
 }
 
 Status
-make_graph(Budget *budget, Copy::Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
+make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
 	std::shared_ptr<const DeviceGraph> *made)
 {
 	const Device *device = budget->device();
@@ -76,8 +76,8 @@ make_graph(Budget *budget, Copy::Uploader *uploader, const engine::SegmentGraph 
 }
 
 Status
-read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &graph, uint64_t first, size_t n_bytes,
-	uint8_t *bytes)
+read_graph(
+	const Device *device, Uploader *uploader, const DeviceGraph &graph, uint64_t first, size_t n_bytes, uint8_t *bytes)
 {
 	const engine::GraphLayout &layout = graph.layout;
 	const std::lock_guard lock(uploader->mutex);
@@ -111,40 +111,6 @@ read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &gr
 		n_bytes -= here;
 	}
 	return Status::ok();
-}
-
-Status
-Copy::load_graph(Segment *segment, uint32_t degree, std::span<const uint8_t> bytes)
-{
-	if (segment->loading_graph == nullptr)
-		segment->loading_graph = std::make_shared<engine::SegmentGraph>();
-	return segment->loading_graph->append(degree, bytes);
-}
-
-Status
-Copy::read_segment_graph(engine::SegmentId id, uint64_t first, size_t n_bytes, uint8_t *bytes) const
-{
-	std::shared_ptr<const DeviceGraph> graph;
-
-	{
-		const std::lock_guard lock(mutex_);
-		const auto found = segments_.find(id);
-
-		if (found == segments_.end() || (found->second.graph == nullptr && found->second.loading_graph == nullptr))
-			return Status::error(StatusCode::kNotFound, "no such graph");
-		graph = found->second.graph;
-
-		const uint64_t held = graph != nullptr ? graph->layout.bytes() : found->second.loading_graph->bytes().size();
-
-		if (first > held || n_bytes > held - first)
-			return Status::error(StatusCode::kInvalidArgument, "bytes that are not held");
-		if (graph == nullptr)
-		{
-			std::copy_n(found->second.loading_graph->bytes().data() + first, n_bytes, bytes);
-			return Status::ok();
-		}
-	}
-	return read_graph(budget_->device(), uploader_, *graph, first, n_bytes, bytes);
 }
 
 } // namespace vectorgpu::cuda

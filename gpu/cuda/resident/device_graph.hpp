@@ -5,7 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/device/block.hpp"
+#include "cuda/device/uploader.hpp"
+#include "cuda/resident/snapshot.hpp"
 #include "engine/copies/segment_graph.hpp"
 #include "kernels/graph/graph.hpp"
 
@@ -24,12 +26,12 @@ struct DeviceGraph
 	kernels::Rows rows_of_entries(const Block &block, const engine::GraphPartLayout &part) const;
 };
 
-/// From a checked description, of a sealed block. Waits for the upload.
-Status make_graph(Budget *budget, Copy::Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
+/// Make the graph of a sealed block from a checked description. Waits for the upload.
+Status make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
 	std::shared_ptr<const DeviceGraph> *made);
 
-/// Bytes [first, first + n_bytes) of the description.
-Status read_graph(const Device *device, Copy::Uploader *uploader, const DeviceGraph &graph, uint64_t first,
-	size_t n_bytes, uint8_t *bytes);
+/// Read bytes [first, first + n_bytes) of the description.
+Status read_graph(
+	const Device *device, Uploader *uploader, const DeviceGraph &graph, uint64_t first, size_t n_bytes, uint8_t *bytes);
 
 } // namespace vectorgpu::cuda

@@ -18,7 +18,7 @@ namespace
 
 using kernels::Form;
 
-constexpr size_t kAtOnce = 128; // elements between two looks at whether it goes on
+constexpr size_t kAtOnce = 128; // elements between two checks for an early end
 
 bool
 are_bytes(const float *elements, size_t n)

@@ -19,8 +19,8 @@ DeviceLists::rows_of_centroids() const
 }
 
 Status
-make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids,
-	uint32_t dim_pad, bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made)
+make_lists(Budget *budget, Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids, uint32_t dim_pad,
+	bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made)
 {
 	const Device *device = budget->device();
 	const engine::ListsLayout layout = lists.layout();
@@ -42,7 +42,7 @@ make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 	VECTORGPU_TRY(device->check(
 		cudaMemsetAsync(next->centroids.as<uint8_t>(), 0, next->centroids.bytes(), stream), "clear centroids"));
 
-	// Dense on the host, padded on the device: through the staging buffer, as many rows as fit it.
+	// Centroids are dense on the host and padded on the device: send as many rows at a time as fit the staging buffer.
 	const size_t row_bytes = layout.dim * sizeof(float);
 	const size_t per_round =
 		std::max<size_t>(1, std::min(uploader->pinned.bytes(), uploader->staging.bytes()) / row_bytes);
@@ -73,8 +73,8 @@ make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists,
 }
 
 Status
-read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &lists, uint64_t first, size_t n_bytes,
-	uint8_t *bytes)
+read_lists(
+	const Device *device, Uploader *uploader, const DeviceLists &lists, uint64_t first, size_t n_bytes, uint8_t *bytes)
 {
 	const engine::ListsLayout &layout = lists.layout;
 	const size_t row_bytes = layout.dim * sizeof(float);
@@ -92,7 +92,7 @@ read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &li
 		}
 		else if (first < layout.numbers_at())
 		{
-			// To the end of a centroid: they lie padded.
+			// Up to the end of a centroid, since centroids are padded.
 			const uint64_t at = first - layout.centroids_at();
 
 			here = std::min<uint64_t>(here, row_bytes - at % row_bytes);
@@ -114,7 +114,7 @@ read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &li
 }
 
 Status
-permute_bits(Budget *budget, Copy::Uploader *uploader, const DeviceLists &lists, const Held &by_number,
+permute_bits(Budget *budget, Uploader *uploader, const DeviceLists &lists, const Held &by_number,
 	std::shared_ptr<const Held> *by_place)
 {
 	auto made = std::make_shared<Held>();
@@ -130,64 +130,6 @@ permute_bits(Budget *budget, Copy::Uploader *uploader, const DeviceLists &lists,
 	VECTORGPU_TRY(uploader->stream.synchronize());
 	*by_place = std::move(made);
 	return Status::ok();
-}
-
-Status
-Copy::load_structure(engine::SegmentId id, uint32_t parameter, std::span<const uint8_t> bytes)
-{
-	const std::lock_guard lock(mutex_);
-
-	if (kind_ == engine::CopyKind::kRows)
-		return Status::error(StatusCode::kInvalidArgument, "the copy has rows only");
-
-	const auto [found, is_new] = segments_.try_emplace(id);
-	Segment &segment = found->second;
-
-	if (segment.sealed.block != nullptr)
-		return Status::error(StatusCode::kInvalidArgument, "the segment is sealed");
-	try
-	{
-		if (kind_ == engine::CopyKind::kGraph)
-			return load_graph(&segment, parameter, bytes);
-		if (segment.loading == nullptr)
-			segment.loading = std::make_shared<engine::Lists>();
-		return segment.loading->append(parameter, bytes);
-	}
-	catch (...)
-	{
-		if (is_new)
-			segments_.erase(found);
-		throw;
-	}
-}
-
-Status
-Copy::read_structure(engine::SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
-{
-	std::shared_ptr<const DeviceLists> lists;
-	uint8_t *to = static_cast<uint8_t *>(bytes);
-
-	if (kind_ == engine::CopyKind::kGraph)
-		return read_segment_graph(id, first, n_bytes, to);
-	{
-		const std::lock_guard lock(mutex_);
-		const auto found = segments_.find(id);
-
-		if (found == segments_.end() || (found->second.lists == nullptr && found->second.loading == nullptr))
-			return Status::error(StatusCode::kNotFound, "no such lists");
-		lists = found->second.lists;
-
-		const uint64_t held = lists != nullptr ? lists->bytes() : found->second.loading->bytes().size();
-
-		if (first > held || n_bytes > held - first)
-			return Status::error(StatusCode::kInvalidArgument, "bytes that are not held");
-		if (lists == nullptr)
-		{
-			std::copy_n(found->second.loading->bytes().data() + first, n_bytes, to);
-			return Status::ok();
-		}
-	}
-	return cuda::read_lists(budget_->device(), uploader_, *lists, first, n_bytes, to);
 }
 
 } // namespace vectorgpu::cuda

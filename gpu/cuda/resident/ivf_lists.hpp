@@ -5,7 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/device/block.hpp"
+#include "cuda/device/uploader.hpp"
 #include "cuda/resident/device_codes.hpp"
 #include "engine/copies/lists.hpp"
 #include "kernels/ivf/ivf.hpp"
@@ -23,28 +24,28 @@ struct DeviceLists
 	Held numbers;                             // [n_rows] uint32, by place
 	Held row_ids;                             // [n_rows] by place
 	std::unique_ptr<const DeviceCodes> codes; // of a copy of lists with codes
-	bool with_vectors = true;                 // of the segment's rows; false: codes are all that there is
+	bool with_vectors = true;                 // false: rows have codes only
 
 	uint32_t n_lists() const { return layout.n_lists; }
 
-	/// Of the description.
+	/// Bytes of the description.
 	uint64_t bytes() const { return layout.bytes() + (codes != nullptr ? codes->layout.bytes() : 0); }
 
-	/// The centroids as rows, whose ids are the lists'.
+	/// The centroids as rows; their ids are the numbers of the lists.
 	kernels::Rows rows_of_centroids() const;
 };
 
-/// From a checked description; coded: with codes; with_vectors: as DeviceLists has it. row_ids [n_rows] by number, on
-/// the device. Waits for the upload.
-Status make_lists(Budget *budget, Copy::Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids,
+/// Make lists from a checked description. coded: with codes; with_vectors: see DeviceLists. row_ids [n_rows] by number,
+/// on the device. Waits for the upload.
+Status make_lists(Budget *budget, Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids,
 	uint32_t dim_pad, bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made);
 
-/// Bytes [first, first + n_bytes) of the description.
-Status read_lists(const Device *device, Copy::Uploader *uploader, const DeviceLists &lists, uint64_t first,
-	size_t n_bytes, uint8_t *bytes);
+/// Read bytes [first, first + n_bytes) of the description.
+Status read_lists(
+	const Device *device, Uploader *uploader, const DeviceLists &lists, uint64_t first, size_t n_bytes, uint8_t *bytes);
 
-/// A bitmap by place from one by number.
-Status permute_bits(Budget *budget, Copy::Uploader *uploader, const DeviceLists &lists, const Held &by_number,
+/// Make a bitmap by place from one by number.
+Status permute_bits(Budget *budget, Uploader *uploader, const DeviceLists &lists, const Held &by_number,
 	std::shared_ptr<const Held> *by_place);
 
 } // namespace vectorgpu::cuda

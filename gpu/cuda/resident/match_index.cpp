@@ -20,7 +20,7 @@ aligned(uint64_t bytes)
 	return (bytes + kAlign - 1) / kAlign * kAlign;
 }
 
-/// A tile that has many of all codes is looked up by code, without a search.
+/// True if a tile has so large a share of all codes that it is looked up by code, without a search.
 bool
 is_dense(const MatchIndex::Tile &tile, size_t n_codes)
 {
@@ -35,7 +35,7 @@ image_bytes(const MatchIndex::Tile &tile, size_t n_codes)
 	return codes + aligned(tile.rows.size() * 2);
 }
 
-/// But for the bytes between their members.
+/// Compare all but the padding between members.
 bool
 same_tile(const kernels::MatchTile &a, const kernels::MatchTile &b)
 {
@@ -65,7 +65,7 @@ DeviceMatchIndex::host_bytes() const
 	return bytes;
 }
 
-/// image [image_bytes], zeros before: the lists of a tile, which will lie at `base` on the device.
+/// Write to image [image_bytes], zeroed, the lists of a tile, which will lie at `base` on the device.
 kernels::MatchTile
 DeviceMatchIndex::pack_tile(const MatchIndex::Tile &from, size_t number, const uint8_t *base, uint8_t *image) const
 {
@@ -79,7 +79,7 @@ DeviceMatchIndex::pack_tile(const MatchIndex::Tile &from, size_t number, const u
 
 		for (size_t j = 0; j < from.codes.size(); j++)
 		{
-			if (from.codes[j] < code || from.codes[j] >= n_codes_) // of a tile that was damaged since it was opened
+			if (from.codes[j] < code || from.codes[j] >= n_codes_) // the tile was damaged after it was opened
 				continue;
 			for (; code < from.codes[j]; code++)
 				ends[code] = j == 0 ? 0 : from.ends[j - 1];
@@ -289,7 +289,7 @@ DeviceMatchIndex::set_dead(std::span<const uint8_t> bits)
 	VECTORGPU_TRY(device_->check(
 		cudaMemcpy(dead_.as<uint8_t>(), bits.data(), std::min(bytes, bits.size()), cudaMemcpyHostToDevice),
 		"send tombstones"));
-	// A copy from pageable memory may return before the device has it, and searches' streams do not wait for this one.
+	// A copy from pageable memory may return before it is complete, and searches' streams do not wait for this stream.
 	return device_->check(cudaStreamSynchronize(nullptr), "send tombstones");
 }
 

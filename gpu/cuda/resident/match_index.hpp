@@ -1,8 +1,6 @@
 // The inverted index of a segment on the device, and its search by counting matches (kernels/match/match.hpp). An index
-// that is larger than its budget stays in host memory in parts that are loaded one after another (GENIE, section III-E:
-// multiple loading).
-//
-// Whoever calls must not call anything else of the same object meanwhile.
+// that is larger than its budget stays in host memory in parts, which are loaded one after another for each search
+// (GENIE, section III-E: multiple loading). Calls of one object are serialised by the caller.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +21,9 @@ namespace vectorgpu::cuda
 struct MatchRequest
 {
 	std::span<const engine::match::CodeRange> ranges; // ascending, disjoint
-	uint64_t most_count = 0;                          // no row counts more; of texts: DeviceTexts::most_distance
+	uint64_t most_count = 0;                          // an upper bound on counts; of texts: DeviceTexts::most_distance
 	size_t k = 0;
-	bool has_after = false; // only rows that count less than after_count, or the same and come not before after_row
+	bool has_after = false; // only rows with a count below after_count, or equal to it and not before after_row
 	uint32_t after_count = 0;
 	uint32_t after_row = 0;
 	std::span<const uint8_t>
@@ -43,50 +41,48 @@ class MatchWorkspace;
 class DeviceMatchIndex
 {
 public:
-	/// Tiles as of engine::match::MatchIndex, codes below n_codes. Most of the device's memory that lists may take:
-	/// budget_bytes (0: no limit; a part has one tile at least). All that the device holds counts against the budget,
-	/// if there is one, before it is allocated. kOutOfMemory if that or the device has too little; then the index is of
-	/// no use.
+	/// Load tiles of an engine::match::MatchIndex with codes below n_codes. budget_bytes: the device memory that lists
+	/// may take (0: no limit; a part has at least one tile). budget, if not null, counts device memory before it is
+	/// allocated. After kOutOfMemory the index cannot be used.
 	Status load(const Device *device, std::span<const engine::match::MatchIndex::Tile> tiles, size_t n_rows,
 		size_t n_codes, uint64_t budget_bytes, Budget *budget = nullptr);
 
-	/// An index of texts, which is searched by edit distance: DeviceTexts::load.
+	/// Load an index of texts, which is searched by edit distance: DeviceTexts::load.
 	Status load_texts(const Device *device, const engine::match::MatchIndex &index, Budget *budget = nullptr);
 
 	const DeviceTexts &texts() const { return texts_; }
 
-	/// Rows to leave out: bit i % 8 of byte i / 8, [ceil(n_rows / 8)]; empty: none.
+	/// Set the rows to leave out: bit i % 8 of byte i / 8, [ceil(n_rows / 8)]; empty: none.
 	Status set_dead(std::span<const uint8_t> bits);
 
-	/// *n_different += what the device, or the host of an index in parts, has otherwise than it would be made of
-	/// `index` now, which it was loaded from: of tiles that begin in rows [first, first + n). Beside searches.
+	/// Compare tiles that begin in rows [first, first + n) with those made anew from `index`, the index loaded, and add
+	/// differences to *n_different. May run beside searches.
 	Status count_different(const engine::match::MatchIndex &index, size_t first, size_t n, uint64_t *n_different) const;
 
-	/// The same of which of the rows are dead. dead: as set_dead was told last, which waits its turn.
+	/// The same of the bitmap of dead rows. dead: the bits given to set_dead last. Not beside searches.
 	Status count_different_dead(std::span<const uint8_t> dead, size_t first, size_t n, uint64_t *n_different) const;
 
-	/// results[i]: the first k rows of query i by (count descending, row), exact. Rows that match nothing
-	/// come last. Waits for the device. control, which may be null, hears of each launch that is done; kCancelled if it
-	/// says stop.
+	/// results[i]: the first k rows of query i by (count descending, row), exact; rows that match nothing come last.
+	/// Waits for the device. control, which may be null, counts launches; kCancelled if it says stop.
 	Status search(std::span<const MatchRequest> requests, MatchWorkspace *workspace,
 		std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control = nullptr) const;
 
-	/// Most work of a launch, in symbols of texts that are compared with a query; 8 postings count as one. For tests:
-	/// the default is some tens of milliseconds, a small part of what a caller waits for a sign of life.
+	/// For tests: set the largest work of a launch, in symbols of texts compared with a query; 8 postings count as one.
+	/// The default is some tens of milliseconds, well below the time a caller waits for a sign of life.
 	void limit_launches(uint64_t most_work) { most_work_ = most_work; }
 
-	/// Of the lists of all tiles together: what load takes without a budget, and what a search of an index in parts
-	/// sends.
+	/// Return the bytes of the lists of all tiles: device memory of load() without a limit, and the amount that a
+	/// search of an index in parts sends.
 	static uint64_t list_bytes(std::span<const engine::match::MatchIndex::Tile> tiles, size_t n_codes);
 
 	uint64_t device_bytes() const { return lists_.bytes() + tiles_.bytes() + dead_.bytes() + texts_.device_bytes(); }
 
-	/// What it holds in host memory: the lists of an index in parts.
+	/// Host memory held: the lists of an index in parts.
 	uint64_t host_bytes() const;
 	size_t n_parts() const { return parts_.size(); }
 	size_t n_tiles() const { return n_tiles_; }
 
-	/// [n_tiles()] of an index in one part, for other ways to count that are compared with this one.
+	/// [n_tiles()] of an index in one part, for benchmarks of other ways to count.
 	const kernels::MatchTile *device_tiles() const { return tiles_.as<kernels::MatchTile>(); }
 	size_t n_rows() const { return n_rows_; }
 
@@ -98,7 +94,7 @@ private:
 		size_t first_tile = 0;
 		size_t n_tiles = 0;
 		uint64_t bytes = 0;
-		std::vector<uint8_t> image;            // of its lists; empty once it stays on the device
+		std::vector<uint8_t> image;            // of its lists; empty once they stay on the device
 		std::vector<kernels::MatchTile> tiles; // pointers into lists_
 		std::vector<uint64_t> n_postings;      // of each tile
 	};
@@ -133,8 +129,7 @@ private:
 	uint64_t most_work_ = kMostWork;
 };
 
-/// What searches use for themselves: a stream and memory, made beforehand. One search at a time. A chunk of a batch is
-/// as many queries as the memory has room for.
+/// A stream and memory, made before, for one search at a time. A chunk of a batch is as many queries as fit the memory.
 class MatchWorkspace
 {
 public:

@@ -27,7 +27,7 @@ code_at(const TextView &text, uint64_t i)
 	return code;
 }
 
-/// Calls with the code of each character of all texts, until it returns false.
+/// Call with the code of each character of all texts, until the call returns false.
 template <class Body>
 bool
 for_each_code(const MatchIndex &index, const Body &body)
@@ -111,7 +111,7 @@ pack(const MatchIndex &index, size_t first, size_t n, const std::unordered_map<u
 	return packed;
 }
 
-/// The tile with pointers into what lies on the device, `base` being its beginning.
+/// Return the tile with pointers to the device, where it begins at `base`.
 kernels::MatchTextTile
 place(const Packed &packed, const uint8_t *base)
 {
@@ -124,7 +124,7 @@ place(const Packed &packed, const uint8_t *base)
 	return tile;
 }
 
-/// But for the bytes between their members.
+/// Compare all but the padding between members.
 bool
 same_tile(const kernels::MatchTextTile &a, const kernels::MatchTextTile &b)
 {
@@ -137,7 +137,7 @@ same_tile(const kernels::MatchTextTile &a, const kernels::MatchTextTile &b)
 bool
 DeviceTexts::fits(const MatchIndex &index, uint64_t most_bytes)
 {
-	constexpr uint64_t kRowBytes = 9; // place, length, a part of the group's start, and what fills up the last word
+	constexpr uint64_t kRowBytes = 9; // place, length, a share of the group's start, padding of the last word
 	std::unordered_map<uint32_t, bool> seen;
 	uint64_t bytes = 0;
 

@@ -18,29 +18,29 @@ namespace vectorgpu::cuda
 class DeviceTexts
 {
 public:
-	/// True if such a segment can be searched on the device: texts of at most 16,384 characters, of 254 different ones,
-	/// that take at most most_bytes there.
+	/// True if the device can search the segment: texts of at most 16,384 characters, at most 254 different characters,
+	/// at most most_bytes there.
 	static bool fits(const engine::match::MatchIndex &index, uint64_t most_bytes);
 
-	/// The texts of an index that fits, which counts against the budget, if there is one. kOutOfMemory if that or the
+	/// Load the texts of an index that fits. budget, if not null, counts the memory. kOutOfMemory if the budget or the
 	/// device has too little.
 	Status load(const Device *device, const engine::match::MatchIndex &index, Budget *budget = nullptr);
 
-	/// *n_different += what the device has otherwise than it would be made of `index` now, which it was loaded from: of
-	/// tiles that begin in rows [first, first + n).
+	/// Compare tiles that begin in rows [first, first + n) with those made anew from `index`, the index loaded, and add
+	/// differences to *n_different.
 	Status count_different(const engine::match::MatchIndex &index, size_t first, size_t n, uint64_t *n_different) const;
 
-	/// Symbols of a query: [n] for codes [n * 4 bytes, perhaps not aligned].
+	/// Return the symbols [n] of a query with codes [n * 4 bytes, any alignment].
 	std::vector<uint8_t> symbols_of(const uint8_t *codes, size_t n) const;
 
-	/// No row is further from a query of kMatchTextQuery characters or fewer.
+	/// An upper bound on the distance of a row from a query of at most kMatchTextQuery characters.
 	uint32_t most_distance() const { return most_distance_; }
 
 	uint32_t bits() const { return most_distance_ + 1 <= 255 ? 8 : 16; }
 	bool loaded() const { return n_tiles_ > 0; }
 	uint32_t n_tiles() const { return n_tiles_; }
 
-	/// [n_tiles] symbols of each tile, those included that only fill up groups: so many steps are made for a query.
+	/// [n_tiles] symbols of each tile, padding of groups included: the steps that a query takes.
 	std::span<const uint64_t> tile_symbols() const { return tile_symbols_; }
 	const kernels::MatchTextTile *tiles() const { return tiles_.as<kernels::MatchTextTile>(); }
 	uint64_t device_bytes() const { return texts_.bytes() + tiles_.bytes(); }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/resident/snapshot.hpp"
 #include "kernels/filter/filter.hpp"
 
 namespace vectorgpu::cuda

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/resident/snapshot.hpp"
 #include "cuda/device/device.hpp"
 #include "engine/interface/engine.hpp"
 #include "kernels/graph/graph_tuning.hpp"

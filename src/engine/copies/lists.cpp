@@ -63,7 +63,7 @@ Lists::check_coded(const DistanceSpec &rows, uint64_t n_rows)
 	return Status::ok();
 }
 
-/// Everything but the number of bytes.
+/// Check all but the number of bytes.
 Status
 Lists::check_lists(const ListsLayout &layout)
 {

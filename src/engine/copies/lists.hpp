@@ -17,13 +17,13 @@ namespace vectorgpu::engine
 class Lists
 {
 public:
-	/// Appends. kInvalidArgument if n_lists is not that of before. Throws bad_alloc, and then nothing has changed.
+	/// Append. kInvalidArgument if n_lists differs from the first call's. Throws bad_alloc and changes nothing then.
 	Status append(uint32_t n_lists, std::span<const uint8_t> bytes);
 
-	/// After the last append: kInvalidArgument if the description is not one of n_rows rows.
+	/// Check the description after the last append. kInvalidArgument if it is not one of n_rows rows.
 	Status check(uint32_t dim, uint64_t n_rows);
 
-	/// The same for lists with codes behind them, of rows of that kind.
+	/// The same of lists with codes behind them, of such rows.
 	Status check_coded(const DistanceSpec &rows, uint64_t n_rows);
 
 	const ListsLayout &layout() const { return layout_; }
@@ -37,7 +37,7 @@ public:
 
 	// After check_coded().
 	const CodesLayout &codes_layout() const { return codes_layout_; }
-	/// What codes are made with: alive as long as this, which must not move.
+	/// The model of the codes. Alive as long as this object, which must not move.
 	const ivf::CodeModel &code_model() const { return model_; }
 	/// By place; null if rows have none.
 	const float *terms() const
@@ -46,7 +46,7 @@ public:
 			? reinterpret_cast<const float *>(codes_bytes() + codes_layout_.terms_at())
 			: nullptr;
 	}
-	/// By place: that of a multiple of code_unit_rows lies at so many times code_bytes.
+	/// By place. The code of place p, a multiple of code_unit_rows, is at p * code_bytes.
 	const uint8_t *codes() const { return codes_bytes() + codes_layout_.codes_at(); }
 	/// The whole description of the codes: codes_layout().bytes().
 	const uint8_t *codes_bytes() const { return bytes_.data() + layout_.bytes(); }
@@ -62,10 +62,10 @@ private:
 
 struct SegmentProbes;
 
-/// The lists of segment `segment`, of n_lists, that a query with these probes looks at.
+/// Return how many of the n_lists lists of a segment a query with these probes searches.
 uint32_t probes_of(std::span<const SegmentProbes> probes, uint32_t segment, uint32_t n_lists);
 
-/// The rows of the segment with the best estimates that such a query computes scores of, from 1.
+/// Return how many candidates of a segment such a query scores, at least 1.
 uint32_t candidates_of(std::span<const SegmentProbes> probes, uint32_t segment);
 
 } // namespace vectorgpu::engine

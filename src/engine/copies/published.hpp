@@ -1,5 +1,4 @@
-// What writers of a copy have made for searches to see: taken and replaced in a moment, whatever a writer does
-// meanwhile.
+// The latest snapshot of a copy. Taking and replacing it never waits for a writer at work.
 #pragma once
 
 #include <memory>
@@ -26,7 +25,7 @@ public:
 	{
 		const std::lock_guard lock(mutex_);
 
-		snapshot_.swap(next); // the old one goes after the lock
+		snapshot_.swap(next); // the old one is freed after the lock
 	}
 
 private:

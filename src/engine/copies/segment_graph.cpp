@@ -53,7 +53,7 @@ SegmentGraph::check(uint64_t n_rows, bool hashed)
 			part.n_rows > n_rows - row || part.n_entries > layout.header.n_entries - entry)
 			return invalid("the parts of the graph do not follow each other");
 		row += part.n_rows;
-		// Parts are searched one by one: an edge out of its part would find a row twice.
+		// Parts are searched one by one: through an edge out of its part a row would be found twice.
 		if (!std::all_of(edges() + uint64_t{part.first_row} * degree_, edges() + row * degree_,
 				[&](uint32_t node) { return (node >= part.first_row && node < row) || node == graph::kNoNode; }))
 			return invalid("an edge leads out of its part of the graph");

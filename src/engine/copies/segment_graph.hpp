@@ -19,11 +19,11 @@ struct SegmentProbes;
 class SegmentGraph
 {
 public:
-	/// Appends. kInvalidArgument if degree is not that of before. Throws bad_alloc, and then nothing has changed.
+	/// Append. kInvalidArgument if degree differs from the first call's. Throws bad_alloc and changes nothing then.
 	Status append(uint32_t degree, std::span<const uint8_t> bytes);
 
-	/// After the last append: kInvalidArgument if the description is not one of n_rows rows, with codes if `hashed` and
-	/// only then. Afterwards no number leads out of the segment.
+	/// Check the description after the last append. kInvalidArgument if it is not one of n_rows rows, with codes if and
+	/// only if `hashed`. Afterwards no number leads out of the segment.
 	Status check(uint64_t n_rows, bool hashed = false);
 
 	std::span<const uint8_t> bytes() const { return bytes_; }
@@ -39,10 +39,10 @@ public:
 	const uint32_t *entries() const { return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.entries_at()); }
 	const uint32_t *edges() const { return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.edges_at()); }
 
-	/// Of a hashed graph: what codes of rows like these are made with; the graph has to live as long.
+	/// The model of the codes of a graph with codes; the graph outlives it.
 	graph::HashModel hash_model(const DistanceSpec &rows) const;
 
-	/// The same: [n_rows, hash_bits / 8].
+	/// [n_rows, hash_bits / 8], of a graph with codes.
 	const uint8_t *codes() const { return bytes_.data() + layout_.codes_at(); }
 
 private:
@@ -51,7 +51,7 @@ private:
 	std::vector<uint8_t> bytes_;
 };
 
-/// The width of a search of segment `segment` by a query with these probes, of which there is one at least.
+/// Return the width with which a query with these probes, at least one, searches a segment.
 uint32_t width_of(std::span<const SegmentProbes> probes, uint32_t segment);
 
 } // namespace vectorgpu::engine

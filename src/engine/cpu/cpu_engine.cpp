@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/limits.hpp"
+#include "engine/copies/match_copy.hpp"
 #include "engine/cpu/cpu_engine_coded.hpp"
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/cpu_engine_graph.hpp"
@@ -29,9 +30,9 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kSmallAppendBytes = 16 * 1024; // copied, with their norms, in less time than a thread wakes up
+constexpr size_t kSmallAppendBytes = 16 * 1024; // copied, with norms, in less time than it takes to wake a thread
 
-/// Runs what may throw; no exception passes an Engine call.
+/// Run work(); exceptions become a status, since none may pass an Engine call.
 template <class Work>
 Status
 guarded(Work work)
@@ -59,7 +60,8 @@ class CpuEngine final : public Engine
 public:
 	explicit CpuEngine(const CpuEngineOptions &options) : options_(options), pool_(options.n_threads)
 	{
-		// Ours are the only threads: the products of several searches run side by side instead of queueing for BLAS's.
+		// The engine's threads are the only ones: products of several searches run side by side and do not queue for
+		// BLAS's.
 		openblas_set_num_threads(1);
 	}
 
@@ -86,53 +88,53 @@ public:
 				if (copy_spec.kind == CopyKind::kHashedGraph && !graph::hash_supports(spec.metric))
 					return Status::error(StatusCode::kUnsupported, "the metric has no angles");
 
-				return add({std::make_shared<CpuEngineCopy>(copy_spec, &populator_), nullptr}, copy);
+				return add({std::make_shared<CpuCopy>(copy_spec, &populator_), nullptr}, copy);
 			});
 	}
 
 	Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
 	{
-		return with(copy, [&](auto &c) { return c.load_segment(segment, rows); });
+		return with(copy, [&](StoredCopy &c) { return c.load_segment(segment, rows); });
 	}
 
 	Status load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
-		return with(copy, [&](auto &c) { return c.load_structure(segment, parameter, bytes); });
+		return with(copy, [&](StoredCopy &c) { return c.load_structure(segment, parameter, bytes); });
 	}
 
 	Status seal_segment(CopyId copy, SegmentId segment) override
 	{
-		return with(copy, [&](auto &c) { return c.seal_segment(segment); });
+		return with(copy, [&](StoredCopy &c) { return c.seal_segment(segment); });
 	}
 
 	Status prepare_segment(CopyId copy, SegmentId segment) override
 	{
-		return with(copy, [&](auto &c) { return c.prepare_segment(segment); });
+		return with(copy, [&](StoredCopy &c) { return c.prepare_segment(segment); });
 	}
 
 	Status drop_segment(CopyId copy, SegmentId segment) override
 	{
-		return with(copy, [&](auto &c) { return c.drop_segment(segment); });
+		return with(copy, [&](StoredCopy &c) { return c.drop_segment(segment); });
 	}
 
 	Status append_delta(CopyId copy, uint64_t position, const RowBlock &rows) override
 	{
-		return with(copy, [&](auto &c) { return c.append_delta(position, rows); });
+		return with(copy, [&](StoredCopy &c) { return c.append_delta(position, rows); });
 	}
 
 	Status trim_delta(CopyId copy, uint64_t position) override
 	{
-		return with(copy, [&](auto &c) { return c.trim_delta(position); });
+		return with(copy, [&](StoredCopy &c) { return c.trim_delta(position); });
 	}
 
 	Status set_tombstones(CopyId copy, SegmentId segment, std::span<const uint8_t> bits) override
 	{
-		return with(copy, [&](auto &c) { return c.set_tombstones(segment, bits); });
+		return with(copy, [&](StoredCopy &c) { return c.set_tombstones(segment, bits); });
 	}
 
 	Status set_delta_tombstones(CopyId copy, uint64_t first_position, std::span<const uint8_t> bits) override
 	{
-		return with(copy, [&](auto &c) { return c.set_delta_tombstones(first_position, bits); });
+		return with(copy, [&](StoredCopy &c) { return c.set_delta_tombstones(first_position, bits); });
 	}
 
 	Status drop(CopyId copy) override
@@ -153,7 +155,7 @@ public:
 			{
 				const Held held = find(copy); // stays alive if it is dropped meanwhile
 
-				if (held.rows == nullptr && held.match == nullptr)
+				if (held.get() == nullptr)
 					return not_resident();
 				if (Status status = held.match != nullptr ? search_one(*held.match, queries, results, control)
 														  : search_one(*held.rows, queries, results, control);
@@ -170,29 +172,29 @@ public:
 	Status read_rows(
 		CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) override
 	{
-		return with(copy, [&](auto &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
+		return with(copy, [&](StoredCopy &c) { return c.read_rows(segment, first, n_rows, row_ids, vectors); });
 	}
 
 	Status read_structure(CopyId copy, SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) override
 	{
-		return with(copy, [&](auto &c) { return c.read_structure(segment, first, n_bytes, bytes); });
+		return with(copy, [&](StoredCopy &c) { return c.read_structure(segment, first, n_bytes, bytes); });
 	}
 
 	Status read_tombstones(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) override
 	{
-		return with(copy, [&](auto &c) { return c.read_tombstones(segment, first, n_rows, bits); });
+		return with(copy, [&](StoredCopy &c) { return c.read_tombstones(segment, first, n_rows, bits); });
 	}
 
 	Status check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) override
 	{
-		return with(copy, [&](auto &c) { return c.check_derived(segment, first, n_rows, n_different); });
+		return with(copy, [&](StoredCopy &c) { return c.check_derived(segment, first, n_rows, n_different); });
 	}
 
 	bool try_append_delta(CopyId copy, uint64_t position, const RowBlock &rows, Status *status) override
 	{
 		bool at_once = true;
 		const Status done = with(copy,
-			[&](auto &c)
+			[&](StoredCopy &c)
 			{
 				Status appended;
 
@@ -239,9 +241,7 @@ public:
 	{
 		const Held held = find(copy);
 
-		return held.match != nullptr ? held.match->memory_bytes()
-			: held.rows != nullptr   ? held.rows->memory_bytes()
-									 : 0;
+		return held.get() != nullptr ? held.get()->host_bytes() : 0;
 	}
 
 	EngineStats stats() const override
@@ -250,7 +250,7 @@ public:
 		const std::shared_lock lock(mutex_);
 
 		for (const auto &[id, copy] : copies_)
-			stats.resident_bytes += copy.match != nullptr ? copy.match->memory_bytes() : copy.rows->memory_bytes();
+			stats.resident_bytes += copy.get()->host_bytes();
 		stats.n_copies = copies_.size();
 		stats.n_searches = n_searches_;
 		stats.n_batches = n_batches_;
@@ -261,8 +261,8 @@ public:
 	uint64_t n_rescored() const override { return n_rescored_; }
 
 private:
-	/// Queries that name widths go through the graphs, others look at every row.
-	void search_graph_copy(const CpuEngineCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+	/// Search graphs for queries that name widths, and score all rows for the others.
+	void search_graph_copy(const CpuCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 	{
 		const DistanceSpec &spec = copy.spec();
@@ -297,11 +297,16 @@ private:
 			(*results)[exact_places[i]] = std::move(exact_results[i]);
 	}
 
-	/// A copy, of one kind or the other.
+	/// A copy: one of the two, or none.
 	struct Held
 	{
-		std::shared_ptr<CpuEngineCopy> rows;
+		std::shared_ptr<CpuCopy> rows;
 		std::shared_ptr<MatchCopy> match;
+
+		StoredCopy *get() const
+		{
+			return match != nullptr ? static_cast<StoredCopy *>(match.get()) : static_cast<StoredCopy *>(rows.get());
+		}
 	};
 
 	Status create_match(const CopySpec &spec, CopyId *copy)
@@ -322,8 +327,8 @@ private:
 		return Status::ok();
 	}
 
-	Status search_one(CpuEngineCopy &copy, std::span<const SearchQuery> queries,
-		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
+	Status search_one(CpuCopy &copy, std::span<const SearchQuery> queries, std::vector<std::vector<Neighbor>> *results,
+		SearchControl *control)
 	{
 		for (const SearchQuery &query : queries)
 			if (query.query == nullptr)
@@ -367,9 +372,7 @@ private:
 			{
 				const Held held = find(id); // stays alive if it is dropped meanwhile
 
-				if (held.match != nullptr)
-					return work(*held.match);
-				return held.rows != nullptr ? work(*held.rows) : not_resident();
+				return held.get() != nullptr ? work(*held.get()) : not_resident();
 			});
 	}
 
@@ -381,7 +384,7 @@ private:
 		return found == copies_.end() ? Held{} : found->second;
 	}
 
-	/// Made for the first build. Throws bad_alloc.
+	/// Return the pool of builds, made for the first one. Throws bad_alloc.
 	ThreadPool &build_pool()
 	{
 		const std::lock_guard lock(build_pool_mutex_);
@@ -393,10 +396,10 @@ private:
 
 	const CpuEngineOptions options_;
 	ThreadPool pool_;     // of searches
-	Populator populator_; // of chunks of rows to come
+	Populator populator_; // of segments being loaded
 	std::mutex build_pool_mutex_;
 	std::unique_ptr<ThreadPool>
-		build_pool_; // a stage of a build holds its helpers for minutes: searches do not wait for those
+		build_pool_; // of builds: a stage holds its helpers for minutes, and searches do not wait for it
 	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy
 	std::map<CopyId, Held> copies_;
 	CopyId next_copy_ = 1;

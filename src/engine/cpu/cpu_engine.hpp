@@ -1,5 +1,5 @@
-// The CPU engine: resident copies in memory, exact batched search. The worker's engine where there is no GPU, and the
-// oracle of the others. Backends do not link it: they scan pages with distance.hpp and topk.hpp.
+// The CPU engine: resident copies in host memory, batched search. The worker's engine where there is no GPU, and the
+// reference of the others. Backends do not link it: they scan pages with distance.hpp and topk.hpp.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct CpuEngineOptions
 	size_t gemm_min_queries = 8;
 };
 
-/// Null only if memory is out.
+/// Return null only if out of memory.
 std::unique_ptr<Engine> make_cpu_engine(const CpuEngineOptions &options);
 
 } // namespace vectorgpu::engine

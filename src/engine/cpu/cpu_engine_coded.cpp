@@ -1,8 +1,8 @@
 // See cpu_engine_coded.hpp. A query ranks each segment's centroids, estimates the scores of the rows of the nearest
 // lists by their codes (engine/ivf), and computes the canonical scores of those with the best estimates, in the order
-// (estimate, place). A segment all of whose lists are looked at is scored in full, as the delta is. Without vectors
-// (kCandidates) the rows with the best estimates are the answer, and there is nothing else. Sharing out is
-// search_lists': candidates are a selection by a total order, so the answer does not depend on who took what.
+// (estimate, place). A segment all of whose lists the query names is scored in full, and so is the delta. Without
+// vectors (kCandidates) the rows with the best estimates are the whole answer. Work is shared out as in search_lists:
+// candidates are a selection by a total order, so the answer does not depend on which thread took which part.
 #include "engine/cpu/cpu_engine_coded.hpp"
 
 #include <algorithm>
@@ -21,12 +21,12 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr uint64_t kDeltaPartRows = 8192; // a part of the delta, when a query's work is shared out
+constexpr uint64_t kDeltaPartRows = 8192; // of a part of the delta
 constexpr size_t kScanRows = 1024;        // estimated at a time; a multiple of a block of codes
 
 static_assert(kScanRows % ivf::kCodeBlockRows == 0);
 
-/// A part of what a query looks at: rows in full, or a list by its codes.
+/// A part of a query's work: rows in full, or a list by its codes.
 struct CodedPart
 {
 	Part rows;
@@ -40,10 +40,10 @@ struct CodedSegment
 {
 	const RowsView *view;
 	uint64_t n_candidates;
-	uint64_t n_rows; // of the lists looked at
+	uint64_t n_rows; // of the lists named
 };
 
-/// The parts that a query looks at, the nearest lists first.
+/// The parts of a query's work, the nearest lists first.
 class CodedPlan
 {
 public:
@@ -125,7 +125,7 @@ private:
 	std::vector<CodedSegment> segments_;
 };
 
-/// What one thread finds of a query.
+/// The part of a query's search that one thread does.
 class CodedSearcher
 {
 public:
@@ -156,7 +156,7 @@ public:
 		}
 	}
 
-	/// Computes the scores of the candidates, or takes them as they are. Returns how many.
+	/// Score the candidates, or take their estimates. Return how many.
 	uint64_t refine()
 	{
 		uint64_t n = 0;
@@ -186,7 +186,7 @@ public:
 	PartSearcher &rows() { return rows_; }
 
 private:
-	/// A candidate by its place. One without an estimate is one all the same.
+	/// Offer a candidate, given by its place. One without an estimate (NaN) counts too.
 	void offer_estimate(const RowsView &view, const Neighbor &candidate)
 	{
 		const uint32_t number = view.lists->numbers()[candidate.row];
@@ -194,15 +194,15 @@ private:
 		if (is_dead(view, number))
 			return;
 
-		const RowId row = row_id_of(view.rows, number);
-		// What is equal has the same bits: one zero, one NaN.
+		const RowId row = view.rows.row_id(number);
+		// Equal estimates have the same bits: one zero, one NaN.
 		const double estimate =
 			std::isnan(candidate.score) ? std::numeric_limits<double>::quiet_NaN() : candidate.score + 0.0;
 
 		topk_push(rows_.selection().topk(), &estimate, &row, 1, nullptr, 0);
 	}
 
-	/// Of one segment.
+	/// The scan of one segment.
 	struct Scan
 	{
 		std::vector<uint8_t> memory;
@@ -220,7 +220,7 @@ private:
 			SearchQuery wanted;
 
 			made->memory.resize(ivf::code_query_bytes(model.spec));
-			// Its memory is as large as it asks for, and the model was checked: it cannot fail.
+			// Cannot fail: the memory is as large as asked for, and the model was checked.
 			(void) ivf::code_query_prepare(model, plan_.unit(), made->memory.data(), made->memory.size(), &made->query)
 				.is_ok();
 			wanted.k = static_cast<size_t>(segment.n_candidates);
@@ -244,7 +244,7 @@ private:
 		{
 			const size_t n = std::min<uint64_t>(kScanRows, part.rows.last - first);
 			const size_t skipped =
-				first < part.rows.first ? part.rows.first - first : 0; // another list's, of the same block
+				first < part.rows.first ? part.rows.first - first : 0; // rows of another list in the same block
 
 			ivf::code_scores(scan->query, part.constant, lists.codes() + first * code_bytes,
 				lists.terms() != nullptr ? lists.terms() + first : nullptr, n, scores);
@@ -258,7 +258,7 @@ private:
 
 	const CodedPlan &plan_;
 	PartSearcher rows_;
-	std::vector<std::unique_ptr<Scan>> scans_; // of plan_.segments(); null: nothing of it yet
+	std::vector<std::unique_ptr<Scan>> scans_; // [plan_.segments()]; null: not yet begun
 };
 
 uint64_t
@@ -273,7 +273,7 @@ finish(const CodedPlan &plan, CodedSearcher *searcher, const SearchQuery &query,
 	return n;
 }
 
-/// All of a query in one thread.
+/// Search for a query in one thread.
 uint64_t
 search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, CodedAnswer answer,
 	std::vector<Neighbor> *result, SearchControl *control)
@@ -291,7 +291,7 @@ search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQue
 	return finish(plan, &searcher, query, result);
 }
 
-/// One query's parts shared out.
+/// Search for a query with all threads.
 uint64_t
 search_together(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, CodedAnswer answer,
 	ThreadPool &pool, std::vector<Neighbor> *result, SearchControl *control)

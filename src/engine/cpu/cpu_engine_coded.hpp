@@ -13,12 +13,11 @@ namespace vectorgpu::engine
 
 enum class CodedAnswer : uint8_t
 {
-	kNearest, // of kCodedLists: canonical scores of what codes have chosen, of segments that are looked at as a whole,
-			  // of the delta
-	kCandidates, // of kCodes: what codes have chosen, by estimate; all queries have probes
+	kNearest,    // of kCodedLists: canonical scores of rows chosen by codes, of segments scored in full, of the delta
+	kCandidates, // of kCodes: rows chosen by codes, by estimate; all queries have probes
 };
 
-/// A snapshot of a copy of that kind. As search_lists; returns how many rows codes have chosen.
+/// See search_lists. snapshot: of a copy of the answer's kind. Return how many rows codes have chosen.
 uint64_t search_coded_lists(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 	CodedAnswer answer, ThreadPool &pool, std::vector<std::vector<Neighbor>> *results, SearchControl *control);
 

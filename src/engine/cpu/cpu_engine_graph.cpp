@@ -1,7 +1,7 @@
-// See cpu_engine_graph.hpp. A query searches the graph of each segment, part by part, as engine/graph has it, or looks
-// at all rows of a segment where that is cheaper; the delta is scored as a whole. Nodes that vacuum removed lead on but
-// are not found. Queries are shared out to threads; where they are fewer than those, rows that a query looks at one
-// behind the other are, too.
+// See cpu_engine_graph.hpp. A query searches the graph of each segment, part by part, with engine/graph, or scores all
+// rows of a segment where that is cheaper; the delta is scored as a whole. Nodes that vacuum removed are passed through
+// and not found. Queries are shared out to threads; if there are fewer queries than threads, the consecutive rows that
+// a query scores are shared out, too.
 #include "engine/cpu/cpu_engine_graph.hpp"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ public:
 
 	void score(const uint32_t *nodes, size_t n, double *scores) const
 	{
-		constexpr size_t kAhead = 4; // rows asked for at a time
+		constexpr size_t kAhead = 4; // rows prefetched
 		constexpr size_t kLine = 64;
 		const auto ask = [this](uint32_t node)
 		{
@@ -57,12 +57,7 @@ public:
 	}
 
 private:
-	const uint8_t *vector(uint32_t node) const
-	{
-		const uint64_t slot = node - rows_.chunk_start;
-
-		return rows_.chunks[slot / rows_.chunk_rows]->vectors() + slot % rows_.chunk_rows * row_bytes_;
-	}
+	const uint8_t *vector(uint32_t node) const { return rows_.vector(node, row_bytes_); }
 
 	static bool neighbors(void *context, uint32_t node, uint32_t *to)
 	{
@@ -107,7 +102,7 @@ public:
 	void run(std::vector<Neighbor> *result, ThreadPool *pool)
 	{
 		const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
-		const bool has_scores = query_has_scores();
+		const bool has_scores = query_has_scores(spec_, query_);
 		std::vector<Part> parts;
 
 		for (const auto &segment : snapshot_.segments)
@@ -134,15 +129,6 @@ public:
 	}
 
 private:
-	/// A zero vector has no cosine with any row.
-	bool query_has_scores() const
-	{
-		double score;
-
-		compute_scores(spec_, query_.query, query_.query, vector_bytes(spec_.element, spec_.dim), 1, &score, 0);
-		return !std::isnan(score);
-	}
-
 	void search_graph(const RowsView &view, uint32_t width)
 	{
 		const SegmentGraph &graph = *view.graph;
@@ -169,7 +155,7 @@ private:
 		}
 	}
 
-	/// entries_: the first entry points of a part. How many.
+	/// Set entries_ to the nearest entry points of a part. Return how many.
 	uint32_t nearest_entries(const HeldGraph &held, const uint32_t *nodes, uint32_t n)
 	{
 		scores_.resize(n);
@@ -181,7 +167,7 @@ private:
 		return std::min(n, graph::kSearchEntries);
 	}
 
-	/// What a search has found, in order. Infinite scores may stand for NaN: an exact search finds those rows.
+	/// Offer found_ in order. Infinite scores may stand for NaN: an exact search finds those rows.
 	void offer(const RowsView &view, uint32_t n_found)
 	{
 		for (uint32_t i = 0; i < n_found; i++)
@@ -193,7 +179,7 @@ private:
 			if (is_dead(view, candidate.node) || !topk_wants(rows_.selection().topk(), &candidate.score, 1))
 				continue;
 
-			const RowId row = row_id_of(view.rows, candidate.node);
+			const RowId row = view.rows.row_id(candidate.node);
 
 			topk_push(rows_.selection().topk(), &candidate.score, &row, 1, nullptr, 0);
 		}

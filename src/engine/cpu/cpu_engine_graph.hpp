@@ -11,8 +11,9 @@
 namespace vectorgpu::engine
 {
 
-/// A snapshot of a copy of kind kGraph; queries that have probes. results [n]: where the answer to queries[i] goes, see
-/// Engine::search. control, if not null, counts up with every few nodes; once it says stop, the results are incomplete.
+/// Search a snapshot of a copy of kind kGraph; all queries have probes. *results[i]: the answer to queries[i], see
+/// Engine::search. control, if not null, counts up after every few nodes; once it says stop, the results are
+/// incomplete.
 void search_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 	ThreadPool &pool, std::span<std::vector<Neighbor> *const> results, SearchControl *control);
 

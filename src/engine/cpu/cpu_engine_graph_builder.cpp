@@ -19,18 +19,16 @@ namespace
 {
 
 constexpr size_t kLoadRows = 65536;  // given to the searcher at a time
-constexpr size_t kSearchRows = 8192; // searched for at a time: others' searches wait for a batch
-// Rows that a graph of exact neighbours is measured with, held out of it: a recall of 0.9 has a standard error of 0.003
-// then.
+constexpr size_t kSearchRows = 8192; // searched for at a time: other searches wait for a batch
+// Rows held out of a graph of exact neighbours to measure it: a recall of 0.9 has a standard error of 0.003 then.
 constexpr uint32_t kHeldOut = 2000;
-constexpr uint32_t kRowsPerHeldOut = 50; // fewer of smaller graphs, but as many as without a searcher
-constexpr uint32_t kLeastRows =
-	20000; // smaller graphs are measured as a session measures them, whose lists may be exact as well
-constexpr uint32_t kRowsPerLeftOut = 10; // fewer as well where near copies go with them: these go with their group, and
-										 // others' ways do not lead over them
-constexpr double kLeastHeldOut = 0.4;    // of them: else their copies stay, and are passed over
-constexpr double kMostCopies = 0.1; // near copies held out with each of them, on average: where there are more, what
-									// finds them is measured too, for which they must be there
+constexpr uint32_t kRowsPerHeldOut = 50; // fewer of smaller graphs, but not fewer than without a searcher
+constexpr uint32_t kLeastRows = 20000;   // smaller graphs are measured as sessions do, whose lists may be exact as well
+constexpr uint32_t kRowsPerLeftOut = 10; // a smaller limit if near copies are left out with them: a group of copies
+										 // goes as a whole, and other paths do not lead over it
+constexpr double kLeastHeldOut = 0.4;    // of them: else their copies stay in the graph and are not counted
+constexpr double kMostCopies = 0.1; // near copies held out with each row on average: with more, the search for them
+									// is measured too, for which they must be in the graph
 
 class CpuGraphBuilder final : public GraphBuilder
 {
@@ -178,7 +176,7 @@ private:
 		return spec;
 	}
 
-	/// As many rows stay as was said, since memory was reckoned by that.
+	/// The number of rows stays as announced, since memory was computed from it.
 	bool base_is_whole() const
 	{
 		return spec_.n_base == 0 ||
@@ -189,7 +187,7 @@ private:
 					spec_.n_kept);
 	}
 
-	/// By these threads, with a searcher too: what is searched for are few rows.
+	/// Uses the pool's threads, also with a searcher: few rows are searched for.
 	Status insert_rows(const graph::BuildSpec &spec, const graph::BuildHooks &hooks)
 	{
 		const graph::BaseGraph base = {spec_.n_base, base_edges_.data(), base_entries_.data(),
@@ -233,7 +231,7 @@ private:
 		return status_of(outcome);
 	}
 
-	/// Of the metric of searches.
+	/// Uses the metric of searches.
 	Status make_codes()
 	{
 		const size_t code_bytes = graph::hash_code_bytes(spec_.hash_bits);
@@ -280,8 +278,8 @@ private:
 															  : Status::ok();
 	}
 
-	/// The graph is measured as it is without the queries. Of exact neighbours near copies go with them, and the
-	/// queries know their neighbours, unless searches have another metric.
+	/// Measure the graph without the queries. With exact neighbours near copies are left out with them, and the
+	/// neighbours of the queries are known, unless searches have another metric.
 	Status hold_out(graph::MeasuredGraph *measured)
 	{
 		const graph::BuildSpec spec = build_spec();
@@ -303,7 +301,7 @@ private:
 			graph::measure_without(rows(), spec, held_out_.data(), n, measured, work_.get(), work_bytes_, call()));
 	}
 
-	/// Does nothing where few queries would stay.
+	/// Does nothing if few queries would remain.
 	Status hold_out_copies(const graph::BuildSpec &spec, graph::MeasuredGraph *measured)
 	{
 		const uint32_t n = static_cast<uint32_t>(held_out_.size());
@@ -362,8 +360,8 @@ private:
 		return status_of(graph::calibrate(measured, &calibration_, work.get(), work_bytes, call()));
 	}
 
-	/// The searcher's memory is for indexes: a build takes what is left, but for an eighth of all, which what they get
-	/// meanwhile finds.
+	/// The searcher's memory is for indexes: a build takes the unused part, except for an eighth of all memory, which
+	/// indexes may need meanwhile.
 	bool searcher_has_room() const
 	{
 		const EngineStats stats = searcher_->stats();
@@ -372,8 +370,7 @@ private:
 		return stats.budget_bytes == 0 || stats.resident_bytes + needed <= stats.budget_bytes / 8 * 7;
 	}
 
-	/// BuildHooks::neighbors: exact searches, if there is somebody for them. What has gone wrong there is no reason to
-	/// fail here.
+	/// BuildHooks::neighbors: exact searches, if there is a searcher. Its failure does not fail the build.
 	graph::Found find_neighbors(const graph::GraphRows &rows, const graph::KnnLists &lists)
 	{
 		CopyId copy = 0;
@@ -388,7 +385,7 @@ private:
 		{
 			status = search_all(copy, rows, lists);
 		}
-		catch (const std::exception &) // bad_alloc: the copy goes all the same
+		catch (const std::exception &) // bad_alloc: the copy is dropped all the same
 		{
 			status = Status::error(StatusCode::kOutOfMemory, "out of memory in a search for neighbors");
 		}
@@ -429,7 +426,7 @@ private:
 			for (size_t i = 0; i < queries.size(); i++)
 			{
 				queries[i].query = rows.row(static_cast<uint32_t>(first + i));
-				queries[i].k = size_t{lists.k} + 1; // one is the row itself, as a rule
+				queries[i].k = size_t{lists.k} + 1; // one is usually the row itself
 			}
 			status = searcher_->search(copy, queries, &found, control_);
 			if (status.is_ok())
@@ -456,8 +453,7 @@ private:
 		return good ? Status::ok() : Status::error(StatusCode::kInternal, "a search has found too few rows");
 	}
 
-	/// What a search has found becomes a list, as knn_graph makes it: other rows with a finite score, by the score as
-	/// float.
+	/// Make a list from search results, as knn_graph does: other rows with a finite score, by the score as float.
 	bool take_list(const graph::KnnLists &lists, uint32_t node, const std::vector<Neighbor> &found) const
 	{
 		uint32_t *ids = lists.ids + size_t{node} * lists.k;
@@ -474,7 +470,7 @@ private:
 
 			if (other == node)
 				continue;
-			// Scores that differ by less than a float are in the order of rows.
+			// Scores that are equal as floats are ordered by row.
 			for (; at > 0 && scores[at - 1] == score && ids[at - 1] > other; at--)
 				ids[at] = ids[at - 1];
 			ids[at] = other;
@@ -499,8 +495,8 @@ private:
 	std::vector<unsigned char> vectors_; // [n_rows, row_bytes_], until the graph is built
 	std::unique_ptr<uint8_t[]> work_;    // of the graph's build, until it is measured
 	size_t work_bytes_ = 0;
-	std::vector<uint32_t> held_out_; // rows that it is measured with
-	std::vector<uint32_t> left_out_; // all that go for it
+	std::vector<uint32_t> held_out_; // rows that measure the graph
+	std::vector<uint32_t> left_out_; // all rows left out for that
 	std::vector<uint32_t> nearest_;  // [held_out_, kCalibrationNeighbors]
 	std::vector<uint32_t> edges_;
 	std::vector<uint32_t> entries_;
@@ -522,7 +518,7 @@ graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads)
 	graph::GraphRows rows;
 
 	build.degree = spec.degree;
-	build.knn.k = 0; // as many as the build takes for that degree
+	build.knn.k = 0; // the build's choice for the degree
 	build.knn.n_aside = graph::query_rows(spec.n_rows);
 	rows.spec = spec.rows;
 	rows.row_stride = vector_bytes(spec.rows.element, spec.rows.dim);

@@ -10,9 +10,8 @@
 namespace vectorgpu::engine
 {
 
-/// control: progress and stop of all that takes long; searcher: finds the nearest rows of each by exact searches, in a
-/// copy that comes and goes; if it is null or cannot, the threads find them. Both outlive the builder, as does the
-/// pool. Throws bad_alloc.
+/// control: progress and stop of long steps. searcher: finds the nearest rows of each row by exact searches, in a
+/// temporary copy; if it is null or fails, the pool's threads find them. All outlive the builder. Throws bad_alloc.
 std::unique_ptr<GraphBuilder> make_cpu_graph_builder(
 	const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher);
 

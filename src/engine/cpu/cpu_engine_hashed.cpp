@@ -1,5 +1,5 @@
-// See cpu_engine_hashed.hpp. Queries are shared out to threads; where they are fewer than those, rows that a query
-// looks at one behind the other are, too.
+// See cpu_engine_hashed.hpp. Queries are shared out to threads; if there are fewer queries than threads, the
+// consecutive rows that a query scores are shared out, too.
 #include "engine/cpu/cpu_engine_hashed.hpp"
 
 #include <algorithm>
@@ -18,17 +18,9 @@ using graph::Candidate;
 
 constexpr uint32_t kProgressNodes = 64; // expanded between two signs of life
 constexpr size_t kBlockNodes = 256;     // scored at a time, on the stack
-constexpr size_t kAhead = 4;            // rows asked for at a time
+constexpr size_t kAhead = 4;            // rows prefetched
 constexpr size_t kLine = 64;
-constexpr size_t kMostAhead = 1024; // bytes of a row
-
-const uint8_t *
-vector_of(const RowListView &rows, size_t row_bytes, uint32_t node)
-{
-	const uint64_t slot = node - rows.chunk_start;
-
-	return rows.chunks[slot / rows.chunk_rows]->vectors() + slot % rows.chunk_rows * row_bytes;
-}
+constexpr size_t kMostAhead = 1024; // bytes prefetched of a row
 
 /// The codes of a segment and that of a query: the context of a GraphView.
 struct HeldCodes
@@ -76,16 +68,6 @@ private:
 	}
 };
 
-/// A zero vector has no cosine with any row.
-bool
-query_has_scores(const DistanceSpec &spec, const SearchQuery &query)
-{
-	double score;
-
-	compute_scores(spec, query.query, query.query, vector_bytes(spec.element, spec.dim), 1, &score, 0);
-	return !std::isnan(score);
-}
-
 } // namespace
 
 HashedAnswer::HashedAnswer(
@@ -111,7 +93,7 @@ HashedAnswer::add(const RowsView &segment, const uint32_t *nodes, size_t n)
 	const auto ask = [&](uint32_t node)
 	{
 		for (size_t line = 0; line < std::min(row_bytes, kMostAhead); line += kLine)
-			__builtin_prefetch(vector_of(segment.rows, row_bytes, node) + line);
+			__builtin_prefetch(segment.rows.vector(node, row_bytes) + line);
 	};
 
 	for (size_t first = 0; first < n; first += kBlockNodes)
@@ -128,18 +110,18 @@ HashedAnswer::add(const RowsView &segment, const uint32_t *nodes, size_t n)
 			if (i + kAhead < end)
 				ask(nodes[i + kAhead]);
 			compute_scores(
-				spec_, query_.query, vector_of(segment.rows, row_bytes, nodes[i]), row_bytes, 1, &scores[i - first], 0);
+				spec_, query_.query, segment.rows.vector(nodes[i], row_bytes), row_bytes, 1, &scores[i - first], 0);
 		}
 		for (size_t i = first; i < end; i++)
 		{
 			const double score = scores[i - first];
 
-			// Infinite ones are an exact search's, as without codes.
+			// Rows with an infinite score are left to exact searches, as in graphs without codes.
 			if (std::isnan(score) || (std::isinf(score) && score > 0) || is_dead(segment, nodes[i]) ||
 				!topk_wants(rows_.selection().topk(), &score, 1))
 				continue;
 
-			const RowId row = row_id_of(segment.rows, nodes[i]);
+			const RowId row = segment.rows.row_id(nodes[i]);
 
 			topk_push(rows_.selection().topk(), &score, &row, 1, nullptr, 0);
 		}
@@ -209,7 +191,7 @@ CodeSearcher::search(const DistanceSpec &spec, const RowsView &segment, const vo
 	return true;
 }
 
-/// entries_: the first entry points of a part. How many.
+/// Set entries_ to the nearest entry points of a part. Return how many.
 uint32_t
 CodeSearcher::nearest_entries(const graph::GraphRows &codes, const uint32_t *nodes, uint32_t n)
 {

@@ -1,5 +1,5 @@
-// Search of hashed graphs: nodes are found by the Hamming distance of their codes (SONG, section 7), and then judged by
-// the rows themselves. An engine that finds nodes elsewhere takes the rest from here. Thread-safe; throws bad_alloc.
+// Search of graphs with codes: nodes are found by the Hamming distance of their codes (SONG, section 7), then their
+// rows are scored. The CUDA engine, which finds nodes on the device, uses the rest. Thread-safe; throws bad_alloc.
 #pragma once
 
 #include <span>
@@ -13,26 +13,25 @@
 namespace vectorgpu::engine
 {
 
-/// The answer to one query that has probes, but for finding nodes. Begins with what is looked at as a whole when it is
-/// finished.
+/// The answer to one query that has probes, from nodes that others find. Rows without a search by codes are scored by
+/// finish().
 class HashedAnswer
 {
 public:
-	/// All have to live as long.
+	/// The arguments outlive the answer.
 	HashedAnswer(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, SearchControl *control);
 
-	/// The width of the search by codes of a segment; 0: there is none, the segment is looked at as a whole, or not at
-	/// all.
+	/// Return the width of a segment's search by codes; 0: no such search, the segment is scored in full or not at all.
 	uint32_t width(const RowsView &segment) const;
 
-	/// Nodes [n] that the search has found in a part of a segment, in any order, each once.
+	/// Score the nodes [n] that were found in a part of a segment, in any order, each once.
 	void add(const RowsView &segment, const uint32_t *nodes, size_t n);
 
-	/// Looks at what has no search by codes, and gives the answer. Sets the query's coverage. pool: its threads help;
-	/// null: none do.
+	/// Score the rows that have no search by codes, and give the answer. Sets the query's coverage. pool: its threads
+	/// help; null: none do.
 	void finish(std::vector<Neighbor> *result, ThreadPool *pool);
 
-	/// Rows whose scores have been computed because their codes were found.
+	/// Rows that were scored because their codes were found.
 	uint64_t n_rescored() const { return n_rescored_; }
 
 private:
@@ -45,11 +44,11 @@ private:
 	uint64_t n_rescored_ = 0;
 };
 
-/// Searches of graphs by codes on the host, one after the other, with work memory that stays.
+/// Searches of graphs by codes on the host, one after another, with work memory that is kept.
 class CodeSearcher
 {
 public:
-	/// Adds to the answer what a search of that width finds in a segment. False: it was stopped.
+	/// Search a segment with that width and add the nodes found to the answer. False: it was stopped.
 	bool search(const DistanceSpec &spec, const RowsView &segment, const void *query, uint32_t width,
 		SearchControl *control, HashedAnswer *answer);
 
@@ -65,9 +64,8 @@ private:
 	std::vector<uint32_t> nodes_;
 };
 
-/// A snapshot of a copy of kind kHashedGraph; queries that have probes. results [n]: where the answer to queries[i]
-/// goes, see Engine::search. control, if not null, counts up with every few nodes; once it says stop, the results are
-/// incomplete. Returns how many rows had their scores computed because of their codes.
+/// See search_graphs; the snapshot is of a copy of kind kHashedGraph. Return how many rows were scored because their
+/// codes were found.
 uint64_t search_hashed_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 	ThreadPool &pool, std::span<std::vector<Neighbor> *const> results, SearchControl *control);
 

@@ -11,7 +11,7 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kRowsPerTask = 256; // of a neighbours' search: fit a second cache with their scores
+constexpr size_t kRowsPerTask = 256; // of a neighbours' search: fit the L2 cache with their scores
 
 class CpuListBuilder final : public ListBuilder
 {

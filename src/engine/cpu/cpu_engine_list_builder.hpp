@@ -9,7 +9,7 @@
 namespace vectorgpu::engine
 {
 
-/// control: progress and stop of all that takes long; outlives the builder, as does the pool. Throws bad_alloc.
+/// control: progress and stop of long steps. It outlives the builder, as does the pool. Throws bad_alloc.
 std::unique_ptr<ListBuilder> make_cpu_list_builder(const ListBuildSpec &spec, ThreadPool *pool, SearchControl *control);
 
 } // namespace vectorgpu::engine

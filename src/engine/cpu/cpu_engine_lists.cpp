@@ -1,7 +1,7 @@
 // See cpu_engine_lists.hpp. A query ranks each segment's centroids and scores the rows of the nearest lists
-// canonically, where they lie; the delta is scored as a whole. Queries are shared out among the threads; a batch with
-// fewer queries than threads shares out the lists of each. (score, row) is a total order, so the answer does not depend
-// on who took what.
+// canonically, in place; the delta is scored as a whole. Queries are shared out among the threads; in a batch with
+// fewer queries than threads, the lists of each query are. (score, row) is a total order, so the answer does not depend
+// on which thread took which part.
 #include "engine/cpu/cpu_engine_lists.hpp"
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr uint64_t kDeltaPartRows = 8192; // a part of the delta, when a query's work is shared out
+constexpr uint64_t kDeltaPartRows = 8192; // of a part of the delta
 
-/// The parts that a query looks at, the nearest lists first.
+/// The parts of a query's work, the nearest lists first.
 class Plan
 {
 public:
@@ -81,7 +81,7 @@ finish(const Plan &plan, PartSearcher *searcher, const SearchQuery &query, std::
 		*query.coverage = std::min(plan.coverage(), searcher->left_out_nan() ? Coverage::kScored : Coverage::kAll);
 }
 
-/// All of a query in one thread.
+/// Search for a query in one thread.
 void
 search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query,
 	std::vector<Neighbor> *result, SearchControl *control)
@@ -99,7 +99,7 @@ search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQue
 	finish(plan, &searcher, query, result);
 }
 
-/// One query's parts shared out.
+/// Search for a query with all threads.
 void
 search_together(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, ThreadPool &pool,
 	std::vector<Neighbor> *result, SearchControl *control)

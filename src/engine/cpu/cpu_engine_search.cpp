@@ -1,6 +1,6 @@
 // See cpu_engine_search.hpp. The rows are cut into spans; each thread takes the next span and runs all queries over it,
 // with a selection of its own per query; the selections are merged at the end. (score, row) is a total order, so the
-// answer does not depend on who took which span.
+// answer does not depend on which thread took which span.
 #include "engine/cpu/cpu_engine_search.hpp"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace
 {
 
 constexpr size_t kDirectBlockRows = 256;       // scores of a block on the stack; its rows stay in L2 for all queries
-constexpr size_t kSpanBytes = size_t{1} << 20; // what a thread takes at a time
-constexpr size_t kFirstBlockRows = 32;         // of a filter: all of them survive
+constexpr size_t kSpanBytes = size_t{1} << 20; // of a span
+constexpr size_t kFirstBlockRows = 32;         // of a filter's first block, of which all survive
 constexpr size_t kQueriesPerProduct = GemmFilter::kMaxQueries;
 
 /// Consecutive rows in one chunk. `dead` is null or covers all of them.
@@ -39,7 +39,7 @@ struct RowSpan
 	}
 };
 
-/// Cuts a list at chunk borders, at both ends of its bitmap, and where a span gets long.
+/// Cut a list into spans: at chunk borders, at both ends of its bitmap, and at kSpanBytes.
 void
 add_spans(const RowsView &view, size_t row_bytes, std::vector<RowSpan> *spans)
 {
@@ -75,7 +75,7 @@ public:
 			selections_[i].start(queries[i], n_rows);
 	}
 
-	/// From here on the queries that a filter can be trusted with go through one.
+	/// Use a filter for the queries that it can be trusted with.
 	void use_filter()
 	{
 		std::vector<const void *> trusted;
@@ -137,7 +137,7 @@ public:
 	uint64_t n_rescored() const { return n_rescored_; }
 
 private:
-	/// Canonical scores of rows [first, first + n) of the span, n <= kDirectBlockRows.
+	/// Score rows [first, first + n) of the span canonically, n <= kDirectBlockRows.
 	void score_rows(size_t query, const RowSpan &span, size_t first, size_t n)
 	{
 		const size_t slot = span.first + first;
@@ -148,7 +148,7 @@ private:
 			selections_[query].topk(), scores, span.chunk->row_ids() + slot, n, span.dead, span.dead_offset + first);
 	}
 
-	/// Returns how many rows it took: few at first, since all survive that come before there is a threshold.
+	/// Return how many rows were filtered: few at first, since all rows survive until there is a threshold.
 	size_t filter_block(GemmFilter *filter, size_t filter_start, size_t n_queries, const RowSpan &span, size_t first)
 	{
 		const size_t n_rows = std::min(block_rows_[filter_start / kQueriesPerProduct], span.n_rows - first);
@@ -175,7 +175,7 @@ private:
 		return n_rows;
 	}
 
-	/// Canonical scores of the survivors of a block, neighbouring ones together.
+	/// Score the survivors of a block canonically, neighbouring ones together.
 	void rescore(size_t query, const RowSpan &span, size_t first, const uint32_t *survivors, size_t n)
 	{
 		for (size_t i = 0; i < n;)
@@ -204,7 +204,7 @@ private:
 	std::vector<size_t> direct_;        // queries that score every row
 	std::vector<size_t> filtered_;      // the others, kQueriesPerProduct to a filter
 	std::vector<GemmFilter> filters_;
-	std::vector<size_t> block_rows_; // of each filter: the next block's
+	std::vector<size_t> block_rows_; // rows of each filter's next block
 	uint64_t n_rescored_ = 0;
 };
 

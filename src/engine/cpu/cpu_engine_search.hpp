@@ -13,7 +13,7 @@
 namespace vectorgpu::engine
 {
 
-/// results [queries.size()]: see Engine::search. Returns how many rows a filter passed on to canonical rescoring.
+/// results [queries.size()]: see Engine::search. Return how many rows passed the filter and were rescored.
 /// control, if not null, counts up with every span of rows (about a megabyte of vectors); once it says stop, the
 /// results are incomplete.
 uint64_t search_snapshot(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,

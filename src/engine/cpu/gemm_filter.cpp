@@ -20,7 +20,7 @@ constexpr double kLargestNorm = 0x1p60;   // (|x| + |y|)² stays below 2^122
 constexpr double kSmallestCosineNorm = 0x1p-40;
 constexpr double kQuickUnderflow = 0x1p-120; // absolute: fp32 values that round to subnormals
 
-/// The kernel of the instruction set in use; null where there is none.
+/// Return the kernel of the instruction set in use, or null.
 const FilterKernel *
 choose_kernel()
 {
@@ -35,7 +35,7 @@ choose_kernel()
 	}
 }
 
-/// v in fp32, at least 7 units of roundoff below (README.md, "Quick comparison").
+/// Return v in fp32, at least 7 units of roundoff below (README.md, "Quick comparison").
 float
 safely_below(double v)
 {
@@ -166,7 +166,7 @@ GemmFilter::load_block(const uint8_t *vectors, const double *square_norms, size_
 		quick_slopes_.data(), quick_terms_.data(), quick_norms_.data(), found_.data()}));
 }
 
-/// What a kernel does, or the same through the BLAS.
+/// Find hits with the kernel, or with the BLAS. Return how many.
 size_t
 GemmFilter::find_hits(const FilterCall &call)
 {
@@ -187,7 +187,7 @@ GemmFilter::find_hits(const FilterCall &call)
 		{
 			const float bound = call.offsets[query] + call.terms[row] - call.slopes[query] * call.norms[row];
 
-			// A comparison with NaN is false: what cannot be judged survives.
+			// A comparison with NaN is false, and the row survives.
 			if (!(products[row] < bound))
 				call.hits[n++] = {static_cast<uint16_t>(row), static_cast<uint16_t>(query), products[row]};
 		}
@@ -195,7 +195,7 @@ GemmFilter::find_hits(const FilterCall &call)
 	return n;
 }
 
-/// By query, each query's rows in their order.
+/// Sort hits by query, each query's rows in ascending order.
 void
 GemmFilter::sort_hits(size_t n_hits)
 {
@@ -208,7 +208,7 @@ GemmFilter::sort_hits(size_t n_hits)
 		first[query] += first[query - 1];
 	for (size_t i = 0; i < n_hits; i++)
 		hits_[first[found_[i].query]++] = found_[i];
-	for (size_t query = first.size() - 1; query > 0; query--) // each has moved to where the next one began
+	for (size_t query = first.size() - 1; query > 0; query--) // each now ends where the next one began
 		first[query] = first[query - 1];
 	first[0] = 0;
 }
@@ -266,7 +266,7 @@ GemmFilter::survivors(size_t query, const TopK &topk, uint32_t *survivors) const
 	const Bound above = upper_bound(queries_[query], topk.has_after ? topk.after.score : -kInfinity);
 	size_t n = 0;
 
-	// A comparison with NaN is false: what cannot be judged survives.
+	// A comparison with NaN is false, and the row survives.
 	for (uint32_t i = first; i < last; i++)
 	{
 		const uint32_t row = hits_[i].row;

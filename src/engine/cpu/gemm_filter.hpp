@@ -1,7 +1,7 @@
 // The GEMM filter of batched search: one fp32 matrix product gives every inner product of a block of rows with all
-// queries of a batch, with a proven bound on how far the canonical score can be from what they say (README.md, "The
-// GEMM filter"). Rows that the bound rules out are passed over; the others are scored canonically by the caller. Used
-// by the CPU engine only; threads may each have a filter of their own. Throws bad_alloc.
+// queries of a batch, with a proven bound on the difference between the score that follows and the canonical one
+// (README.md, "The GEMM filter"). Rows that the bound rules out are skipped; the caller scores the others canonically.
+// Used by the CPU engine only; threads may each have a filter of their own. Throws bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,16 @@
 namespace vectorgpu::engine
 {
 
-/// L2, inner product and cosine of float elements.
+/// True for L2, inner product and cosine of float elements.
 bool gemm_filter_supports(const DistanceSpec &spec);
 
-/// Σ x² in double, within (dim + 1) * 2^-53 of it. vector: one vector of a spec that the filter supports.
+/// Return Σ x² in double, within (dim + 1) * 2^-53 of it. vector: one vector of a spec that the filter supports.
 double square_norm(const DistanceSpec &spec, const void *vector);
 
 /// True if the error bound holds for such a vector: no sum with it can overflow or, for cosine, lose its digits.
 bool gemm_filter_trusts(const DistanceSpec &spec, double square_norm);
 
-/// Which rows of a block may matter to a query.
+/// Finds the rows of a block that may matter to a query.
 class GemmFilter
 {
 public:
@@ -34,12 +34,12 @@ public:
 	/// queries [n_queries], at most kMaxQueries: each trusted, alive as long as the filter.
 	GemmFilter(const DistanceSpec &spec, const std::vector<const void *> &queries);
 
-	/// Multiplies. vectors [n_rows, dim] row-major, square_norms [n_rows]; n_rows <= kBlockRows. topks [n_queries]:
-	/// what each query is looking for; unchanged until survivors() was asked about that query.
+	/// Multiply. vectors [n_rows, dim] row-major, square_norms [n_rows]; n_rows <= kBlockRows. topks [n_queries]:
+	/// the selection of each query; unchanged until survivors() was called for that query.
 	void load_block(const uint8_t *vectors, const double *square_norms, size_t n_rows, const TopK *const *topks);
 
-	/// Writes to survivors [n_rows of the block] the ascending numbers of the rows whose canonical score may come
-	/// before topk's threshold and after its `after`; returns how many. Every other row certainly does not.
+	/// Write to survivors [n_rows of the block] the ascending numbers of the rows whose canonical score may come
+	/// before topk's threshold and after its `after`; return how many. No other row can.
 	size_t survivors(size_t query, const TopK &topk, uint32_t *survivors) const;
 
 private:
@@ -68,15 +68,15 @@ private:
 	std::vector<float> row_matrix_;    // [kBlockRows, dim], halves widened; empty for float32
 	std::vector<float> products_;      // [n_queries, n_rows] row-major, without a kernel
 	std::vector<double> norms_;        // [kBlockRows] |y|, 0 for rows that are not trusted
-	std::vector<double> below_terms_;  // [kBlockRows] what `below` adds, -infinity for rows that are not trusted
-	std::vector<double> above_terms_;  // [kBlockRows] what `above` adds, +infinity for rows that are not trusted
-	std::vector<float> quick_offsets_; // [panels of queries] `below` in fp32, on the safe side
+	std::vector<double> below_terms_;  // [kBlockRows] the row term of `below`, -infinity for rows that are not trusted
+	std::vector<double> above_terms_;  // [kBlockRows] the row term of `above`, +infinity for rows that are not trusted
+	std::vector<float> quick_offsets_; // [panels of queries] `below` in fp32, rounded to the safe side
 	std::vector<float> quick_slopes_;  // [panels of queries]
 	std::vector<float> quick_terms_;   // [kBlockRows]
 	std::vector<float> quick_norms_;   // [kBlockRows]
 	std::vector<FilterHit> found_;     // [kBlockRows * n_queries] as the kernel found them
 	std::vector<FilterHit> hits_;      // the same by query
-	std::vector<uint32_t> first_hit_;  // [n_queries + 1] where a query's begin
+	std::vector<uint32_t> first_hit_;  // [n_queries + 1] the first hit of a query
 
 	double gemm_error_;      // relative to |x||y|: rounding of a product of the matrix
 	double canonical_error_; // relative to Σ|terms|: rounding of a canonical sum

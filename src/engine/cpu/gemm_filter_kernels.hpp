@@ -1,5 +1,5 @@
-// What gemm_filter.cpp and its kernels, one file per instruction set, agree on. No standard templates here: nothing
-// that a kernel's file compiles may be shared with code for other CPUs.
+// The interface between gemm_filter.cpp and its kernels, one file per instruction set. No standard templates: code that
+// a kernel's file compiles must not be shared with code for other CPUs.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ struct FilterHit
 };
 
 /// A block of rows against all queries. Queries lie in panels of `width` (the kernel's): panels [n_panels, dim, width],
-/// filled up with zeros.
+/// padded with zeros.
 struct FilterCall
 {
 	const float *rows; // [n_rows, dim]
@@ -32,7 +32,7 @@ struct FilterCall
 	FilterHit *hits;      // room for n_rows * n_queries
 };
 
-/// Finds all pairs but those with x . y < offset + term - slope * norm, all in fp32; returns how many. Rows of one
+/// Find all pairs except those with x . y < offset + term - slope * norm, all in fp32; return how many. Rows of one
 /// query come in ascending order.
 struct FilterKernel
 {

@@ -6,8 +6,8 @@
 //                       not_below(a, b): bit i is set unless a[i] < b[i]
 //   constexpr kGroups   a tile has 3 * kGroups rows and 2 * kWidth queries: as many sums as fit the registers
 //
-// Rows are read as they lie, one element broadcast at a time, and only the queries are packed: a product of few queries
-// and many rows has no time to pack the rows. Products stay in registers; almost all of them end there.
+// Rows are read in place, one element broadcast at a time, and only the queries are packed: with few queries and many
+// rows, packing the rows would cost too much. Products stay in registers, and almost all of them are discarded there.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace
 
 constexpr size_t kPanel = 2 * Vec::kWidth;
 
-/// Notes the pairs of one row whose bits are set.
+/// Record the pairs of one row whose bits are set.
 inline FilterHit *
 note(FilterHit *hits, const FilterCall &call, uint32_t mask, Vec products, size_t row, size_t first_query)
 {
@@ -40,7 +40,7 @@ note(FilterHit *hits, const FilterCall &call, uint32_t mask, Vec products, size_
 	return hits;
 }
 
-/// 3 * n_groups rows from first_row on against one panel; with `single` the first of them alone.
+/// Compare 3 * n_groups rows from first_row on with one panel; with `single`, the first row only.
 template <int n_groups, bool single>
 inline __attribute__((always_inline)) FilterHit *
 run_tile(const FilterCall &call, size_t panel, size_t first_row, FilterHit *hits)
@@ -116,7 +116,7 @@ run_filter(const FilterCall &call)
 double
 sum_squares(const float *vector, size_t n)
 {
-	constexpr size_t kSums = 32; // the compiler makes registers of them
+	constexpr size_t kSums = 32; // kept in registers by the compiler
 	double sums[kSums] = {};
 	double sum = 0;
 	size_t i = 0;

@@ -1,5 +1,5 @@
-// What searches of a copy with a structure do with rows that they look at one behind the other: parts of segments, and
-// the delta. Internal to the CPU engine.
+// Scoring of consecutive rows, parts of segments and the delta, by searches of copies with a structure. Internal to the
+// CPU engine.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace vectorgpu::engine
 
 constexpr size_t kBlockRows = 256; // scored at a time, on the stack
 
-/// Places of a segment, or positions of the delta, that a query looks at.
+/// Places of a segment, or positions of the delta, that a query scores.
 struct Part
 {
 	const RowsView *view;
@@ -27,26 +27,17 @@ struct Part
 	uint64_t last;
 };
 
+/// True if rows have a score for the query: a zero vector has no cosine with any row.
 inline bool
-is_dead(const RowsView &view, uint64_t position)
+query_has_scores(const DistanceSpec &spec, const SearchQuery &query)
 {
-	if (view.dead == nullptr || position < view.dead_first)
-		return false;
+	double score;
 
-	const uint64_t bit = position - view.dead_first;
-
-	return bit / 8 < view.dead->size() && (((*view.dead)[bit / 8] >> (bit % 8)) & 1) != 0;
+	compute_scores(spec, query.query, query.query, vector_bytes(spec.element, spec.dim), 1, &score, 0);
+	return !std::isnan(score);
 }
 
-inline RowId
-row_id_of(const RowListView &rows, uint64_t position)
-{
-	const uint64_t slot = position - rows.chunk_start;
-
-	return rows.chunks[slot / rows.chunk_rows]->row_ids()[slot % rows.chunk_rows];
-}
-
-/// Offers parts of the rows to one query's selection.
+/// Offers rows to one query's selection.
 class PartSearcher
 {
 public:
@@ -78,13 +69,9 @@ public:
 	/// The row at one place of a segment.
 	void search_place(const RowsView &view, uint64_t place)
 	{
-		const RowListView &rows = view.rows;
-		const uint64_t slot = place - rows.chunk_start;
-		const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
 		double score;
 
-		compute_scores(
-			spec_, query_.query, chunk.vectors() + slot % rows.chunk_rows * row_bytes_, row_bytes_, 1, &score, 0);
+		compute_scores(spec_, query_.query, view.rows.vector(place, row_bytes_), row_bytes_, 1, &score, 0);
 		if (topk_wants(selection_.topk(), &score, 1))
 			offer(view, place, &score, 1);
 	}
@@ -99,7 +86,7 @@ public:
 	}
 
 private:
-	/// The rows at places [first, first + n) whose scores can matter. Their row ids lie anywhere in the segment.
+	/// Offer the rows at places [first, first + n) whose scores can matter. Their row ids lie anywhere in the segment.
 	void offer(const RowsView &view, uint64_t first, const double *scores, size_t n)
 	{
 		double kept_scores[kBlockRows];
@@ -121,7 +108,7 @@ private:
 				continue;
 			}
 			kept_scores[kept] = scores[i];
-			kept_rows[kept++] = row_id_of(view.rows, position);
+			kept_rows[kept++] = view.rows.row_id(position);
 		}
 		topk_push(selection_.topk(), kept_scores, kept_rows, kept, nullptr, 0);
 	}
@@ -146,9 +133,9 @@ progress(SearchControl *control)
 		control->progress.fetch_add(1, std::memory_order_relaxed);
 }
 
-constexpr size_t kPartBytes = size_t{1} << 20; // a sign of life after so many of rows is one several times a second
+constexpr size_t kPartBytes = size_t{1} << 20; // of rows between two signs of life: several a second
 
-/// All rows of a list in parts.
+/// Append all rows of a view in parts.
 inline void
 add_parts(const RowsView &view, size_t row_bytes, std::vector<Part> *parts)
 {
@@ -158,8 +145,8 @@ add_parts(const RowsView &view, size_t row_bytes, std::vector<Part> *parts)
 		parts->push_back({&view, first, std::min(view.rows.last, first + most)});
 }
 
-/// Offers the parts to a query's searcher, with a sign of life and a look at whether it is still wanted after each.
-/// pool: its threads help; null: none do. May be called by one of them.
+/// Offer the parts to a query's searcher, with a sign of life and a look at the stop after each. pool: its threads
+/// help; null: none do. One of them may call this.
 inline void
 search_parts(const DistanceSpec &spec, const SearchQuery &query, uint64_t n_rows, std::span<const Part> parts,
 	ThreadPool *pool, PartSearcher *searcher, SearchControl *control)
@@ -169,7 +156,7 @@ search_parts(const DistanceSpec &spec, const SearchQuery &query, uint64_t n_rows
 	for (const Part &part : parts)
 		bytes += (part.last - part.first) * vector_bytes(spec.element, spec.dim);
 
-	// A thread that wakes up for less does not pay.
+	// Waking a thread for less takes longer than it saves.
 	const size_t n_workers = pool == nullptr ? 1 : std::clamp<uint64_t>(bytes / kPartBytes, 1, pool->n_threads());
 	std::vector<std::unique_ptr<PartSearcher>> helpers(n_workers);
 	std::atomic<size_t> next{0};
@@ -196,7 +183,7 @@ search_parts(const DistanceSpec &spec, const SearchQuery &query, uint64_t n_rows
 			helpers[worker] = std::move(own);
 		});
 	for (const std::unique_ptr<PartSearcher> &helper : helpers)
-		if (helper != nullptr) // null: the call was dropped, or is the caller's
+		if (helper != nullptr) // null: the call was dropped, or was the caller's
 			searcher->merge(helper.get());
 }
 

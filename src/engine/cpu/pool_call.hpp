@@ -1,4 +1,4 @@
-// A pool's threads, and a control's progress and stop, as engine/ivf is lent them.
+// An ivf::Call that uses a pool's threads and a control's progress and stop.
 #pragma once
 
 #include "engine/cpu/thread_pool.hpp"

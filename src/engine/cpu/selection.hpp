@@ -15,7 +15,7 @@ namespace vectorgpu::engine
 class Selection
 {
 public:
-	/// n_rows: no more candidates than these will come. Throws bad_alloc.
+	/// n_rows: an upper bound on the number of candidates. Throws bad_alloc.
 	void start(const SearchQuery &query, uint64_t n_rows)
 	{
 		const size_t k = std::min<uint64_t>(query.k, n_rows);
@@ -43,7 +43,7 @@ public:
 		return {buffer_.get(), buffer_.get() + n};
 	}
 
-	/// For a filter's sake: keeps the threshold near its true value.
+	/// Keep the threshold near its true value, for a filter.
 	void tighten()
 	{
 		if (topk_.size >= topk_.k && (!topk_.full || topk_.size - topk_.k >= std::max(kTightenAfter, topk_.k / 4)))

@@ -1,5 +1,5 @@
-// See thread_pool.hpp. One mutex and a queue: a search hands out at most one call per helper, so that there is no
-// contention to speak of.
+// See thread_pool.hpp. One mutex and a queue: a search queues at most one call per helper, so that there is little
+// contention.
 #include "engine/cpu/thread_pool.hpp"
 
 #include <utility>

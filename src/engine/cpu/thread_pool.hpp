@@ -24,9 +24,9 @@ public:
 
 	size_t n_threads() const { return helpers_.size() + 1; }
 
-	/// Calls work(0) in this thread and work(1) .. work(n_workers - 1) in helpers that are free before work(0) returns;
-	/// a call that has not begun by then is dropped, so `work` takes its share from a common counter. Returns when
-	/// every call that began has ended; rethrows the first exception of any. May be called from several threads.
+	/// Call work(0) in this thread and work(1) .. work(n_workers - 1) in helpers that are free before work(0) returns;
+	/// a call that has not begun by then is dropped, so `work` takes its share from a common counter. Return when
+	/// every call that began has ended; rethrow the first exception of any. May be called from several threads.
 	void run(size_t n_workers, const std::function<void(size_t)> &work);
 
 private:

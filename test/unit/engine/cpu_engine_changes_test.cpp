@@ -271,7 +271,7 @@ TEST(CpuEngineCopy, SearchesDoNotWaitForAWriterThatTakesLong)
 {
 	std::mt19937 rng(5);
 	Rows rows({Metric::kL2, ElementType::kFloat32, 8});
-	CpuEngineCopy copy({rows.spec, CopyKind::kRows}, nullptr);
+	CpuCopy copy({rows.spec, CopyKind::kRows}, nullptr);
 	Status status = Status::error(StatusCode::kInternal, "not tried");
 
 	rows.add_random(30, Data::kGaussian, rng, 0);

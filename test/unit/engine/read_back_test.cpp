@@ -113,7 +113,7 @@ TEST(ReadBack, ADamagedNormIsCounted)
 		const bool has_norms = metric != Metric::kL1 && metric != Metric::kHamming;
 		std::mt19937 rng(4);
 		Rows rows(spec);
-		CpuEngineCopy copy(spec);
+		CpuCopy copy(spec);
 		uint64_t n_different = 0;
 
 		rows.add_random(3000, element == ElementType::kBit ? Data::kGaussian : Data::kExtremes, rng,

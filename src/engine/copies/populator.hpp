@@ -1,5 +1,5 @@
-// Has the kernel make memory before it is written. Zeroing pages takes longer than filling them with rows, so a load
-// that did both in one thread would spend most of its time there.
+// Makes the kernel provide memory before it is written. Zeroing pages takes longer than filling them with rows, so a
+// load that did both in one thread would spend most of its time on zeroing.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@ namespace vectorgpu::engine
 
 class RowChunk;
 
-/// A thread of its own from the first chunk on.
+/// Has a thread of its own from the first chunk on.
 class Populator
 {
 public:
@@ -22,8 +22,8 @@ public:
 	Populator(const Populator &) = delete;
 	Populator &operator=(const Populator &) = delete;
 
-	/// The chunk's memory will be there soon; what is in it stays, so that it may be filled meanwhile. Any thread. It
-	/// is no failure if this comes to nothing: then the chunk is made page by page as it is written.
+	/// Have the chunk's memory made. The chunk may be filled meanwhile: its content stays. Any thread. Failures are
+	/// ignored: pages are then made when they are written.
 	void ask(std::shared_ptr<RowChunk> chunk) noexcept;
 
 private:

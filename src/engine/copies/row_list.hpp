@@ -1,6 +1,5 @@
-// Rows of a resident copy: an append-only list in chunks that never move, so that searches read the rows they know of
-// while a writer adds more behind them. Writers are serialised by the copy's mutex; readers hold the chunks by
-// shared_ptr.
+// Rows of a resident copy: an append-only list in chunks that never move, so that searches read the rows of their view
+// while a writer appends more. Writers are serialised by the copy's mutex; readers hold the chunks by shared_ptr.
 #pragma once
 
 #include <cstddef>
@@ -8,26 +7,26 @@
 #include <memory>
 #include <vector>
 
-#include "engine/cpu/cpu_engine_populate.hpp"
+#include "engine/copies/populator.hpp"
 #include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
 {
 
-/// A fixed number of rows. The writer fills slots from the front; a reader looks only at slots it was told of.
+/// A fixed number of rows. The writer fills slots from the front; a reader reads only the slots of its view.
 class RowChunk
 {
 public:
-	/// Throws bad_alloc. `with_norms`: the metric's filter needs them. `huge_pages`: it will be full soon.
+	/// Throws bad_alloc. `with_norms`: the metric's filter needs them. `huge_pages`: the chunk will be full soon.
 	RowChunk(size_t n_slots, size_t row_bytes, bool with_norms, bool huge_pages);
 	~RowChunk();
 	RowChunk(const RowChunk &) = delete;
 	RowChunk &operator=(const RowChunk &) = delete;
 
-	/// Has the kernel make the memory now, and changes nothing of what is in it. Any thread.
+	/// Have the kernel make the memory now; the content is unchanged. Any thread.
 	void populate() noexcept;
 
-	/// Fills slots [at, at + n) with row_ids [n] and vectors [n, row_bytes].
+	/// Fill slots [at, at + n) with row_ids [n] and vectors [n, row_bytes].
 	void fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const uint8_t *vectors, size_t n);
 
 	/// [n_slots]
@@ -48,7 +47,7 @@ private:
 	uint8_t *vectors_;
 };
 
-/// Rows [first, last) of a list, for a reader: keeps its chunks alive.
+/// Rows [first, last) of a list, for a reader. Keeps the chunks alive.
 struct RowListView
 {
 	std::vector<std::shared_ptr<const RowChunk>> chunks;
@@ -56,6 +55,21 @@ struct RowListView
 	uint64_t first = 0;
 	uint64_t last = 0;
 	size_t chunk_rows = 1; // slots per chunk
+
+	/// The row at a position in [first, last).
+	RowId row_id(uint64_t position) const
+	{
+		const uint64_t slot = position - chunk_start;
+
+		return chunks[slot / chunk_rows]->row_ids()[slot % chunk_rows];
+	}
+
+	const uint8_t *vector(uint64_t position, size_t row_bytes) const
+	{
+		const uint64_t slot = position - chunk_start;
+
+		return chunks[slot / chunk_rows]->vectors() + slot % chunk_rows * row_bytes;
+	}
 };
 
 /// Positions count from 0 when the list is made; trim() forgets the first ones.
@@ -64,32 +78,31 @@ class RowList
 public:
 	enum class Kind
 	{
-		kSegment, // grows fast and to a great length
-		kDelta,   // grows row by row, and its view is copied at each
+		kSegment, // grows fast and becomes long
+		kDelta,   // grows row by row, and its view is copied each time
 	};
 
-	/// populator: makes the memory of the chunk that a segment will need next; null: nobody does. with_vectors: false
-	/// for row ids alone.
+	/// populator: makes the memory of a segment's next chunk ahead; null: none. with_vectors: false for row ids alone.
 	RowList(const DistanceSpec &spec, Kind kind, Populator *populator = nullptr, bool with_vectors = true);
 
 	uint64_t first() const { return first_; }
 	uint64_t last() const { return last_; }
 
-	/// Appends n rows at last(). Throws bad_alloc, then the list is as before.
+	/// Append n rows at last(). Throws bad_alloc and changes nothing then.
 	void append(const RowId *row_ids, const uint8_t *vectors, size_t n);
 
-	/// Nothing more will be appended: lets go of what was made for it.
+	/// Free the chunk that was made ahead: no row will be appended any more.
 	void finish() { spare_ = nullptr; }
 
-	/// Forgets rows before `position`. Beyond last() the list is empty and goes on there.
+	/// Forget rows before `position`. Beyond last() the list becomes empty and continues at `position`.
 	void trim(uint64_t position);
 
-	/// Takes back what was appended since last() was `last`: nobody has been told of it.
+	/// Take back the rows appended since last() was `last`. No view has them.
 	void truncate(uint64_t last) { last_ = last; }
 
 	RowListView view() const { return {chunks_, chunk_start_, first_, last_, chunk_rows_}; }
 
-	/// Of a row's vector.
+	/// Bytes of a row's vector.
 	size_t row_bytes() const { return row_bytes_; }
 
 	uint64_t memory_bytes() const { return (last_ - first_) * slot_bytes_; }
@@ -104,9 +117,9 @@ private:
 	bool with_norms_;
 	size_t chunk_rows_;
 	size_t slot_bytes_;
-	std::vector<std::shared_ptr<const RowChunk>> chunks_; // what views copy
+	std::vector<std::shared_ptr<const RowChunk>> chunks_; // copied by views
 	std::vector<std::shared_ptr<RowChunk>> writable_;     // the same chunks
-	std::shared_ptr<RowChunk> spare_; // of a segment: the chunk that comes next, if it was made ahead
+	std::shared_ptr<RowChunk> spare_;                     // of a segment: the next chunk, if it was made ahead
 	uint64_t chunk_start_ = 0;
 	uint64_t first_ = 0;
 	uint64_t last_ = 0;

@@ -1,5 +1,5 @@
-// See match_copy.hpp.
-#include "cuda/resident/match_copy.hpp"
+// See device_match_copy.hpp.
+#include "cuda/resident/device_match_copy.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +10,7 @@
 
 #include "cuda/device/host_team.hpp"
 #include "cuda/device/stop.hpp"
+#include "engine/copies/match_delta.hpp"
 #include "engine/cpu/selection.hpp"
 
 namespace vectorgpu::cuda
@@ -21,10 +22,9 @@ using engine::match::MatchIndex;
 namespace
 {
 
-constexpr uint64_t kPartsOfBudget =
-	4; // of what is left of the budget a part of an index that does not fit takes a fourth
+constexpr uint64_t kPartsOfBudget = 4; // a part of an index that does not fit takes a fourth of the remaining budget
 
-/// 0, 1, ... n - 1.
+/// Return 0, 1, ... n - 1.
 std::vector<size_t>
 all_numbers(size_t n)
 {
@@ -34,18 +34,18 @@ all_numbers(size_t n)
 	return numbers;
 }
 
-/// What comes behind `after` by edit distance: request->after_count and after_row, or nothing.
+/// Restrict a request to rows after `after` by edit distance: set after_count and after_row, or k = 0.
 void
 continue_by_distance(
 	const engine::Neighbor &after, uint32_t most_distance, std::span<const RowId> row_ids, MatchRequest *request)
 {
 	if (std::isnan(after.score) || after.score > most_distance)
-		request->k = 0; // distances end there, and rows at a NaN would come before
+		request->k = 0; // no distance is larger, and a NaN orders after all numbers
 	else if (after.score >= 0)
 	{
 		const double distance = std::floor(after.score);
 
-		// Behind a distance between two whole numbers come those of the larger one, all of them.
+		// After a distance between two whole numbers come all rows at the larger one.
 		request->has_after = true;
 		if (distance < after.score && distance >= most_distance)
 			request->k = 0;
@@ -57,7 +57,7 @@ continue_by_distance(
 	}
 }
 
-/// Rows of the segment that are dead.
+/// Return the number of dead rows of the segment.
 uint64_t
 count_dead(const engine::MatchSegmentView &view)
 {
@@ -68,18 +68,18 @@ count_dead(const engine::MatchSegmentView &view)
 	return n;
 }
 
-/// True if the host counts the requests before the lists of an index in parts have come to the device. Lists count as
-/// of equal length.
+/// True if the host counts the requests in less time than it takes to send the lists of an index in parts. Lists are
+/// taken to have equal lengths.
 bool
 host_is_faster(const MatchIndex &index, std::span<const MatchRequest> requests)
 {
 	constexpr double kPostingsPerMs = 7e5; // of a thread
-	constexpr double kRowsPerMs = 1e7;     // whose counters are cleared and looked at
+	constexpr double kRowsPerMs = 1e7;     // whose counters are cleared and read
 	constexpr double kBytesPerMs = 1.2e7;  // from memory that is not pinned
 	const double list =
 		static_cast<double>(index.n_postings()) / static_cast<double>(std::max<size_t>(index.n_keys(), 1));
 	const double threads = static_cast<double>(std::min(requests.size(), HostTeam::get().n_threads()));
-	uint64_t n_rounds = 1; // of k in pieces
+	uint64_t n_rounds = 1; // of at most kMaxSelectK results
 	double host_ms = static_cast<double>(requests.size()) * static_cast<double>(index.n_rows()) / kRowsPerMs;
 
 	for (const MatchRequest &request : requests)
@@ -95,9 +95,8 @@ host_is_faster(const MatchIndex &index, std::span<const MatchRequest> requests)
 } // namespace
 
 Status
-DeviceMatchCopy::Segment::search(const std::shared_ptr<const engine::Bitmap> &now_dead,
-	std::span<const MatchRequest> requests, MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found,
-	engine::SearchControl *control)
+MatchPart::search(const std::shared_ptr<const engine::Bitmap> &now_dead, std::span<const MatchRequest> requests,
+	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *found, engine::SearchControl *control)
 {
 	const std::lock_guard lock(mutex);
 
@@ -111,175 +110,106 @@ DeviceMatchCopy::Segment::search(const std::shared_ptr<const engine::Bitmap> &no
 }
 
 DeviceMatchCopy::DeviceMatchCopy(const engine::CopySpec &spec, Budget *budget)
-	: MatchCopy(
-		  spec, [this](engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made)
-		  { return prepared(id, made); }, [this](engine::SegmentId id) { forget(id); }),
+	: HostBackedCopy(
+		  spec,
+		  [this](engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made)
+		  {
+			  const std::lock_guard writing(device_mutex_);
+
+			  return take_prepared(id, made);
+		  },
+		  [this](engine::SegmentId id)
+		  {
+			  const std::lock_guard writing(device_mutex_);
+
+			  forget(id);
+		  }),
 	  budget_(budget)
 {
 }
 
-/// What the budget has for a segment if nobody but the copy's other segments takes of it. What does not fit that would
-/// not fit if all other copies left.
+/// Return the budget less what the copy's other segments take. A segment that is larger would not fit if all other
+/// copies left.
 uint64_t
 DeviceMatchCopy::left_beside(engine::SegmentId id) const
 {
 	const std::lock_guard lock(mutex_);
 	uint64_t taken = 0;
 
-	for (const auto &[other, segment] : segments_)
-		taken += other == id ? 0 : segment->index.device_bytes();
+	for (const auto &[other, part] : parts_)
+		taken += other == id ? 0 : part->index.device_bytes();
 	return budget_->most() == 0 ? UINT64_MAX : budget_->most() - std::min(taken, budget_->most());
 }
 
-/// A segment has come whole, which the host can search from now on.
-Status
-DeviceMatchCopy::prepared(engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made)
-{
-	const std::lock_guard writing(device_mutex_);
-
-	prepared_[id] = made;
-	if (!attached_)
-		return Status::ok();
-
-	const Status status = upload(id, made);
-
-	// What the device has no room for, or will not take, the host searches. A device that is lost is another matter.
-	return status.code == StatusCode::kOutOfMemory || status.code == StatusCode::kInternal ? Status::ok() : status;
-}
-
-Status
-DeviceMatchCopy::attach()
-{
-	const std::lock_guard writing(device_mutex_);
-	Status status;
-
-	attached_ = true;
-	for (const auto &[id, made] : prepared_)
-		if (Status uploaded = upload(id, made); !uploaded.is_ok() && status.is_ok()) // a smaller one may fit yet
-			status = std::move(uploaded);
-	return status;
-}
-
-Status
-DeviceMatchCopy::detach()
-{
-	const std::lock_guard writing(device_mutex_);
-	std::map<engine::SegmentId, std::shared_ptr<Segment>> gone; // freed after the lock
-	const std::lock_guard lock(mutex_);
-
-	attached_ = false;
-	gone.swap(segments_);
-	return Status::ok();
-}
-
-/// The device's part of a prepared segment, if it has not got it. Caller holds device_mutex_.
 Status
 DeviceMatchCopy::upload(engine::SegmentId id, const std::shared_ptr<const engine::MatchSegment> &made)
 {
-	auto segment = std::make_shared<Segment>();
-	std::shared_ptr<Segment> old; // goes first: the device never has a segment twice
+	auto part = std::make_shared<MatchPart>();
 	const MatchIndex &index = made->index;
 	const uint64_t dead_bytes = (index.n_rows() + 7) / 8;
 	const uint64_t list_bytes =
 		DeviceMatchIndex::list_bytes(index.tiles(), index.n_keys()) + index.tiles().size() * sizeof(kernels::MatchTile);
 	const uint64_t left = left_beside(id);
 
-	{
-		const std::lock_guard lock(mutex_);
-
-		if (const auto found = segments_.find(id); found != segments_.end())
-		{
-			if (found->second->made == made)
-				return Status::ok();
-			old = std::move(found->second);
-			segments_.erase(found);
-		}
-	}
-	old = nullptr;
-	segment->made = made;
-	// Texts are compared with every query, which is faster than to count what few of them it is enough to compare.
+	if (const std::shared_ptr<MatchPart> held = find_part(id); held != nullptr && held->made == made)
+		return Status::ok();
+	(void) take_part(id); // goes first: the device never has a segment twice
+	part->made = made;
+	// Texts are compared with every query, which is faster than counting n-grams to find the few that need comparing.
 	if (spec().metric != Metric::kEdit)
-		VECTORGPU_TRY(segment->index.load(budget_->device(), index.tiles(), index.n_rows(), index.n_keys(),
+		VECTORGPU_TRY(part->index.load(budget_->device(), index.tiles(), index.n_rows(), index.n_keys(),
 			list_bytes + dead_bytes <= left ? 0 : std::max<uint64_t>(1, left / kPartsOfBudget), budget_));
 	else if (DeviceTexts::fits(index, left - std::min(left, dead_bytes)))
-		VECTORGPU_TRY(segment->index.load_texts(budget_->device(), index, budget_));
-
-	const std::lock_guard lock(mutex_);
-
-	segments_[id] = std::move(segment);
+		VECTORGPU_TRY(part->index.load_texts(budget_->device(), index, budget_));
+	put_part(id, std::move(part));
 	return Status::ok();
 }
 
-void
-DeviceMatchCopy::forget(engine::SegmentId id)
-{
-	const std::lock_guard writing(device_mutex_);
-	std::shared_ptr<Segment> gone; // searches under way may hold it
-
-	prepared_.erase(id);
-
-	const std::lock_guard lock(mutex_);
-
-	if (const auto found = segments_.find(id); found != segments_.end())
-	{
-		gone = std::move(found->second);
-		segments_.erase(found);
-	}
-}
-
-/// Null: the host has to search it.
-std::shared_ptr<DeviceMatchCopy::Segment>
+/// Return null if the host has to search the segment.
+std::shared_ptr<MatchPart>
 DeviceMatchCopy::find(const engine::MatchSegmentView &view) const
 {
-	const std::lock_guard lock(mutex_);
-	const auto found = segments_.find(view.id);
+	std::shared_ptr<MatchPart> part = find_part(view.id);
 
-	return found != segments_.end() && found->second->made == view.segment ? found->second : nullptr;
+	return part != nullptr && part->made == view.segment ? part : nullptr;
 }
 
 uint64_t
 DeviceMatchCopy::host_bytes() const
 {
 	const std::lock_guard lock(mutex_);
-	uint64_t bytes = memory_bytes();
+	uint64_t bytes = host_.host_bytes();
 
-	for (const auto &[id, segment] : segments_)
-		bytes += segment->index.host_bytes();
+	for (const auto &[id, part] : parts_)
+		bytes += part->index.host_bytes();
 	return bytes;
 }
 
 Status
 DeviceMatchCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
 {
-	std::shared_ptr<Segment> segment;
+	VECTORGPU_TRY(host_.check_derived(id, first, n_rows, n_different));
 
-	VECTORGPU_TRY(MatchCopy::check_derived(id, first, n_rows, n_different));
-	{
-		const std::lock_guard lock(mutex_);
+	const std::shared_ptr<MatchPart> part = find_part(id);
 
-		if (const auto found = segments_.find(id); found != segments_.end())
-			segment = found->second;
-	}
-	if (segment == nullptr)
+	if (part == nullptr)
 		return Status::ok();
 
-	// Lists and texts are as they were loaded: searches go on meanwhile.
-	VECTORGPU_TRY(
-		segment->index.count_different(segment->made->index, static_cast<size_t>(first), n_rows, n_different));
+	// Lists and texts never change: searches run meanwhile.
+	VECTORGPU_TRY(part->index.count_different(part->made->index, static_cast<size_t>(first), n_rows, n_different));
 
-	const std::lock_guard lock(segment->mutex);
+	const std::lock_guard lock(part->mutex);
 	const std::span<const uint8_t> dead =
-		segment->dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*segment->dead);
+		part->dead == nullptr ? std::span<const uint8_t>() : std::span<const uint8_t>(*part->dead);
 
-	return segment->index.count_different_dead(dead, static_cast<size_t>(first), n_rows, n_different);
+	return part->index.count_different_dead(dead, static_cast<size_t>(first), n_rows, n_different);
 }
 
-/// The queries `numbers` by the host's index, with all threads.
+/// Search for the queries `numbers` with the host's index and all threads.
 Status
-DeviceMatchCopy::search_on_host(
-	const engine::MatchSegmentView &view, const Call &call, std::span<const size_t> numbers) const
+DeviceMatchCopy::search_on_host(const engine::MatchSegmentView &view, Call *call, std::span<const size_t> numbers) const
 {
-	engine::SearchControl *const control = call.control;
+	engine::SearchControl *const control = call->control;
 	std::atomic<bool> refused{false};
 
 	HostTeam::get().share_each(numbers.size(),
@@ -287,7 +217,7 @@ DeviceMatchCopy::search_on_host(
 		{
 			for (size_t i = first; i < last; i++)
 			{
-				const engine::match::MatchQuery wanted = engine::match_query(spec(), call.queries[numbers[i]]);
+				const engine::match::MatchQuery wanted = engine::match_query(spec(), call->queries[numbers[i]]);
 				std::vector<std::vector<engine::Neighbor>> rows(1);
 
 				if (is_stopped(control))
@@ -300,32 +230,32 @@ DeviceMatchCopy::search_on_host(
 					refused.store(true, std::memory_order_relaxed);
 					return;
 				}
-				call.counts->n_compared.fetch_add(n_compared, std::memory_order_relaxed);
+				call->n_compared.fetch_add(n_compared, std::memory_order_relaxed);
 				for (const engine::Neighbor &one : rows[0])
-					engine::topk_push(call.topks[numbers[i]], &one.score, &one.row, 1, nullptr, 0);
+					engine::topk_push(call->topks[numbers[i]], &one.score, &one.row, 1, nullptr, 0);
 				if (control != nullptr)
 					control->progress.fetch_add(1, std::memory_order_relaxed);
 			}
 		});
-	if (is_stopped(control)) // perhaps within a query, whose rows are then not all
+	if (is_stopped(control)) // a query may be incomplete
 		return stopped();
 	if (refused)
-		return Status::error(StatusCode::kInvalidArgument, "a query that is not one");
+		return Status::error(StatusCode::kInvalidArgument, "a malformed query");
 	return Status::ok();
 }
 
 Status
-DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, const Call &call)
+DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, Call *call) const
 {
-	const std::span<const engine::SearchQuery> queries = call.queries;
+	const std::span<const engine::SearchQuery> queries = call->queries;
 	const MatchIndex &index = view.segment->index;
 	const std::span<const RowId> row_ids = index.row_ids();
-	const std::shared_ptr<Segment> segment = find(view);
+	const std::shared_ptr<MatchPart> part = find(view);
 	std::vector<std::vector<CodeRange>> ranges;
 	std::vector<MatchRequest> requests;
 	std::vector<std::vector<MatchFound>> found;
 
-	if (segment == nullptr)
+	if (part == nullptr)
 		return search_on_host(view, call, all_numbers(queries.size()));
 	ranges.reserve(queries.size());
 	for (const engine::SearchQuery &query : queries)
@@ -340,8 +270,7 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, const Call
 		request.k = query.k;
 		if (query.has_after)
 		{
-			// Scores are minus counts: what comes after a score s counts less than -s, or as much and has a larger row
-			// id.
+			// Scores are minus counts: after a score s come counts below -s, and equal ones with a larger row id.
 			const double count = -query.after.score;
 
 			request.has_after = true;
@@ -360,43 +289,34 @@ DeviceMatchCopy::search_segment(const engine::MatchSegmentView &view, const Call
 		}
 		requests.push_back(request);
 	}
-	if (segment->index.n_parts() > 1 && host_is_faster(index, requests))
+	if (part->index.n_parts() > 1 && host_is_faster(index, requests))
 		return search_on_host(view, call, all_numbers(queries.size()));
-	if (const Status status = segment->search(view.dead, requests, call.workspace, &found, call.control);
+	if (const Status status = part->search(view.dead, requests, call->workspace, &found, call->control);
 		!status.is_ok())
 		return status.code == StatusCode::kOutOfMemory ? search_on_host(view, call, all_numbers(queries.size()))
 													   : status;
-	call.counts->n_on_device += found.size();
+	call->n_matched += found.size();
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
 		{
 			const double score =
 				one.count == 0 ? 0.0 : -static_cast<double>(one.count); // 0.0 - count is -0 with some compilers
 
-			engine::topk_push(call.topks[i], &score, &row_ids[one.row], 1, nullptr, 0);
+			engine::topk_push(call->topks[i], &score, &row_ids[one.row], 1, nullptr, 0);
 		}
 	return Status::ok();
 }
 
-/// Queries and segments that the device can compare are searched there, the others by the host's index.
-Status
-DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, const Call &call)
+/// Sort queries into those that the device can compare, with their requests and symbols, and those for the host.
+void
+DeviceMatchCopy::take_texts(const engine::MatchSegmentView &view, const DeviceTexts &texts, Call *call,
+	std::vector<std::vector<uint8_t>> *symbols, std::vector<MatchRequest> *requests, std::vector<size_t> *on_device,
+	std::vector<size_t> *on_host)
 {
-	const std::span<const engine::SearchQuery> queries = call.queries;
-	const MatchIndex &index = view.segment->index;
-	const std::shared_ptr<Segment> segment = find(view);
-	std::vector<std::vector<uint8_t>> symbols;
-	std::vector<MatchRequest> requests;
-	std::vector<size_t> on_device, on_host;
-	std::vector<std::vector<MatchFound>> found;
-
-	if (segment == nullptr || !segment->index.texts().loaded())
-		return search_on_host(view, call, all_numbers(queries.size()));
-
-	const DeviceTexts &texts = segment->index.texts();
+	const std::span<const engine::SearchQuery> queries = call->queries;
 	const uint32_t most = texts.most_distance();
 
-	symbols.reserve(queries.size());
+	symbols->reserve(queries.size()); // requests point into it
 	for (size_t i = 0; i < queries.size(); i++)
 	{
 		engine::match::Parts parts;
@@ -408,21 +328,37 @@ DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, const Call &
 		(void) engine::match::open_gram_query(parts, &grams, &codes);
 		if (grams.size > kernels::kMatchTextQuery)
 		{
-			on_host.push_back(i);
+			on_host->push_back(i);
 			continue;
 		}
-		symbols.push_back(texts.symbols_of(codes, static_cast<size_t>(grams.size)));
-		request.symbols = symbols.back();
+		symbols->push_back(texts.symbols_of(codes, static_cast<size_t>(grams.size)));
+		request.symbols = symbols->back();
 		request.most_count = most;
 		request.k = queries[i].k;
 		if (queries[i].has_after)
-			continue_by_distance(queries[i].after, most, index.row_ids(), &request);
-		requests.push_back(request);
-		on_device.push_back(i);
+			continue_by_distance(queries[i].after, most, view.segment->index.row_ids(), &request);
+		requests->push_back(request);
+		on_device->push_back(i);
 	}
+}
+
+/// Search queries that the device can compare there, the others with the host's index.
+Status
+DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, Call *call) const
+{
+	const MatchIndex &index = view.segment->index;
+	const std::shared_ptr<MatchPart> part = find(view);
+	std::vector<std::vector<uint8_t>> symbols;
+	std::vector<MatchRequest> requests;
+	std::vector<size_t> on_device, on_host;
+	std::vector<std::vector<MatchFound>> found;
+
+	if (part == nullptr || !part->index.texts().loaded())
+		return search_on_host(view, call, all_numbers(call->queries.size()));
+	take_texts(view, part->index.texts(), call, &symbols, &requests, &on_device, &on_host);
 	if (!requests.empty())
 	{
-		const Status status = segment->search(view.dead, requests, call.workspace, &found, call.control);
+		const Status status = part->search(view.dead, requests, call->workspace, &found, call->control);
 
 		if (status.code == StatusCode::kOutOfMemory)
 		{
@@ -432,30 +368,33 @@ DeviceMatchCopy::search_texts(const engine::MatchSegmentView &view, const Call &
 		else
 			VECTORGPU_TRY(status);
 	}
-	call.counts->n_on_device += found.size();
+	call->n_matched += found.size();
 	if (!found.empty())
 	{
 		const auto n_asked =
 			std::count_if(requests.begin(), requests.end(), [](const MatchRequest &one) { return one.k > 0; });
 
-		call.counts->n_compared.fetch_add(
+		call->n_compared.fetch_add(
 			static_cast<uint64_t>(n_asked) * (index.n_rows() - count_dead(view)), std::memory_order_relaxed);
 	}
 	for (size_t i = 0; i < found.size(); i++)
 		for (const MatchFound &one : found[i])
 		{
-			const double score = static_cast<double>(most - one.count);
+			const double score = static_cast<double>(part->index.texts().most_distance() - one.count);
 
-			engine::topk_push(call.topks[on_device[i]], &score, &index.row_ids()[one.row], 1, nullptr, 0);
+			engine::topk_push(call->topks[on_device[i]], &score, &index.row_ids()[one.row], 1, nullptr, 0);
 		}
 	return search_on_host(view, call, on_host);
 }
 
 Status
-DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorkspace *workspace,
-	std::vector<std::vector<engine::Neighbor>> *results, MatchCounts *counts, engine::SearchControl *control)
+DeviceMatchCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,
+	std::vector<std::vector<engine::Neighbor>> *results, BatchCounts *counts, engine::SearchControl *control)
 {
-	const std::shared_ptr<const engine::MatchSnapshot> now = snapshot();
+	VECTORGPU_TRY(means.device->provoke(means.context->stream.get()));
+
+	const std::shared_ptr<const engine::MatchSnapshot> now = host_.snapshot();
+	MatchWorkspace workspace(&means.context->stream, &means.context->workspace);
 	std::vector<engine::Selection> selections(queries.size());
 	std::vector<engine::TopK *> topks;
 
@@ -466,13 +405,13 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 		topks.push_back(selections[i].topk());
 	}
 
-	const Call call = {queries, workspace, topks, counts, control};
+	Call call = {queries, &workspace, topks, control};
 
 	for (const engine::MatchSegmentView &view : now->segments)
 	{
 		if (is_stopped(control))
 			return stopped();
-		VECTORGPU_TRY(spec().metric == Metric::kEdit ? search_texts(view, call) : search_segment(view, call));
+		VECTORGPU_TRY(spec().metric == Metric::kEdit ? search_texts(view, &call) : search_segment(view, &call));
 		if (control != nullptr)
 			control->progress.fetch_add(1, std::memory_order_relaxed);
 	}
@@ -483,7 +422,9 @@ DeviceMatchCopy::search(std::span<const engine::SearchQuery> queries, MatchWorks
 			return stopped();
 		(*results)[i] = selections[i].finish();
 	}
-	return is_stopped(control) ? stopped() : Status::ok(); // a text of the delta may not have been compared to its end
+	counts->n_matched += call.n_matched;
+	counts->n_rescored += call.n_compared;
+	return is_stopped(control) ? stopped() : Status::ok(); // a text of the delta may be compared in part only
 }
 
 } // namespace vectorgpu::cuda

@@ -1,10 +1,10 @@
-// See cpu_engine_populate.hpp.
-#include "engine/cpu/cpu_engine_populate.hpp"
+// See populator.hpp.
+#include "engine/copies/populator.hpp"
 
 #include <exception>
 #include <utility>
 
-#include "engine/cpu/cpu_engine_rows.hpp"
+#include "engine/copies/row_list.hpp"
 
 namespace vectorgpu::engine
 {
@@ -55,7 +55,7 @@ Populator::run()
 		waiting_.pop_front();
 		lock.unlock();
 		chunk->populate();
-		chunk = nullptr; // perhaps the last one: what is unmapped is unmapped without the lock
+		chunk = nullptr; // may be the last holder: unmap without the lock
 		lock.lock();
 	}
 }

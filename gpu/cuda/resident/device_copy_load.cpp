@@ -1,9 +1,10 @@
-// Segments of a copy: taking rows in, joining them into one block when they are sealed. See copy.hpp.
+// Segments of a copy: loading rows into blocks, joining the blocks into one when a segment is sealed. See
+// device_copy.hpp.
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/resident/device_copy.hpp"
 #include "cuda/resident/device_graph.hpp"
 #include "cuda/resident/ivf_lists.hpp"
 #include "kernels/filter/filter.hpp"
@@ -27,10 +28,10 @@ invalid(const char *message)
 
 } // namespace
 
-/// Fills n rows of a block from `first` on, through the pinned buffer. Waits until they are there. vectors: null for
-/// row ids alone.
+/// Fill n rows of a block from `first` on, through the pinned buffer. Waits for the upload. vectors: null for row ids
+/// alone.
 Status
-Copy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
+DeviceCopy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
 	uint32_t *narrow_flags)
 {
 	const Device *device = budget_->device();
@@ -90,9 +91,9 @@ Copy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8
 	return Status::ok();
 }
 
-/// Room of a new part. A small budget is not to be spent on room that stays empty.
+/// Return the rows of a new part. Less of a small budget, so that it is not spent on unused room.
 uint32_t
-Copy::least_block_rows() const
+DeviceCopy::least_block_rows() const
 {
 	const uint64_t bytes = std::min<uint64_t>(kBlockBytes, budget_->most() / 16);
 
@@ -100,9 +101,9 @@ Copy::least_block_rows() const
 		kLeastBlockRows, static_cast<uint32_t>(bytes / form_pitch(own_form(spec_.element), spec_.dim)));
 }
 
-/// Appends rows to the last part with room, and new ones. On failure rows may have been written that nobody knows of.
+/// Append rows to the last part and to new ones. On failure rows may have been written behind the known ones.
 Status
-Copy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags)
+DeviceCopy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags)
 {
 	std::vector<Filled> next = *parts;
 	const RowId *row_ids = rows.row_ids.data();
@@ -137,14 +138,14 @@ Copy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t 
 }
 
 Status
-Copy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
+DeviceCopy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 {
 	const std::lock_guard lock(mutex_);
 
 	VECTORGPU_TRY(check_rows(rows, with_vectors_));
 
 	const auto [found, is_new] = segments_.try_emplace(id);
-	Segment &segment = found->second;
+	DeviceSegment &segment = found->second;
 	const bool look = with_vectors_ && narrow_ && spec_.element == ElementType::kFloat32;
 	Status status;
 
@@ -161,9 +162,9 @@ Copy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 	return status;
 }
 
-/// One block from a segment's parts, narrowed where that is exact, with what the filter needs.
+/// Join a segment's parts into one block, narrowed where that is exact, with the values that the filter needs.
 Status
-Copy::merge_parts(const Segment &segment, Filled *sealed) const
+DeviceCopy::merge_parts(const DeviceSegment &segment, Filled *sealed) const
 {
 	const Device *device = budget_->device();
 	Form form = own_form(spec_.element);
@@ -191,7 +192,7 @@ Copy::merge_parts(const Segment &segment, Filled *sealed) const
 				cudaMemcpyAsync(to, part.block->vectors.as<uint8_t>(),
 					static_cast<size_t>(part.n_rows) * block.pitch_bytes, cudaMemcpyDeviceToDevice, stream),
 				"join rows"));
-		else if (with_vectors_) // the padded row is a row of dim_pad elements
+		else if (with_vectors_) // a padded row counts as dim_pad elements
 			VECTORGPU_TRY(
 				device->check(kernels::launch_store_rows(part.block->vectors.as<uint8_t>(), ElementType::kFloat32,
 								  shape_.dim_pad, part.n_rows, to, form, block.pitch_bytes, stream),
@@ -234,7 +235,7 @@ Copy::merge_parts(const Segment &segment, Filled *sealed) const
 
 /// Caller holds the mutex.
 Status
-Copy::prepare(Segment *segment)
+DeviceCopy::prepare(DeviceSegment *segment)
 {
 	if (segment->sealed.block != nullptr)
 		return Status::ok();
@@ -271,38 +272,27 @@ Copy::prepare(Segment *segment)
 }
 
 Status
-Copy::prepare_segment(engine::SegmentId id)
+DeviceCopy::prepare_segment(engine::SegmentId id)
 {
 	const std::lock_guard lock(mutex_);
-	const auto found = segments_.find(id);
+	DeviceSegment *const segment = find_segment(id);
 
-	return found == segments_.end() ? Status::error(StatusCode::kNotFound, "no such segment") : prepare(&found->second);
+	return segment == nullptr ? no_segment() : prepare(segment);
 }
 
 Status
-Copy::seal_segment(engine::SegmentId id)
+DeviceCopy::seal_segment(engine::SegmentId id)
 {
 	const std::lock_guard lock(mutex_);
-	const auto found = segments_.find(id);
+	DeviceSegment *const segment = find_segment(id);
 
-	if (found == segments_.end())
-		return Status::error(StatusCode::kNotFound, "no such segment");
-
-	Segment &segment = found->second;
-
-	if (segment.searched)
+	if (segment == nullptr)
+		return no_segment();
+	if (segment->searched)
 		return Status::ok();
-	VECTORGPU_TRY(prepare(&segment));
-	segment.searched = true;
-	try
-	{
-		publish();
-	}
-	catch (...)
-	{
-		segment.searched = false;
-		throw;
-	}
+	VECTORGPU_TRY(prepare(segment));
+	segment->searched = true;
+	publish_or([&] { segment->searched = false; });
 	return Status::ok();
 }
 

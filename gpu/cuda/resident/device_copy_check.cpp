@@ -1,14 +1,13 @@
-// What a copy on the device holds, read back or looked at for checks: tombstones, and what was made of rows and
-// structures for searches, which is made again on the device, by the same kernels, and compared there. See copy.hpp.
+// Checks of data that a copy derives from rows and structures: made again on the device by the same kernels and
+// compared there. See device_copy.hpp.
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "cuda/resident/copy.hpp"
+#include "cuda/resident/device_copy.hpp"
 #include "cuda/resident/device_graph.hpp"
 #include "cuda/resident/encode.hpp"
 #include "cuda/resident/ivf_lists.hpp"
-#include "engine/cpu/cpu_engine_copy.hpp"
 #include "kernels/canonical/compare.hpp"
 
 namespace vectorgpu::cuda
@@ -18,8 +17,7 @@ namespace
 
 using kernels::Form;
 
-constexpr size_t kDeltaBytes = size_t{1} << 20; // of the delta's vectors that the host looks at together
-constexpr uint32_t kBitsOfWord = 32;
+constexpr size_t kDeltaBytes = size_t{1} << 20; // of the delta's vectors that the host checks at a time
 
 Status
 not_held()
@@ -27,7 +25,7 @@ not_held()
 	return Status::error(StatusCode::kInvalidArgument, "rows that are not held");
 }
 
-/// Bytes of a row's elements in a form, without its padding.
+/// Return the bytes of a row's elements in a form, without padding.
 uint32_t
 used_bytes(Form form, uint32_t dim)
 {
@@ -37,17 +35,15 @@ used_bytes(Form form, uint32_t dim)
 								  : (dim + 7) / 8;
 }
 
-/// What is counted while one thing after the other is looked at. Holds the uploader, whose buffers it uses.
+/// One check after another, with their counts on the device. Holds the uploader, whose buffers it uses.
 class Look
 {
 public:
-	Look(const Device *device, Copy::Uploader *uploader) : device_(device), uploader_(uploader), lock_(uploader->mutex)
-	{
-	}
+	Look(const Device *device, Uploader *uploader) : device_(device), uploader_(uploader), lock_(uploader->mutex) {}
 
 	Status begin() { return device_->check(cudaMemsetAsync(counter(), 0, kCounterBytes, stream()), "clear counts"); }
 
-	/// Adds what was counted on the device. Waits for the stream.
+	/// Add the differences counted on the device. Waits for the stream.
 	Status end(uint64_t *n_different)
 	{
 		uint32_t found;
@@ -65,7 +61,7 @@ public:
 			"look at padding");
 	}
 
-	/// make(at, n, to) launches what makes items [at, at + n) again; those that are held lie in `held`.
+	/// Compare items in `held` with new ones: make(at, n, to) launches the kernel that makes items [at, at + n).
 	template <class Make>
 	Status items(const Held &held, size_t item_bytes, uint64_t first, uint64_t n_items, Make make)
 	{
@@ -78,7 +74,7 @@ public:
 
 			VECTORGPU_TRY(device_->check(make(first + done, here, staging), "make again what was derived"));
 			VECTORGPU_TRY(compare(held.as<uint8_t>() + (first + done) * item_bytes, staging, here * item_bytes));
-			done += here; // the next round goes over the staging buffer in the order of the stream
+			done += here; // the next round reuses the staging buffer, in stream order
 		}
 		return Status::ok();
 	}
@@ -97,7 +93,7 @@ public:
 	}
 	cudaStream_t stream() const { return uploader_->stream.get(); }
 	const Device *device() const { return device_; }
-	Copy::Uploader *uploader() const { return uploader_; }
+	Uploader *uploader() const { return uploader_; }
 
 private:
 	static constexpr size_t kStatsAt = 64;
@@ -106,11 +102,11 @@ private:
 	uint32_t *counter() const { return uploader_->scratch.as<uint32_t>(); }
 
 	const Device *const device_;
-	Copy::Uploader *const uploader_;
+	Uploader *const uploader_;
 	const std::lock_guard<std::mutex> lock_;
 };
 
-/// Norms of a sealed block, and what is known of them all.
+/// Check the norms of a sealed block, their maximum and the number of untrusted rows.
 Status
 look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape, const Filled &filled, uint32_t first,
 	uint32_t n, uint64_t *n_different)
@@ -139,7 +135,7 @@ look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape,
 	return Status::ok();
 }
 
-/// The same of a piece of the delta, whose norms the host has made.
+/// The same of a piece of the delta, whose norms the host made.
 Status
 look_at_delta_values(Look *look, const engine::DistanceSpec &spec, const Filled &filled, uint32_t first, uint32_t n,
 	uint64_t *n_different)
@@ -179,7 +175,7 @@ look_at_delta_values(Look *look, const engine::DistanceSpec &spec, const Filled 
 	return Status::ok();
 }
 
-/// Codes in the device's order of the rows that begin in [first, first + n): put into the index's order and back again.
+/// Check the layout of codes of rows [first, first + n): put them into the index's order and back.
 Status
 look_at_codes(Look *look, const DeviceCodes &codes, uint64_t first, uint64_t n)
 {
@@ -242,7 +238,7 @@ look_at_lists(Look *look, const DeviceLists &lists, const Block &block, uint64_t
 	return lists.codes == nullptr ? Status::ok() : look_at_codes(look, *lists.codes, first, n);
 }
 
-/// The vectors of a graph's entry points.
+/// Check the vectors of a graph's entry points.
 Status
 look_at_graph(Look *look, const DeviceGraph &graph, const Block &block)
 {
@@ -263,81 +259,7 @@ look_at_graph(Look *look, const DeviceGraph &graph, const Block &block)
 } // namespace
 
 Status
-Copy::read_tombstones(engine::SegmentId id, uint64_t first, size_t n_rows, uint8_t *bits) const
-{
-	std::shared_ptr<const Held> dead;
-	std::shared_ptr<const DeviceLists> lists;
-	uint64_t dead_first = 0;
-	uint64_t dead_bits = 0;
-
-	{
-		const std::lock_guard lock(mutex_);
-		const auto found = segments_.find(id);
-		uint64_t held_first = 0;
-		uint64_t held_last = 0;
-
-		if (id == engine::kDeltaSegment)
-		{
-			dead = delta_dead_.bits;
-			dead_bits = delta_dead_.n_bits;
-			dead_first = delta_dead_.first;
-			held_first = delta_.first();
-			held_last = delta_.last();
-		}
-		else if (found == segments_.end())
-			return Status::error(StatusCode::kNotFound, "no such segment");
-		else
-		{
-			dead = found->second.dead;
-			dead_bits = found->second.dead_bits;
-			lists = found->second.lists;
-			held_last = found->second.n_rows;
-		}
-		if (first < held_first || first > held_last || n_rows > held_last - first)
-			return not_held();
-	}
-
-	// Those bytes of the bitmap that have one of the rows.
-	const uint64_t end = dead_first + dead_bits;
-	const uint64_t from = std::clamp(first, dead_first, end) - dead_first;
-	const uint64_t to = std::clamp(first + n_rows, dead_first, end) - dead_first;
-	engine::Bitmap held(dead == nullptr ? 0 : (to + 7) / 8 - from / 8);
-	const Device *device = budget_->device();
-
-	if (lists == nullptr || held.empty())
-	{
-		if (!held.empty())
-		{
-			const std::lock_guard lock(uploader_->mutex);
-
-			VECTORGPU_TRY(receive_bytes(device, uploader_, held.data(), dead->as<uint8_t>() + from / 8, held.size()));
-		}
-		engine::copy_bits(&held, dead_first + from / 8 * 8, first, n_rows, bits);
-		return Status::ok();
-	}
-
-	// By place: into the order of numbers.
-	const std::lock_guard lock(uploader_->mutex);
-	const size_t per_round = uploader_->staging.bytes() / sizeof(uint32_t) * kBitsOfWord;
-
-	for (size_t done = 0; done < n_rows;)
-	{
-		const size_t here = std::min(per_round, n_rows - done);
-
-		VECTORGPU_TRY(
-			device->check(kernels::launch_ivf_bits_back(dead->as<uint8_t>(), lists->numbers.as<uint32_t>(),
-							  static_cast<uint32_t>(lists->layout.n_rows), static_cast<uint32_t>(first + done),
-							  static_cast<uint32_t>(here), uploader_->staging.as<uint32_t>(), uploader_->stream.get()),
-				"order tombstones"));
-		VECTORGPU_TRY(
-			receive_bytes(device, uploader_, bits + done / 8, uploader_->staging.as<uint8_t>(), (here + 7) / 8));
-		done += here;
-	}
-	return Status::ok();
-}
-
-Status
-Copy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
+DeviceCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
 {
 	struct Part
 	{
@@ -369,7 +291,7 @@ Copy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, uint64_
 			return Status::error(StatusCode::kNotFound, "no such segment");
 		else
 		{
-			const Segment &segment = found->second;
+			const DeviceSegment &segment = found->second;
 
 			held_last = segment.n_rows;
 			lists = segment.lists;

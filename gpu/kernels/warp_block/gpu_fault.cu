@@ -1,5 +1,5 @@
-// See fault.hpp.
-#include "kernels/warp_block/fault.hpp"
+// See gpu_fault.hpp.
+#include "kernels/warp_block/gpu_fault.hpp"
 
 #ifdef VECTORGPU_FAULTS
 

@@ -1,5 +1,5 @@
-// See cpu_engine_rows.hpp.
-#include "engine/cpu/cpu_engine_rows.hpp"
+// See row_list.hpp.
+#include "engine/copies/row_list.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -15,19 +15,19 @@ namespace
 {
 
 // A segment's chunks are large, so that the kernel can back them by huge pages: a page fault for every 4 KB takes
-// longer than copying the rows. A delta's are small, so that a view of a long one is cheap to copy and a short one
-// takes little.
+// longer than copying the rows. A delta's are small, so that a short delta takes little memory; a view of a long one is
+// still cheap to copy.
 constexpr size_t kSegmentChunkBytes = size_t{8} << 20;
 constexpr size_t kDeltaChunkBytes = size_t{1} << 20;
 constexpr size_t kMinChunkRows = 64;
 constexpr size_t kMaxChunkRows = size_t{1} << 17;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
-constexpr size_t kPopulateBytes = kHugePageBytes; // at a time: others that map memory wait so long
+constexpr size_t kPopulateBytes = kHugePageBytes; // at a time: threads that map memory wait meanwhile
 constexpr size_t kCacheLineBytes = 64;
 #ifdef MADV_POPULATE_WRITE
 constexpr int kPopulateWrite = MADV_POPULATE_WRITE;
 #else
-constexpr int kPopulateWrite = 23; // Linux 5.14; older ones refuse it
+constexpr int kPopulateWrite = 23; // from Linux 5.14; older kernels refuse it
 #endif
 
 size_t
@@ -44,7 +44,7 @@ rows_per_chunk(size_t slot_bytes, RowList::Kind kind)
 	return std::clamp(bytes / slot_bytes, kMinChunkRows, kMaxChunkRows);
 }
 
-/// n_bytes of zeroed memory that begin where a huge page does. Throws bad_alloc.
+/// Map n_bytes of zeroed memory, aligned to a huge page if those are asked for. Throws bad_alloc.
 void *
 map_memory(size_t n_bytes, bool huge_pages)
 {
@@ -63,7 +63,7 @@ map_memory(size_t n_bytes, bool huge_pages)
 	if (before > 0)
 		munmap(start, before);
 	munmap(start + before + n_bytes, asked - before - n_bytes);
-	(void) madvise(start + before, n_bytes, MADV_HUGEPAGE); // where there are none, small pages do as well
+	(void) madvise(start + before, n_bytes, MADV_HUGEPAGE); // without huge pages, small ones do
 	return start + before;
 }
 
@@ -110,7 +110,7 @@ RowChunk::fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const 
 		uint8_t *row = vectors_ + (at + i) * row_bytes_;
 
 		std::memcpy(row, vectors + i * row_bytes_, row_bytes_);
-		square_norms_[at + i] = square_norm(spec, row); // of what is kept, while it is in the cache
+		square_norms_[at + i] = square_norm(spec, row); // of the copied row, which is in the cache
 	}
 }
 
@@ -123,11 +123,11 @@ RowList::RowList(const DistanceSpec &spec, Kind kind, Populator *populator, bool
 	chunk_rows_ = rows_per_chunk(slot_bytes_, kind);
 }
 
-/// The chunk behind the last one. Throws bad_alloc.
+/// Return the chunk after the last one. Throws bad_alloc.
 std::shared_ptr<RowChunk>
 RowList::next_chunk()
 {
-	// A list may end in its first chunk: small pages take no more than what it has.
+	// A list may end in its first chunk: small pages take only the memory that it fills.
 	const bool huge_pages = kind_ == Kind::kSegment && !writable_.empty();
 	const auto make = [&] { return std::make_shared<RowChunk>(chunk_rows_, row_bytes_, with_norms_, huge_pages); };
 	std::shared_ptr<RowChunk> chunk = spare_ != nullptr ? std::move(spare_) : make();
@@ -141,7 +141,7 @@ RowList::next_chunk()
 		}
 		catch (const std::bad_alloc &)
 		{
-			spare_ = nullptr; // perhaps nobody needs it
+			spare_ = nullptr; // it may not be needed
 		}
 	}
 	return chunk;
@@ -153,7 +153,7 @@ RowList::append(const RowId *row_ids, const uint8_t *vectors, size_t n)
 	const uint64_t want = last_ + n;
 	const size_t had_chunks = chunks_.size();
 
-	// Room first: a failure here changes nothing.
+	// Make room first: a failure here changes nothing.
 	try
 	{
 		while (chunk_start_ + writable_.size() * chunk_rows_ < want)
@@ -193,7 +193,7 @@ RowList::trim(uint64_t position)
 	first_ = position;
 	if (position >= last_)
 	{
-		// Start anew: the slots behind may be beyond the position, and readers may hold these chunks.
+		// Begin with new chunks: the position may be beyond their slots, and readers may hold them.
 		chunks_.clear();
 		writable_.clear();
 		chunk_start_ = last_ = position;

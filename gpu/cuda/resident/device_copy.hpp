@@ -1,0 +1,113 @@
+// A resident copy in device memory: segments, delta, tombstones. Segments being loaded: device_copy_load.cpp;
+// structures: device_structure.cpp; reading back and checks: device_copy_check.cpp; searches: device_copy_search.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cuda/device/block.hpp"
+#include "cuda/device/uploader.hpp"
+#include "cuda/resident/append_lane.hpp"
+#include "cuda/resident/delta.hpp"
+#include "cuda/resident/resident_copy.hpp"
+#include "cuda/resident/snapshot.hpp"
+#include "engine/copies/lists.hpp"
+#include "engine/copies/published_copy.hpp"
+#include "engine/copies/segment_graph.hpp"
+#include "engine/interface/engine.hpp"
+#include "kernels/kernels.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// A segment of a DeviceCopy.
+struct DeviceSegment
+{
+	std::vector<Filled> parts; // while loading: in the element's own form
+	Filled sealed;             // no block while loading
+	bool searched = false;     // part of snapshots
+	uint64_t n_rows = 0;
+	uint32_t narrow_flags = 0;              // found by launch_narrow_check
+	std::shared_ptr<engine::Lists> loading; // while loading; of a copy of lists
+	std::shared_ptr<const DeviceLists> lists;
+	std::shared_ptr<engine::SegmentGraph> loading_graph; // while loading; of a copy of graphs
+	std::shared_ptr<const DeviceGraph> graph;
+	std::shared_ptr<const Held> dead;
+	uint64_t dead_bits = 0;
+};
+
+class DeviceCopy final : public engine::PublishedCopy<ResidentCopy, Snapshot, DeviceSegment>
+{
+public:
+	/// narrow: keep float32 rows in a narrower form where that is exact. The pointers outlive the copy.
+	DeviceCopy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, AppendLane *lane, bool narrow);
+	~DeviceCopy() override;
+	DeviceCopy(const DeviceCopy &) = delete;
+	DeviceCopy &operator=(const DeviceCopy &) = delete;
+
+	const engine::DistanceSpec &spec() const override { return spec_; }
+	uint64_t host_bytes() const override { return 0; }
+
+	Status load_segment(engine::SegmentId segment, const engine::RowBlock &rows) override;
+	Status load_structure(engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override;
+	Status prepare_segment(engine::SegmentId segment) override;
+	Status seal_segment(engine::SegmentId segment) override;
+	Status append_delta(uint64_t position, const engine::RowBlock &rows) override;
+
+	/// False if it would have to wait, or to allocate on the device.
+	bool try_append_delta(uint64_t position, const engine::RowBlock &rows, Status *status) override;
+	Status trim_delta(uint64_t position) override;
+	Status set_tombstones(engine::SegmentId segment, std::span<const uint8_t> bits) override;
+	Status set_delta_tombstones(uint64_t first_position, std::span<const uint8_t> bits) override;
+	Status read_rows(
+		engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const override;
+	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const override;
+	Status read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const override;
+	Status check_derived(
+		engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) const override;
+	Status search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<engine::Neighbor>> *results, BatchCounts *counts,
+		engine::SearchControl *control) override;
+
+private:
+	/// The delta's tombstones: bit 0 is of the row at `first`.
+	struct DeltaDead
+	{
+		std::shared_ptr<const Held> bits;
+		uint64_t n_bits = 0;
+		uint64_t first = 0;
+	};
+
+	uint32_t least_block_rows() const;
+	Status read_segment_graph(engine::SegmentId segment, uint64_t first, size_t n_bytes, uint8_t *bytes) const;
+	Status append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags);
+	Status fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
+		uint32_t *narrow_flags);
+	Status merge_parts(const DeviceSegment &segment, Filled *sealed) const;
+	Status prepare(DeviceSegment *segment);
+	Status upload_bits(std::span<const uint8_t> bits, std::shared_ptr<const Held> *held) const;
+	Delta::Place delta_place() const { return {spec_, budget_, lane_, narrow_}; }
+	kernels::Form widest_form() const;
+	Status append_rows(uint64_t position, const engine::RowBlock &rows, bool may_wait, bool *waits);
+	std::shared_ptr<const Snapshot> make_snapshot(const Delta &delta, const DeltaDead &dead) const;
+	std::shared_ptr<const Snapshot> make_snapshot() const override { return make_snapshot(delta_, delta_dead_); }
+
+	const engine::DistanceSpec spec_;
+	const engine::CopyKind kind_;
+	const bool with_vectors_; // in segments
+	const Shape shape_;
+	Budget *const budget_;
+	Uploader *const uploader_;
+	AppendLane *const lane_;
+	const bool narrow_;
+	Delta delta_; // under mutex_, as the next one
+	DeltaDead delta_dead_;
+};
+
+/// kInvalidArgument if the parts of a block of rows do not fit each other. with_vectors: false for row ids alone.
+Status check_rows(const engine::RowBlock &rows, bool with_vectors = true);
+
+} // namespace vectorgpu::cuda

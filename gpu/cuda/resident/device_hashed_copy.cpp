@@ -1,0 +1,423 @@
+// See device_hashed_copy.hpp. A batch goes segment by segment: queries in order of their widths, in chunks that fit the
+// context's buffers; the device finds nodes of each part, the host's threads judge them.
+#include "cuda/resident/device_hashed_copy.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "cuda/device/arena.hpp"
+#include "cuda/resident/device_codes.hpp"
+#include "cuda/device/stop.hpp"
+#include "engine/cpu/cpu_engine_search.hpp"
+#include "engine/graph/search.hpp"
+#include "kernels/graph/graph_codes.hpp"
+
+namespace vectorgpu::cuda
+{
+namespace
+{
+
+constexpr size_t kMostQueries = 16384;                  // of a chunk
+constexpr size_t kQueryBytes = 64;                      // of a query in a chunk, besides its code and the nodes found
+constexpr size_t kSlackBytes = 8192;                    // of each buffer, for alignment
+constexpr uint64_t kMostRows = (uint64_t{1} << 31) - 1; // of a segment
+
+static_assert(kernels::kCodeGraphMostBegin == engine::graph::kSearchEntries);
+
+/// Call work(i) for 0 <= i < n with the pool's threads.
+template <class Work>
+void
+for_each(engine::ThreadPool *pool, size_t n, Work work)
+{
+	std::atomic<size_t> next{0};
+
+	pool->run(std::min(pool->n_threads(), n),
+		[&](size_t)
+		{
+			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;)
+				work(i);
+		});
+}
+
+} // namespace
+
+DeviceHashedCopy::DeviceHashedCopy(
+	const engine::CopySpec &spec, Budget *budget, Uploader *uploader, engine::ThreadPool *pool)
+	: HostBackedCopy(spec), budget_(budget), uploader_(uploader), pool_(pool)
+{
+}
+
+Status
+DeviceHashedCopy::prepare_segment(engine::SegmentId id)
+{
+	const std::lock_guard writing(device_mutex_);
+
+	return prepare(id);
+}
+
+Status
+DeviceHashedCopy::seal_segment(engine::SegmentId id)
+{
+	const std::lock_guard writing(device_mutex_);
+
+	VECTORGPU_TRY(prepare(id));
+	return host_.seal_segment(id);
+}
+
+/// Caller holds device_mutex_.
+Status
+DeviceHashedCopy::prepare(engine::SegmentId id)
+{
+	VECTORGPU_TRY(host_.prepare_segment(id));
+	return take_prepared(id, host_.prepared_graph(id));
+}
+
+Status
+DeviceHashedCopy::drop_segment(engine::SegmentId id)
+{
+	const std::lock_guard writing(device_mutex_);
+
+	VECTORGPU_TRY(host_.drop_segment(id));
+	forget(id);
+	return Status::ok();
+}
+
+Status
+DeviceHashedCopy::upload(engine::SegmentId id, const std::shared_ptr<const engine::SegmentGraph> &graph)
+{
+	if (graph == nullptr || graph->layout().n_rows == 0) // a segment without rows
+		return Status::ok();
+	if (const std::shared_ptr<const HashedPart> held = find_part(id); held != nullptr && held->graph == graph)
+		return Status::ok();
+
+	auto made = std::make_shared<HashedPart>();
+
+	made->graph = graph;
+	made->unsupported = graph->layout().n_rows > kMostRows;
+	for (const engine::GraphPartLayout &part : graph->parts())
+		made->unsupported = made->unsupported || part.n_entries > kernels::kCodeGraphMostEntries;
+	if (made->unsupported)
+		budget_->device()->log(
+			"a segment of a graph with codes has more rows, or more entry points, than the GPU takes: "
+			"the host searches it");
+	else
+		VECTORGPU_TRY(send_part(*graph, made.get()));
+	put_part(id, std::move(made));
+	return Status::ok();
+}
+
+Status
+DeviceHashedCopy::send_part(const engine::SegmentGraph &graph, HashedPart *part)
+{
+	const Device *device = budget_->device();
+	const engine::GraphLayout &layout = graph.layout();
+	const uint32_t n_entries = layout.header.n_entries;
+	const size_t code_bytes = layout.header.hash_bits / 8;
+
+	VECTORGPU_TRY(part->edges.allocate(budget_, layout.edge_bytes(), "edges"));
+	VECTORGPU_TRY(part->codes.allocate(budget_, layout.n_rows * code_bytes, "codes"));
+	VECTORGPU_TRY(part->entry_nodes.allocate(budget_, n_entries * sizeof(uint32_t), "entry points"));
+	VECTORGPU_TRY(part->entry_codes.allocate(budget_, n_entries * code_bytes, "codes of entry points"));
+
+	const std::lock_guard uploading(uploader_->mutex);
+
+	VECTORGPU_TRY(send_bytes(device, uploader_, part->edges.as<uint8_t>(), graph.edges(), layout.edge_bytes()));
+	VECTORGPU_TRY(send_bytes(device, uploader_, part->codes.as<uint8_t>(), graph.codes(), layout.n_rows * code_bytes));
+	VECTORGPU_TRY(
+		send_bytes(device, uploader_, part->entry_nodes.as<uint8_t>(), graph.entries(), n_entries * sizeof(uint32_t)));
+	VECTORGPU_TRY(device->check(
+		kernels::launch_code_gather(part->codes.as<uint8_t>(), static_cast<uint32_t>(code_bytes),
+			part->entry_nodes.as<uint32_t>(), n_entries, part->entry_codes.as<uint8_t>(), uploader_->stream.get()),
+		"gather codes of entry points"));
+	VECTORGPU_TRY(device->damage("gpu_flip_derived", part->edges.as<uint8_t>(), 0, uploader_->stream.get()));
+	return uploader_->stream.synchronize();
+}
+
+Status
+DeviceHashedCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
+{
+	const Device *device = budget_->device();
+
+	VECTORGPU_TRY(host_.check_derived(id, first, n_rows, n_different));
+
+	const std::shared_ptr<const HashedPart> segment = find_part(id);
+
+	if (segment == nullptr || segment->unsupported)
+		return Status::ok();
+
+	const engine::SegmentGraph &graph = *segment->graph;
+	const engine::GraphHeader &header = graph.layout().header;
+	const size_t edge_bytes = header.degree * sizeof(uint32_t);
+	const size_t code_bytes = header.hash_bits / 8;
+	const std::lock_guard lock(uploader_->mutex);
+	const auto look = [&](const Held &held, const void *host, size_t at, size_t n_bytes)
+	{
+		return count_different(
+			device, uploader_, held.as<uint8_t>() + at, static_cast<const uint8_t *>(host) + at, n_bytes, n_different);
+	};
+
+	VECTORGPU_TRY(look(segment->edges, graph.edges(), first * edge_bytes, n_rows * edge_bytes));
+	VECTORGPU_TRY(look(segment->codes, graph.codes(), first * code_bytes, n_rows * code_bytes));
+	if (first > 0)
+		return Status::ok();
+
+	std::vector<uint8_t> entry_codes(header.n_entries * code_bytes);
+
+	for (size_t i = 0; i < header.n_entries; i++)
+		std::memcpy(entry_codes.data() + i * code_bytes, graph.codes() + graph.entries()[i] * code_bytes, code_bytes);
+	VECTORGPU_TRY(look(segment->entry_nodes, graph.entries(), 0, header.n_entries * sizeof(uint32_t)));
+	return look(segment->entry_codes, entry_codes.data(), 0, entry_codes.size());
+}
+
+/// Return null if the host has to find the nodes.
+std::shared_ptr<const HashedPart>
+DeviceHashedCopy::find(const engine::RowsView &view) const
+{
+	std::shared_ptr<const HashedPart> part = view.graph == nullptr ? nullptr : find_part(view.segment);
+
+	return part != nullptr && part->graph == view.graph && !part->unsupported ? part : nullptr;
+}
+
+/// A chunk of queries on their way through a segment, in the context's buffers.
+struct DeviceHashedCopy::Wave
+{
+	std::span<const uint32_t> numbers; // of the batch's queries, n of them
+	kernels::CodeGraphArgs args;       // without those of a part of the graph
+	uint8_t *h_codes;                  // [n, code_bytes]
+	uint32_t *h_widths;                // [n]
+	uint8_t *d_codes;
+	uint32_t *d_widths;
+	uint32_t *h_counts; // [n]
+	uint32_t *h_rows;   // [n, max_width] the nodes found
+};
+
+/// Return how many of the queries `numbers`, in order of their widths, fit the context's buffers together.
+size_t
+DeviceHashedCopy::wave_size(
+	const Batch &batch, const engine::RowsView &view, std::span<const uint32_t> numbers, size_t code_bytes)
+{
+	const SearchContext &context = *batch.means.context;
+	size_t n = 0;
+
+	for (; n < std::min(numbers.size(), kMostQueries); n++)
+	{
+		const size_t width = batch.answers[numbers[n]]->width(view);
+		const size_t each = code_bytes + kQueryBytes + width * sizeof(uint32_t);
+		const size_t on_device =
+			each + width * sizeof(uint64_t) + kernels::kCodeGraphMostBegin * sizeof(kernels::Entry);
+
+		if (n > 0 &&
+			((n + 1) * (code_bytes + kQueryBytes) + kSlackBytes > context.pinned_in.bytes() ||
+				(n + 1) * each + kSlackBytes > context.pinned_out.bytes() ||
+				(n + 1) * on_device + kSlackBytes > context.workspace.bytes()))
+			break;
+	}
+	return n;
+}
+
+/// Place a wave in the context's buffers.
+Status
+DeviceHashedCopy::make_wave(const Batch &batch, const engine::RowsView &view, const HashedPart &part,
+	std::span<const uint32_t> numbers, Wave *wave)
+{
+	const engine::SegmentGraph &graph = *part.graph;
+	const SearchContext &context = *batch.means.context;
+	const size_t n = numbers.size();
+	const uint32_t code_bytes = graph.layout().header.hash_bits / 8;
+	const uint32_t max_width = batch.answers[numbers[n - 1]]->width(view);
+	Arena arena(context.workspace.get(), context.workspace.bytes());
+	Arena in(context.pinned_in.as<uint8_t>(), context.pinned_in.bytes());
+	Arena out(context.pinned_out.as<uint8_t>(), context.pinned_out.bytes());
+	kernels::CodeGraphArgs &args = wave->args;
+
+	wave->numbers = numbers;
+	wave->h_codes = in.take<uint8_t>(n * code_bytes);
+	wave->h_widths = in.take<uint32_t>(n);
+	wave->d_codes = arena.take<uint8_t>(n * code_bytes);
+	wave->d_widths = arena.take<uint32_t>(n);
+	wave->h_counts = out.take<uint32_t>(n);
+	wave->h_rows = out.take<uint32_t>(n * max_width);
+	args.n_queries = static_cast<uint32_t>(n);
+	args.max_width = max_width;
+	args.found.counts = arena.take<uint32_t>(n);
+	args.found.rows = arena.take<uint32_t>(n * max_width);
+	args.begin = arena.take<kernels::Entry>(n * kernels::kCodeGraphMostBegin);
+	args.found.keys = arena.take<uint64_t>(n * max_width);
+	args.found.capacity = max_width;
+	args.query_codes = wave->d_codes;
+	args.code_bytes = code_bytes;
+	args.codes = part.codes.as<uint8_t>();
+	args.n_rows = static_cast<uint32_t>(graph.layout().n_rows);
+	args.edges = part.edges.as<uint32_t>();
+	args.degree = graph.degree();
+	args.widths = wave->d_widths;
+	return arena.failed() || in.failed() || out.failed()
+		? Status::error(StatusCode::kOutOfMemory, "the workspace on the GPU is too small for the search")
+		: Status::ok();
+}
+
+/// Compute codes and widths of a wave's queries, with the host's threads.
+void
+DeviceHashedCopy::hash_queries(
+	const Batch &batch, const engine::RowsView &view, const HashedPart &part, const Wave &wave) const
+{
+	const engine::graph::HashModel model = part.graph->hash_model(spec());
+	const size_t n = wave.numbers.size();
+	std::vector<std::vector<float>> work(pool_->n_threads());
+	std::atomic<size_t> next{0};
+
+	for (std::vector<float> &floats : work)
+		floats.resize(engine::graph::hash_work_floats(model.spec));
+	pool_->run(std::min(pool_->n_threads(), (n + 15) / 16),
+		[&](size_t thread)
+		{
+			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;)
+			{
+				engine::graph::hash_query(model, batch.queries[wave.numbers[i]].query,
+					wave.h_codes + i * wave.args.code_bytes, work[thread].data());
+				wave.h_widths[i] = batch.answers[wave.numbers[i]]->width(view);
+			}
+		});
+}
+
+/// Search the segment's parts on the device and let the host's threads judge the nodes found.
+Status
+DeviceHashedCopy::search_wave(Batch *batch, const engine::RowsView &view, const HashedPart &part, Wave *wave)
+{
+	const Device *const device = batch->means.device;
+	const Stream &stream = batch->means.context->stream;
+	const size_t n = wave->numbers.size();
+	kernels::CodeGraphArgs &args = wave->args;
+
+	VECTORGPU_TRY(device->check(
+		cudaMemcpyAsync(wave->d_codes, wave->h_codes, n * args.code_bytes, cudaMemcpyHostToDevice, stream.get()),
+		"send codes"));
+	VECTORGPU_TRY(device->check(
+		cudaMemcpyAsync(wave->d_widths, wave->h_widths, n * sizeof(uint32_t), cudaMemcpyHostToDevice, stream.get()),
+		"send widths"));
+	for (const engine::GraphPartLayout &layout : part.graph->parts())
+	{
+		args.entry_codes = part.entry_codes.as<uint8_t>() + size_t{layout.first_entry} * args.code_bytes;
+		args.entry_nodes = part.entry_nodes.as<uint32_t>() + layout.first_entry;
+		args.n_entries = layout.n_entries;
+		args.n_begin = std::min(layout.n_entries, kernels::kCodeGraphMostBegin);
+		VECTORGPU_TRY(device->check(kernels::launch_code_graph_search(args, stream.get()), "search a graph by codes"));
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(wave->h_counts, args.found.counts, n * sizeof(uint32_t),
+										cudaMemcpyDeviceToHost, stream.get()),
+			"read counts"));
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(wave->h_rows, args.found.rows,
+										n * args.max_width * sizeof(uint32_t), cudaMemcpyDeviceToHost, stream.get()),
+			"read nodes"));
+		VECTORGPU_TRY(stream.synchronize());
+		for_each(pool_, n, [&](size_t i)
+			{ batch->answers[wave->numbers[i]]->add(view, wave->h_rows + i * args.max_width, wave->h_counts[i]); });
+		if (is_stopped(batch->control))
+			return stopped();
+	}
+	return Status::ok();
+}
+
+/// numbers: queries that search this segment, in order of their widths.
+Status
+DeviceHashedCopy::search_device(
+	Batch *batch, const engine::RowsView &view, const HashedPart &part, std::span<const uint32_t> numbers)
+{
+	const size_t code_bytes = part.graph->layout().header.hash_bits / 8;
+
+	while (!numbers.empty())
+	{
+		const size_t n = wave_size(*batch, view, numbers, code_bytes);
+		Wave wave;
+
+		if (is_stopped(batch->control))
+			return stopped();
+		VECTORGPU_TRY(make_wave(*batch, view, part, numbers.first(n), &wave));
+		hash_queries(*batch, view, part, wave);
+		VECTORGPU_TRY(search_wave(batch, view, part, &wave));
+		numbers = numbers.subspan(n);
+	}
+	return Status::ok();
+}
+
+Status
+DeviceHashedCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,
+	std::vector<std::vector<engine::Neighbor>> *results, BatchCounts *counts, engine::SearchControl *control)
+{
+	const Device *const device = means.device;
+	SearchContext *const context = means.context;
+	const std::shared_ptr<const engine::Snapshot> snapshot = host_.snapshot();
+	std::vector<engine::SearchQuery> exact;
+	std::vector<uint32_t> exact_numbers;
+	std::vector<uint32_t> narrow;
+	Batch batch = {means, queries, {}, control};
+	std::vector<std::unique_ptr<engine::HashedAnswer>> &answers = batch.answers;
+	Status status = device->provoke(context->stream.get());
+
+	answers.resize(queries.size());
+	results->resize(queries.size());
+	for (uint32_t i = 0; i < queries.size(); i++)
+	{
+		if (queries[i].probes.empty())
+		{
+			exact.push_back(queries[i]);
+			exact_numbers.push_back(i);
+			continue;
+		}
+		answers[i] = std::make_unique<engine::HashedAnswer>(spec(), *snapshot, queries[i], control);
+		narrow.push_back(i);
+	}
+	for (const auto &view : snapshot->segments)
+	{
+		const std::shared_ptr<const HashedPart> part = find(*view);
+		std::vector<uint32_t> on_device;
+		std::vector<uint32_t> on_host;
+
+		for (const uint32_t i : narrow)
+			if (const uint32_t width = answers[i]->width(*view); width != 0)
+				(part != nullptr && width <= kernels::kCodeGraphMostWidth ? on_device : on_host).push_back(i);
+		std::stable_sort(on_device.begin(), on_device.end(),
+			[&](uint32_t a, uint32_t b) { return answers[a]->width(*view) < answers[b]->width(*view); });
+		if (status.is_ok() && !on_device.empty())
+		{
+			status = search_device(&batch, *view, *part, on_device);
+			counts->n_hashed += on_device.size();
+		}
+		if (!status.is_ok())
+			break;
+		for_each(pool_, on_host.size(),
+			[&](size_t i)
+			{
+				engine::CodeSearcher searcher;
+				const uint32_t number = on_host[i];
+
+				(void) searcher.search(spec(), *view, queries[number].query, answers[number]->width(*view), control,
+					answers[number].get());
+			});
+	}
+	if (!status.is_ok())
+	{
+		// No work on the stream may still read the segments: they may be freed once this returns.
+		if (!device->fatal())
+			VECTORGPU_TRY(context->stream.synchronize());
+		return status;
+	}
+	{
+		engine::ThreadPool *const helpers = narrow.size() < pool_->n_threads() ? pool_ : nullptr;
+
+		for_each(pool_, narrow.size(), [&](size_t i) { answers[narrow[i]]->finish(&(*results)[narrow[i]], helpers); });
+	}
+	for (const uint32_t i : narrow)
+		counts->n_rescored += answers[i]->n_rescored();
+	if (!exact.empty())
+	{
+		std::vector<std::vector<engine::Neighbor>> found;
+
+		counts->n_rescored += engine::search_snapshot(spec(), *snapshot, exact, {}, *pool_, &found, control);
+		for (size_t i = 0; i < exact.size(); i++)
+			(*results)[exact_numbers[i]] = std::move(found[i]);
+	}
+	return is_stopped(control) ? stopped() : Status::ok();
+}
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,48 @@
+// A resident copy as the CUDA engine sees it: what every engine stores of an index, the device's part of it, and its
+// search.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cuda/search/search.hpp"
+#include "engine/copies/stored_copy.hpp"
+#include "engine/interface/engine.hpp"
+
+namespace vectorgpu::cuda
+{
+
+struct Ways; // cuda/search/ways.hpp
+
+/// What the engine lends a search.
+struct SearchMeans
+{
+	const Device *device;
+	SearchContext *context; // for this search alone
+	const Ways *ways;
+	OnePassUse *one_pass;
+	AppendLane *lane;
+};
+
+/// What a batch has done.
+struct BatchCounts : SearchCounts
+{
+	uint64_t n_hashed = 0;  // pairs of a query and a segment that the device searched by codes of a graph
+	uint64_t n_matched = 0; // pairs of a query and a segment of sets or texts that the device searched
+};
+
+class ResidentCopy : public engine::StoredCopy
+{
+public:
+	/// Engine::attach() and detach(), of copies that are in host memory as a whole. Others have nothing to detach.
+	virtual Status attach() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
+	virtual Status detach() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
+
+	/// Engine::search(): results [queries.size()]. kCancelled if control says stop. Waits for the context's stream.
+	/// counts: added to; of no meaning after a failure.
+	virtual Status search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<engine::Neighbor>> *results, BatchCounts *counts, engine::SearchControl *control) = 0;
+};
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,25 @@
+// See snapshot.hpp.
+#include "cuda/resident/snapshot.hpp"
+
+#include "cuda/resident/ivf_lists.hpp"
+
+namespace vectorgpu::cuda
+{
+
+kernels::Rows
+Source::rows() const
+{
+	kernels::Rows rows;
+
+	rows.vectors = block->vectors.as<uint8_t>() + static_cast<size_t>(first) * block->pitch_bytes;
+	rows.row_ids = (lists != nullptr ? lists->row_ids : block->row_ids).as<uint64_t>() + first;
+	rows.dead = dead == nullptr ? nullptr : dead->as<uint8_t>();
+	rows.dead_start = dead_start;
+	rows.dead_bits = dead_bits;
+	rows.n_rows = n_rows;
+	rows.pitch_bytes = block->pitch_bytes;
+	rows.form = block->form;
+	return rows;
+}
+
+} // namespace vectorgpu::cuda

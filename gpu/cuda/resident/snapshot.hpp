@@ -1,0 +1,47 @@
+// The rows that one search of a copy in device memory reads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cuda/device/block.hpp"
+#include "cuda/resident/append_lane.hpp"
+#include "engine/interface/engine.hpp"
+#include "kernels/kernels.hpp"
+
+namespace vectorgpu::cuda
+{
+
+struct DeviceLists; // ivf_lists.hpp
+struct DeviceGraph; // device_graph.hpp
+
+/// Part of a snapshot: rows [first, first + n_rows) of a block.
+struct Source
+{
+	std::shared_ptr<const Block> block;
+	uint32_t first = 0;
+	uint32_t n_rows = 0;
+	std::shared_ptr<const Held> dead;
+	uint64_t dead_bits = 0;
+	int64_t dead_start = 0; // bit of row `first`
+	bool rows_ascending = false;
+	engine::SegmentId segment = engine::kDeltaSegment;
+	std::shared_ptr<const DeviceLists> lists; // of a copy of lists: the block's rows and `dead` are by place
+	std::shared_ptr<const DeviceGraph> graph; // of a copy of graphs
+	double max_norm = 0;                      // this and the next two: as in the block's Filled
+	uint32_t n_untrusted = 0;
+	bool filterable = false;
+	AppendLane::Ticket ticket = 0; // of the delta: a stream must wait for it (NewRows) before it reads any row of this
+
+	kernels::Rows rows() const;
+};
+
+/// The rows of a copy as one search sees them. Immutable; kept until the search's stream is idle.
+struct Snapshot
+{
+	std::vector<Source> sources; // segments, then the delta
+	uint64_t n_rows = 0;         // dead ones included
+};
+
+} // namespace vectorgpu::cuda
