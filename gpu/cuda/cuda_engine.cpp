@@ -424,8 +424,8 @@ private:
 			std::any_of(
 				queries.begin(), queries.end(), [](const engine::SearchQuery &query) { return query.probes.empty(); }))
 			return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
-		VECTORGPU_TRY(search(&device_, context, copy->spec(), copy->shape(), *snapshot, queries, search_options,
-			results, &counts, control));
+		VECTORGPU_TRY(search({&device_, context, copy->spec(), copy->shape(), *snapshot, queries, search_options,
+			results, &counts, control}));
 		n_rescored_ += counts.n_rescored;
 		n_one_pass_ += counts.n_one_pass;
 		n_graph_alone_ += counts.n_graph_alone;

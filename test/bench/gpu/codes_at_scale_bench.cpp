@@ -398,8 +398,8 @@ main(int argc, char **argv)
 				requests.back().probes = probes;
 			}
 			start = now_ms();
-			must(cuda::search_lists(&device, &context, held.spec(), held.shape(), held.snapshot(), requests, {},
-				&results, &counts, nullptr));
+			must(cuda::search_lists({&device, &context, held.spec(), held.shape(), held.snapshot(), requests, {},
+				&results, &counts, nullptr}));
 			if (run >= 0)
 				times.push_back(now_ms() - start);
 		}
