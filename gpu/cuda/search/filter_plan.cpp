@@ -18,8 +18,8 @@ count_tiles(const Source &source)
 	return (source.n_rows + kernels::kFilterTileRows - 1) / kernels::kFilterTileRows;
 }
 
-/// True if what the sources before have given is a good threshold, and one that is bad for some queries does no harm:
-/// there is room for all rows as candidates.
+/// True if the results from the sources before give a good threshold. A bad one for some queries does no harm: there is
+/// room for all rows as candidates.
 bool
 goes_without_sample(const Source &source, uint64_t n_before, uint32_t n_queries)
 {
