@@ -8,6 +8,7 @@
 #include "cuda/device/gpu_choice.hpp"
 #include "cuda/device/staging.hpp"
 #include "cuda/search/filter_plan.hpp"
+#include "engine/copies/segment_graph.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/graph/search.hpp"
 #include "kernels/graph/graph.hpp"
