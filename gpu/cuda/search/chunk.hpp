@@ -54,8 +54,8 @@ size_t room_left(const Arena &arena);
 
 Status too_small();
 
-/// Copies bytes to the device, or back, in the order of the call's stream. Few bytes are copied by a kernel, which
-/// starts sooner than the driver's copy.
+/// Copies bytes to the device, or back, in the order of the call's stream. A kernel copies few bytes: it takes
+/// less time than the start of the driver's copy.
 Status copy_in(const SearchCall &call, void *to, const void *from, size_t bytes);
 Status copy_out(const SearchCall &call, void *to, const void *from, size_t bytes);
 

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "cuda/search/answers.hpp"
 #include "cuda/device/arena.hpp"
-#include "cuda/resident/device_graph.hpp"
 #include "cuda/device/staging.hpp"
+#include "cuda/resident/device_graph.hpp"
+#include "cuda/search/answers.hpp"
 #include "engine/graph/search.hpp"
 
 namespace vectorgpu::cuda
@@ -21,7 +21,7 @@ using kernels::Entry;
 
 static_assert(kernels::kGraphMostBegin >= engine::graph::kSearchEntries);
 
-// Rows of this many dimensions are scored by several blocks (kernels/README.md, "Graphs").
+// Dimensions from which on several blocks score a row: of numbers, of bytes (kernels/README.md, "Graphs").
 constexpr uint32_t kClusterDims = 256;
 constexpr uint32_t kClusterByteDims = 384;
 
@@ -48,8 +48,8 @@ struct Sent
 	}
 };
 
-/// The blocks of a query if the tuning does not say it: several where rows have many dimensions, so that scoring them
-/// is most of a step, and the blocks of all queries of the batch run at once, each on a multiprocessor of its own.
+/// Choose the blocks of a query, if the tuning does not: several if rows have many dimensions, so that scores take most
+/// of a step, and if all blocks of the batch run at once, each on its own multiprocessor.
 Status
 choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 {

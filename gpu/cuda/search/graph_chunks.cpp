@@ -43,7 +43,7 @@ public:
 	{
 		std::vector<uint32_t> numbers(call_.queries.size());
 
-		// Alike widths together: shared memory is for the widest.
+		// Similar widths go together: the widest query of a chunk determines the shared memory.
 		std::iota(numbers.begin(), numbers.end(), 0);
 		widths_.resize(call_.queries.size());
 		for (const uint32_t number : numbers)
@@ -202,7 +202,7 @@ private:
 			"merge");
 	}
 
-	/// The nearest entry points of a part: their numbers in it.
+	/// *begin becomes the nearest entry points of a part, by their numbers there.
 	Status choose_entries(
 		const Source &source, const engine::GraphPartLayout &part, const Chunk &chunk, kernels::Best *begin)
 	{
@@ -239,7 +239,7 @@ private:
 
 		if (host.failed())
 			return too_small();
-		// One copy: counts and entries lie in both places alike.
+		// One copy: the entries have the same offset from the counts on the device as here.
 		VECTORGPU_TRY(
 			call_.check(cudaMemcpyAsync(counts, chunk.best.counts, host.mark(), cudaMemcpyDeviceToHost, call_.stream()),
 				"read results"));

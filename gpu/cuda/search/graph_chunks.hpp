@@ -11,8 +11,8 @@
 namespace vectorgpu::cuda
 {
 
-/// sources: all with a graph. The queries have a score, 1 ... kMaxSelectK as k, and no width above kGraphMostWidth.
-/// call.results [queries]: set before. Waits for the stream.
+/// Search the sources, which have graphs. The queries have a score, 1 ... kMaxSelectK as k, and no width above
+/// kGraphMostWidth. call.results [queries]: sized before. Waits for the stream.
 Status search_graph_chunks(const SearchCall &call, std::vector<const Source *> sources);
 
 } // namespace vectorgpu::cuda

@@ -94,8 +94,8 @@ GraphChooser::graphs_of(const SearchQuery &query) const
 	return ways;
 }
 
-/// The graphs of `ways` of which all rows should be scored instead. are_bytes: the query's elements are, if the rows'
-/// are.
+/// The graphs of `ways` whose rows should all be scored instead. are_bytes: if the rows' elements are bytes, so are the
+/// query's.
 GraphWays
 GraphChooser::choose(const SearchQuery &query, GraphWays ways, bool are_bytes) const
 {

@@ -23,8 +23,7 @@ using engine::SearchQuery;
 
 constexpr size_t kMostSources = 4; // the host waits for each
 
-// Bytes of real queries up to which the blocks of the first launch, of up to 8 queries each, fetch them from pinned
-// memory.
+// Bytes of a batch of real queries up to which each block of the first launch fetches its queries (up to 8) itself.
 constexpr size_t kMostFetchedBytes = 4096;
 
 /// True if the kernels can take the source with these queries. reals: those for any numbers.

@@ -10,8 +10,8 @@ namespace vectorgpu::cuda
 {
 
 /// *taken: false if the queries, the lists or k do not suit this way; then nothing has happened. call.results
-/// [queries], empty before: the answers over all sources, except for the queries whose numbers go to redo. All queries
-/// have probes and a k of 1 or more.
+/// [queries], empty before, get the answers over all sources. The numbers of queries without an answer go to redo. All
+/// queries have probes and a k of 1 or more.
 Status search_few(
 	const SearchCall &call, const std::vector<const Source *> &sources, std::vector<uint32_t> *redo, bool *taken);
 

@@ -1,5 +1,5 @@
 // See ivf_segments.hpp. Chunks of queries go over one segment after another (list_scan.hpp). Codes choose the rows that
-// are scored, except in segments of which a query searches all lists or wants very many candidates. A query with more
+// are scored, except in segments where a query searches all lists or wants very many candidates. A query with more
 // candidates than there is room for is searched again in windows of places. Small batches are tried by ivf_few.hpp
 // first.
 #include "cuda/search/ivf_segments.hpp"
@@ -181,7 +181,7 @@ private:
 		return n;
 	}
 
-	/// careful: in windows of places, so that there is always room.
+	/// careful: in windows of places, which have room for all their rows.
 	Status search_all(std::span<const uint32_t> numbers, bool careful)
 	{
 		while (!numbers.empty())

@@ -8,9 +8,9 @@
 namespace vectorgpu::cuda
 {
 
-/// What the queries find in the sources, all of them segments with lists. The queries have probes and 1 ... kMaxSelectK
-/// as k. Where lists have codes, all queries search all lists of the same segments, if of any. call.results [queries]:
-/// set before. Waits for the stream.
+/// Search the sources, which are segments with lists. The queries have probes and 1 ... kMaxSelectK as k; for all of
+/// them codes choose rows in the same segments (chosen_by_codes). call.results [queries]: sized before. Waits for the
+/// stream.
 Status search_segments(const SearchCall &call, const std::vector<const Source *> &sources);
 
 } // namespace vectorgpu::cuda

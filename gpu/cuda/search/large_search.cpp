@@ -23,7 +23,7 @@ search_all_slices(const SearchCall &call, uint32_t number, uint64_t k)
 		[&](const SearchQuery &query, Results *slice) { return search_snapshot(call.with({&query, 1}, slice)); });
 }
 
-/// Scores and row ids of all sources, one behind the other: keys, rows [call.snapshot.n_rows].
+/// Compute scores and row ids of all sources, one after another: keys, rows [call.snapshot.n_rows].
 Status
 score_all(const SearchCall &call, const kernels::Queries &query, NewRows *new_rows, uint64_t *keys, uint64_t *rows)
 {
@@ -49,7 +49,7 @@ score_all(const SearchCall &call, const kernels::Queries &query, NewRows *new_ro
 	return Status::ok();
 }
 
-/// The k first of the sorted entries, without those that are excluded: as many at a time as pinned_out holds.
+/// Read the k first of the sorted entries, without excluded ones, in rounds that fit pinned_out.
 Status
 read_sorted(const SearchCall &call, const Entry *entries, uint64_t k, NewRows *new_rows, std::vector<Neighbor> *result)
 {

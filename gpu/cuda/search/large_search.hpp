@@ -6,8 +6,8 @@
 namespace vectorgpu::cuda
 {
 
-/// Sorts the scores of all rows, or searches in slices if the workspace is too small for that. results[number] gets the
-/// k first; empty before. k: up to the number of rows. arena: of the workspace, all of which is taken.
+/// Sort the scores of all rows, or search in slices if the workspace is too small for that. results[number], empty
+/// before, gets the k first. k: up to the number of rows. arena: the whole workspace.
 Status search_large(const SearchCall &call, uint32_t number, uint64_t k, Arena *arena, NewRows *new_rows);
 
 } // namespace vectorgpu::cuda

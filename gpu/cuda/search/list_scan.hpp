@@ -33,7 +33,7 @@ struct ListChunk : QueryChunk
 /// Groups of rows that give a threshold for max_k results.
 uint32_t list_groups(uint32_t max_k);
 
-/// Candidates of a query in a segment that there is room for. A query with more is searched again, carefully.
+/// Room for candidates of a query in a segment. A query with more of them is searched again by scan_carefully.
 uint32_t list_candidates(const Source &source, uint32_t max_k);
 
 /// Queues the work on the call's stream. The arena's pieces are needed until the stream has done it.

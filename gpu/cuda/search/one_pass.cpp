@@ -8,9 +8,9 @@
 #include <mutex>
 #include <string>
 
-#include "cuda/search/answers.hpp"
 #include "cuda/device/arena.hpp"
 #include "cuda/device/staging.hpp"
+#include "cuda/search/answers.hpp"
 #include "kernels/filter/filter.hpp"
 #include "kernels/filter/one_pass.hpp"
 #include "kernels/filter/tuning.hpp"

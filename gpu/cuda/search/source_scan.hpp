@@ -1,12 +1,9 @@
-// The ways in which a chunk of exact queries goes over one source, each of which merges what it finds into the chunk's
-// results:
-//   bounded  canonical scores of all rows of a small source, of which those are kept that are not beyond the k-th of
-//            the sources before -> merge
+// The ways in which a chunk of exact queries goes over one source. Each merges the rows found into the chunk's results:
+//   bounded  canonical scores of all rows of a small source, without those beyond the k-th found before -> merge
 //   direct   canonical scores of all rows, minima of groups of rows -> threshold -> the few rows below it -> merge
-//   filter   tensor-core estimates of a sample -> threshold -> of all rows, of which those below it are kept ->
-//            rescore -> merge
-//   bins     PartialReduce: tensor-core estimates of all rows, of which the smallest of each bin is kept -> rescore the
-//            k first -> merge
+//   filter   tensor-core estimates of a sample -> threshold -> estimates of all rows -> rescore those below the
+//            threshold -> merge
+//   bins     PartialReduce: tensor-core estimates of all rows, the smallest of each bin -> rescore the k first -> merge
 #pragma once
 
 #include <array>
@@ -24,10 +21,10 @@ struct ExactChunk : QueryChunk
 	float *thresholds = nullptr;
 	uint64_t *n_rescored = nullptr;
 	uint32_t *n_bounded = nullptr; // [queries] candidates of a bounded scan; 0 before and after each
-	kernels::Answers answers;      // that the last kernel of the chunk gives; no heads: the results are copied
+	kernels::Answers answers;      // from the last kernel of the chunk; no heads: the results are copied
 };
 
-/// Rows of a group of which the scan keeps the smallest score, so that there are at most kMaxGroups.
+/// Rows of a group, so that n_rows make at most kMaxGroups groups. The scan keeps the smallest score of each group.
 uint32_t rows_per_group(uint32_t n_rows);
 
 /// Queues the work on the call's stream. The arena's pieces are needed until the stream has done it.

@@ -126,7 +126,7 @@ expected(const graph::GraphRows &rows, const std::vector<uint32_t> &edges, const
 	return neighbors;
 }
 
-/// A graph of one part: entry points at equal distances, random edges, of which one in 16 leads nowhere.
+/// A graph of one part, with entry points at equal distances and random edges. One edge in 16 is missing.
 struct Graph
 {
 	explicit Graph(uint64_t *state)

@@ -20,7 +20,7 @@ constexpr uint32_t kLists = 16;
 constexpr uint32_t kRows = 4000;
 constexpr uint32_t kProbes = 3;
 
-// One query alone goes over its lists by itself, many go list by list.
+// A single query goes over its lists; many queries go list by list.
 constexpr RowCase kListCases[] = {
 	{Metric::kL2, ElementType::kFloat32, 40, Values::kReal, 10, 1},
 	{Metric::kL2, ElementType::kFloat32, 64, Values::kBytes, 10, 30},
@@ -152,7 +152,7 @@ run_on_copy(engine::Engine *engine, const RowCase &test)
 		engine, {test.spec(), engine::CopyKind::kLists}, [&](engine::CopyId copy) { return run(engine, test, copy); });
 }
 
-/// All cases, each of which count() must have counted.
+/// Run all cases; count() must have counted each.
 template <class Count>
 Status
 run_few_lists(CudaEngine *engine, std::span<const RowCase> cases, const Count &count)

@@ -33,7 +33,7 @@ query_bytes(uint64_t size, const std::vector<uint8_t> &items)
 	return bytes;
 }
 
-/// A search with its queries, as they are sent, and the scores [query][row] that they must find.
+/// The data of a test: the queries as they are sent, and the scores [query][row] of the definition.
 struct Expected
 {
 	Metric metric;
@@ -56,7 +56,7 @@ first_rows(const std::vector<double> &scores, const engine::SearchQuery &query)
 	return first;
 }
 
-/// Loads the segment, searches, and compares. Every third query goes on after some row.
+/// Load the segment, search, and compare. Every third query has an `after`.
 Status
 check(engine::Engine *engine, const Expected &expected, const char *what, uint64_t *n_searches)
 {
