@@ -24,14 +24,13 @@ DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery
 		std::any_of(
 			queries.begin(), queries.end(), [](const engine::SearchQuery &query) { return query.probes.empty(); }))
 		return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
+
+	const SearchCall call = {
+		means.device, means.context, spec_, shape_, *held, queries, options, results, counts, control};
+
 	if (kind_ == engine::CopyKind::kLists || engine::has_codes(kind_))
-		return search_lists(
-			means.device, means.context, spec_, shape_, *held, queries, options, results, counts, control);
-	if (kind_ == engine::CopyKind::kGraph)
-		return search_graphs(
-			means.device, means.context, spec_, shape_, *held, queries, options, results, counts, control);
-	return search_snapshot(
-		means.device, means.context, spec_, shape_, *held, queries, options, results, counts, control);
+		return search_lists(call);
+	return kind_ == engine::CopyKind::kGraph ? search_graphs(call) : search_snapshot(call);
 }
 
 } // namespace vectorgpu::cuda

@@ -13,8 +13,8 @@ namespace vectorgpu::cuda
 namespace
 {
 
-constexpr uint32_t kLooks = 4096;       // at a mark, about 100 us; then the driver is asked whether all is well
-constexpr uint32_t kMostQuestions = 64; // then the driver waits
+constexpr uint32_t kLooks = 4096;       // at a mark, about 100 us, before the driver is asked for errors
+constexpr uint32_t kMostQuestions = 64; // to the driver, before the thread waits in it
 
 void
 pause()
@@ -24,7 +24,7 @@ pause()
 #endif
 }
 
-/// Until the head has the mark.
+/// Waits until the head has the mark.
 Status
 wait_for_mark(const Device *device, const Stream &stream, kernels::AnswerHead *head, uint32_t mark)
 {
@@ -67,7 +67,7 @@ begin_answers(SearchContext *context, size_t n_queries, uint32_t stride)
 	if (n_queries > SearchContext::kMostAnswers ||
 		n_queries * stride * sizeof(kernels::Entry) > context->pinned_out.bytes())
 		return answers;
-	if (++context->last_mark == 0) // what fresh memory has
+	if (++context->last_mark == 0) // the mark of heads never written
 		context->last_mark++;
 	answers.heads = context->heads.as<kernels::AnswerHead>();
 	answers.entries = context->pinned_out.as<kernels::Entry>();
@@ -77,18 +77,17 @@ begin_answers(SearchContext *context, size_t n_queries, uint32_t stride)
 }
 
 Status
-end_answers(const Device *device, SearchContext *context, const kernels::Answers &answers,
-	std::span<const uint32_t> numbers, std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts,
+end_answers(const SearchCall &call, const kernels::Answers &answers, std::span<const uint32_t> numbers,
 	std::vector<uint32_t> *redo)
 {
-	const GpuWait wait(device);
+	const GpuWait wait(call.device);
 
 	for (size_t i = 0; i < numbers.size(); i++)
 	{
 		kernels::AnswerHead *head = answers.heads + i;
 
-		VECTORGPU_TRY(wait_for_mark(device, context->stream, head, answers.mark));
-		counts->n_rescored += head->n_rescored;
+		VECTORGPU_TRY(wait_for_mark(call.device, call.context->stream, head, answers.mark));
+		call.counts->n_rescored += head->n_rescored;
 		if (head->redo != 0)
 		{
 			redo->push_back(numbers[i]);
@@ -96,7 +95,7 @@ end_answers(const Device *device, SearchContext *context, const kernels::Answers
 		}
 
 		const kernels::Entry *from = answers.entries + i * answers.stride;
-		std::vector<engine::Neighbor> &result = (*results)[numbers[i]];
+		std::vector<engine::Neighbor> &result = (*call.results)[numbers[i]];
 
 		result.resize(head->n_entries);
 		std::transform(from, from + head->n_entries, result.begin(),

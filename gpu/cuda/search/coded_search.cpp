@@ -1,9 +1,10 @@
-// See coded_search.hpp. One pass finds up to kMostPassCandidates of a query; more are found by passes that go on behind
-// the last one.
+// See coded_search.hpp. One pass finds up to kMostPassCandidates candidates of a query; each further pass continues
+// after the last candidate of the one before.
 #include "cuda/search/coded_search.hpp"
-#include "cuda/device/stop.hpp"
 
 #include <algorithm>
+
+#include "cuda/device/stop.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -12,19 +13,14 @@ namespace
 
 using kernels::Entry;
 
-constexpr uint64_t kFullBlocks = 264;   // that keep a large device busy
-constexpr uint64_t kRowsOfBlock = 1024; // worth making a query's tables once more
+constexpr uint64_t kFullBlocks = 264;   // keep a large device busy
+constexpr uint64_t kRowsOfBlock = 1024; // of a query, for which another block makes the query's tables once more
+constexpr uint32_t kPassesBetween = 4;  // two waits for the device
 
 uint32_t
 candidates_of_pass(const Source &source, uint32_t most_candidates)
 {
 	return std::min({most_candidates, kernels::kMostPassCandidates, source.n_rows});
-}
-
-Status
-too_small()
-{
-	return Status::error(StatusCode::kOutOfMemory, "the workspace on the GPU is too small for the search");
 }
 
 /// Blocks that share a query, so that few queries keep the device busy.
@@ -39,6 +35,48 @@ n_splits(const CodedRequest &request)
 	return static_cast<uint32_t>(std::max<uint64_t>(wanted, 1));
 }
 
+/// Pieces of the arena for the scan; false if there is too little room.
+bool
+plan_scan(const CodedRequest &request, uint32_t stride, Arena *arena, kernels::CodedScanArgs *scan)
+{
+	const size_t n = request.queries.n_queries;
+
+	scan->codes = request.source->lists->codes->view();
+	scan->n_queries = static_cast<uint32_t>(n);
+	scan->dim_pad = request.queries.dim_pad;
+	scan->prepared.state_stride = kernels::code_state_floats(scan->codes);
+	scan->prepared.units = arena->take<float>(n * scan->dim_pad);
+	scan->prepared.states = arena->take<float>(n * scan->prepared.state_stride);
+	scan->prepared.constants = arena->take<double>(n);
+	scan->probes = request.probes;
+	scan->stride = stride;
+	scan->last = arena->take<Entry>(n);
+	scan->found.capacity = stride;
+	scan->found.keys = arena->take<uint64_t>(n * stride);
+	scan->found.rows = arena->take<uint32_t>(n * stride);
+	scan->found.counts = arena->take<uint32_t>(n);
+	scan->n_splits = n_splits(request);
+	if (scan->n_splits > 1)
+	{
+		scan->parts = arena->take<Entry>(n * (scan->n_splits + size_t{1}) * stride);
+		scan->part_counts = arena->take<uint32_t>(n * (scan->n_splits + size_t{1}));
+	}
+	if (arena->failed())
+		return false;
+	if (!kernels::code_table_fits(scan->codes, stride))
+	{
+		const size_t bytes = kernels::code_table_bytes(scan->codes);
+		const size_t room = arena->left() > kArenaAlignment ? (arena->left() - kArenaAlignment) / bytes : 0;
+
+		scan->table_blocks =
+			static_cast<uint32_t>(std::min({room, static_cast<size_t>(kFullBlocks), n * scan->n_splits}));
+		if (scan->table_blocks == 0)
+			return false;
+		scan->tables = arena->take<uint8_t>(scan->table_blocks * bytes);
+	}
+	return true;
+}
+
 } // namespace
 
 size_t
@@ -47,7 +85,7 @@ coded_query_bytes(const Source &source, uint32_t dim_pad, uint32_t most_candidat
 	const size_t stride = candidates_of_pass(source, most_candidates);
 	const size_t floats = dim_pad + kernels::code_state_floats(source.lists->codes->view());
 
-	return floats * sizeof(float) + stride * (sizeof(uint64_t) + sizeof(uint32_t)) + sizeof(Entry) + 64;
+	return floats * sizeof(float) + stride * (sizeof(uint64_t) + sizeof(uint32_t)) + sizeof(Entry) + kQueryScratchBytes;
 }
 
 bool
@@ -60,86 +98,49 @@ chosen_by_codes(const engine::SearchQuery &query, const Source &source)
 }
 
 Status
-search_codes(
-	const Device *device, const Stream &on, Arena *arena, const CodedRequest &request, engine::SearchControl *control)
+search_codes(const SearchCall &call, Arena *arena, const CodedRequest &request)
 {
-	constexpr uint32_t kPassesBetween = 4; // two waits for the device
-	const cudaStream_t stream = on.get();
+	const cudaStream_t stream = call.stream();
 	const Source &source = *request.source;
 	const size_t n = request.queries.n_queries;
-	const uint32_t stride = candidates_of_pass(source, request.most_candidates);
 	const uint64_t most = std::min<uint64_t>(request.most_candidates, source.n_rows);
+	uint32_t *left = arena->take<uint32_t>(n);
+	uint32_t *wanted = arena->take<uint32_t>(n);
 	kernels::CodedScanArgs scan;
 	kernels::RescoreArgs refine;
 
-	scan.metric = request.metric;
-	scan.codes = source.lists->codes->view();
-	scan.n_queries = static_cast<uint32_t>(n);
-	scan.dim_pad = request.queries.dim_pad;
-	scan.prepared.state_stride = kernels::code_state_floats(scan.codes);
-	scan.prepared.units = arena->take<float>(n * scan.dim_pad);
-	scan.prepared.states = arena->take<float>(n * scan.prepared.state_stride);
-	scan.prepared.constants = arena->take<double>(n);
-	scan.probes = request.probes;
-	scan.stride = stride;
-	scan.last = arena->take<Entry>(n);
-	scan.found.capacity = stride;
-	scan.found.keys = arena->take<uint64_t>(n * stride);
-	scan.found.rows = arena->take<uint32_t>(n * stride);
-	scan.found.counts = arena->take<uint32_t>(n);
-
-	uint32_t *left = arena->take<uint32_t>(n);
-	uint32_t *wanted = arena->take<uint32_t>(n);
-
+	scan.metric = call.spec.metric;
 	scan.wanted = wanted;
-	scan.n_splits = n_splits(request);
-	if (scan.n_splits > 1)
-	{
-		scan.parts = arena->take<Entry>(n * (scan.n_splits + size_t{1}) * stride);
-		scan.part_counts = arena->take<uint32_t>(n * (scan.n_splits + size_t{1}));
-	}
-	if (arena->failed())
+	if (!plan_scan(request, candidates_of_pass(source, request.most_candidates), arena, &scan))
 		return too_small();
-	if (!kernels::code_table_fits(scan.codes, stride))
-	{
-		const size_t bytes = kernels::code_table_bytes(scan.codes);
-		const size_t room = arena->left() > kArenaAlignment ? (arena->left() - kArenaAlignment) / bytes : 0;
-
-		scan.table_blocks =
-			static_cast<uint32_t>(std::min({room, static_cast<size_t>(kFullBlocks), n * scan.n_splits}));
-		if (scan.table_blocks == 0)
-			return too_small();
-		scan.tables = arena->take<uint8_t>(scan.table_blocks * bytes);
-	}
-	refine.metric = request.metric;
+	refine.metric = call.spec.metric;
 	refine.rows = source.rows();
 	refine.queries = request.queries;
 	refine.candidates = scan.found;
 
 	VECTORGPU_TRY(
-		device->check(kernels::launch_code_queries(request.metric, scan.codes, request.queries, scan.prepared, stream),
+		call.check(kernels::launch_code_queries(call.spec.metric, scan.codes, request.queries, scan.prepared, stream),
 			"prepare queries for codes"));
-	VECTORGPU_TRY(device->check(
+	VECTORGPU_TRY(call.check(
 		kernels::launch_code_begin(scan.n_queries, request.candidates, left, wanted, stream), "count candidates"));
 	for (uint64_t done = 0, pass = 0; done < most; done += kernels::kMostPassCandidates, pass++)
 	{
-		// Whoever watches is to see that it gets on, and it must hear a stop.
+		// The watchdog must see progress, and the search must notice a stop.
 		if (pass > 0 && pass % kPassesBetween == 0)
 		{
-			VECTORGPU_TRY(on.synchronize());
-			if (control != nullptr)
-				control->progress.fetch_add(1, std::memory_order_relaxed);
+			VECTORGPU_TRY(call.context->stream.synchronize());
+			call.progress();
 		}
-		if (is_stopped(control))
+		if (is_stopped(call.control))
 			return stopped();
-		VECTORGPU_TRY(device->check(kernels::launch_coded_scan(scan, stream), "scan codes"));
+		VECTORGPU_TRY(call.check(kernels::launch_coded_scan(scan, stream), "scan codes"));
 		VECTORGPU_TRY(source.lists->with_vectors
-				? device->check(kernels::launch_code_refine(refine, stream), "score candidates")
-				: device->check(kernels::launch_code_keep(refine, stream), "keep candidates"));
-		VECTORGPU_TRY(device->check(kernels::launch_merge(request.queries, scan.found, refine.rows.row_ids,
-										request.best, request.max_k, stream),
+				? call.check(kernels::launch_code_refine(refine, stream), "score candidates")
+				: call.check(kernels::launch_code_keep(refine, stream), "keep candidates"));
+		VECTORGPU_TRY(call.check(kernels::launch_merge(request.queries, scan.found, refine.rows.row_ids, request.best,
+									 request.max_k, stream),
 			"merge"));
-		VECTORGPU_TRY(device->check(
+		VECTORGPU_TRY(call.check(
 			kernels::launch_code_next(scan.n_queries, scan.found.counts, left, wanted, request.n_scored, stream),
 			"count candidates"));
 		scan.after = scan.last;

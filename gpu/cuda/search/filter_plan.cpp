@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cuda/search/chunk.hpp"
 #include "kernels/filter/filter.hpp"
 #include "kernels/filter/tuning.hpp"
 
@@ -17,8 +18,8 @@ count_tiles(const Source &source)
 	return (source.n_rows + kernels::kFilterTileRows - 1) / kernels::kFilterTileRows;
 }
 
-/// True if what the sources before have given is a good threshold, and one that is bad for some queries does no harm:
-/// there is room for all rows as candidates.
+/// True if the results from the sources before give a good threshold. A bad one for some queries does no harm: there is
+/// room for all rows as candidates.
 bool
 goes_without_sample(const Source &source, uint64_t n_before, uint32_t n_queries)
 {
@@ -38,7 +39,7 @@ bounded_scan_pays(const Source &source, const Shape &shape, uint64_t n_before, u
 size_t
 bounded_scan_bytes(const Source &source)
 {
-	return source.n_rows * (sizeof(uint64_t) + sizeof(uint32_t)) + 64;
+	return source.n_rows * (sizeof(uint64_t) + sizeof(uint32_t)) + kQueryScratchBytes;
 }
 
 bool
@@ -82,7 +83,7 @@ filter_bytes(const Source &source, const Shape &shape, uint64_t n_before, uint32
 	const FilterPlan plan = plan_filter(source, n_before, n_queries, k);
 
 	return kernels::filter_operand_bytes(source.block->form, shape.dim_pad) + plan.n_minima * sizeof(float) +
-		plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
+		plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + kQueryScratchBytes;
 }
 
 bool
@@ -109,7 +110,7 @@ bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan, uint3
 {
 	return kernels::filter_operand_bytes(source.block->form, shape.dim_pad) +
 		plan.n_places * (plan.form.key_tile_bits > 0 ? sizeof(int32_t) : sizeof(float) + sizeof(uint32_t)) +
-		n_bins * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + 64;
+		n_bins * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + kQueryScratchBytes;
 }
 
 size_t

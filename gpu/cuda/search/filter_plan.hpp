@@ -1,5 +1,5 @@
-// How a source is searched through the tensor cores: sizes of samples, stages, candidates and bins, and the room they
-// take. Plain arithmetic on tuning.hpp; the number of bins is src/engine/distance/partial_reduce.hpp's.
+// How a source is searched by the tensor cores: the sizes of samples, stages, candidates and bins, and the room for
+// them. Plain arithmetic on tuning.hpp; src/engine/distance/partial_reduce.hpp gives the number of bins.
 #pragma once
 
 #include <cstddef>
@@ -12,34 +12,33 @@
 namespace vectorgpu::cuda
 {
 
-/// Of the exact filter.
+/// The exact filter over a source.
 struct FilterPlan
 {
 	uint32_t n_tiles;
-	uint32_t n_sampled; // tiles; 0: the k first of the sources before give the threshold
+	uint32_t n_sampled; // tiles; 0: the results from the sources before give the threshold
 	uint32_t stride;
 	uint32_t n_minima;
 	uint32_t n_first; // tiles of the first stage
 	uint32_t capacity;
 };
 
-/// n_before: rows of the sources that were searched before.
+/// n_before: rows of the sources that were searched before this one.
 FilterPlan plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_t k);
 
-/// True if the source is small beside those before, and is to be scanned behind what they have given
-/// (launch_bounded_scan).
+/// True if the source is small beside those before, so that a scan bounded by their results pays (launch_bounded_scan).
 bool bounded_scan_pays(const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries);
 
-/// Bytes that a query needs for that.
+/// Bytes of the workspace that a query needs for a bounded scan.
 size_t bounded_scan_bytes(const Source &source);
 
-/// True if the filter is to be used where there is a kernel for it.
+/// True if the filter pays for this source, provided that there is a kernel for it.
 bool filter_pays(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_t k);
 
-/// Bytes that a query needs beside itself and its results.
+/// Bytes of the workspace that a query needs for the filter, without its vector and results.
 size_t filter_bytes(const Source &source, const Shape &shape, uint64_t n_before, uint32_t n_queries, uint32_t k);
 
-/// Of PartialReduce. n_bins: a multiple of kFilterTileRows.
+/// PartialReduce over a source. The number of bins is a multiple of kFilterTileRows.
 struct BinsPlan
 {
 	uint32_t n_tiles;
@@ -47,21 +46,21 @@ struct BinsPlan
 	kernels::BinsForm form;
 };
 
-/// True if so many bins are few beside the source's rows, and its form has a kernel.
+/// True if the source has enough rows for this many bins, and its form has a kernel.
 bool bins_fit(const Source &source, uint32_t n_bins);
 
-/// bins_fit holds.
+/// Requires bins_fit.
 Status plan_bins(const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins,
 	BinsPlan *plan);
 
 size_t bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan, uint32_t n_bins);
 
-/// Device memory that a query of so many needs while the source is searched, the queries' operand left out. n_bins: 0:
-/// exactly.
+/// Bytes of the workspace that each of n_queries needs while the source is searched, without its operand. n_bins: 0 for
+/// an exact search.
 size_t source_bytes(const Device *device, const Source &source, const Shape &shape, uint64_t n_before,
 	uint32_t n_queries, uint32_t k, uint32_t n_bins);
 
-/// Bytes of a query's operands in all forms that it may meet.
+/// Bytes of a query's operands in all forms of the sources.
 size_t operands_bytes(std::span<const Source> sources, const Shape &shape);
 
 } // namespace vectorgpu::cuda

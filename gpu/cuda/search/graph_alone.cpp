@@ -5,10 +5,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "cuda/search/answers.hpp"
 #include "cuda/device/arena.hpp"
-#include "cuda/resident/device_graph.hpp"
 #include "cuda/device/staging.hpp"
+#include "cuda/resident/device_graph.hpp"
+#include "cuda/search/answers.hpp"
 #include "engine/graph/search.hpp"
 
 namespace vectorgpu::cuda
@@ -21,17 +21,17 @@ using kernels::Entry;
 
 static_assert(kernels::kGraphMostBegin >= engine::graph::kSearchEntries);
 
-constexpr uint32_t kClusterDims =
-	256; // rows of so many dimensions are scored by several blocks (kernels/graph/README.md),
-constexpr uint32_t kClusterByteDims = 384; // or of so many bytes
+// Dimensions from which on several blocks score a row: of numbers, of bytes (kernels/graph/README.md).
+constexpr uint32_t kClusterDims = 256;
+constexpr uint32_t kClusterByteDims = 384;
 
-static_assert(kClusterByteDims > kernels::kGraphMostByteDims); // rows scored as whole numbers take few loads
+static_assert(kClusterByteDims > kernels::kGraphMostByteDims); // rows that are scored as integers take few loads
 
-/// What is sent of the queries: alike in pinned memory and on the device.
+/// The queries in pinned memory, or on the device at the same offsets.
 struct Sent
 {
 	uint8_t *vectors;
-	uint8_t *bytes; // [n, dim_pad]; null: the graph's rows are none
+	uint8_t *bytes; // [n, dim_pad]; null: the graph's rows are not scored as bytes
 	uint32_t *k;
 	uint32_t *widths;
 	Entry *after;
@@ -48,8 +48,8 @@ struct Sent
 	}
 };
 
-/// How many blocks each of the queries has, where nobody has said so: several where rows have many dimensions, so that
-/// scoring them is most of a step, and all queries of the batch have theirs at once, a multiprocessor each.
+/// Choose the blocks of a query, if the tuning does not: several if rows have many dimensions, so that scores take most
+/// of a step, and if all blocks of the batch run at once, each on its own multiprocessor.
 Status
 choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 {
@@ -70,8 +70,8 @@ choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 			continue;
 		args.tuning.blocks = blocks;
 		VECTORGPU_TRY(device->check(kernels::graph_cluster_room(args, &room), "ask for room for clusters"));
-		if (args.queries.n_queries <=
-			room) // a cluster lies in one part of the device, so that some multiprocessors may be left over
+		// A cluster lies in one part of the device, so that some multiprocessors may be left over.
+		if (args.queries.n_queries <= room)
 		{
 			*n_blocks = blocks;
 			break;
@@ -80,88 +80,111 @@ choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 	return Status::ok();
 }
 
-} // namespace
-
-Status
-search_graph_alone(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
-	const Source &source, std::span<const SearchQuery> queries, const kernels::GraphTuning &tuning,
-	std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts, bool *taken)
+bool
+suits(const SearchCall &call, const DeviceGraph &graph)
 {
-	const size_t n = queries.size();
-	const DeviceGraph &graph = *source.graph;
-	const bool byte_rows = kernels::graph_bytes_are_exact(spec.metric, source.block->form, shape.dim_pad);
-	Arena host(context->pinned_in.as<uint8_t>(), context->pinned_in.bytes());
-	Arena arena(context->workspace.get(), context->workspace.bytes());
-	Sent sent;
-	Sent read; // by the kernel
-	bool any_after = false;
-	uint32_t max_k = 0;
-	uint32_t n_blocks = 1;
-	kernels::GraphArgs args;
+	const kernels::GraphTuning &tuning = call.options.graph;
+	const size_t n = call.queries.size();
 
-	*taken = false;
-	if (n == 0 || n > SearchContext::kMostAnswers || (tuning.warps != 0 && tuning.warps != kernels::kGraphAloneWarps) ||
-		tuning.lanes != 0 || graph.parts.size() != 1 || graph.parts[0].n_entries > kernels::kGraphMostEntries)
-		return Status::ok();
-	sent.take(&host, n, shape, byte_rows);
-	read.take(&arena, n, shape, byte_rows);
-	if (host.failed() || arena.failed())
-		return Status::ok();
-	for (size_t i = 0; i < n; i++)
+	return n > 0 && n <= SearchContext::kMostAnswers &&
+		(tuning.warps == 0 || tuning.warps == kernels::kGraphAloneWarps) && tuning.lanes == 0 &&
+		graph.parts.size() == 1 && graph.parts[0].n_entries <= kernels::kGraphMostEntries;
+}
+
+/// Fills all pieces but the vectors and bytes. *max_k, *max_width: the largest. Returns whether a query has an `after`.
+bool
+put_heads(const SearchCall &call, const Source &source, const Sent &sent, uint32_t *max_k, uint32_t *max_width)
+{
+	bool any_after = false;
+
+	for (size_t i = 0; i < call.queries.size(); i++)
 	{
-		const SearchQuery &query = queries[i];
+		const SearchQuery &query = call.queries[i];
 
 		sent.k[i] = static_cast<uint32_t>(query.k);
 		sent.widths[i] = engine::width_of(query.probes, source.segment);
 		sent.has_after[i] = query.has_after;
 		sent.after[i] = {kernels::score_to_key(query.after.score), query.after.row};
 		any_after |= query.has_after;
-		max_k = std::max(max_k, sent.k[i]);
-		args.max_width = std::max(args.max_width, sent.widths[i]);
+		*max_k = std::max(*max_k, sent.k[i]);
+		*max_width = std::max(*max_width, sent.widths[i]);
 	}
+	return any_after;
+}
 
+void
+put_graph(const Source &source, kernels::GraphArgs *args)
+{
+	const DeviceGraph &graph = *source.graph;
+
+	args->rows = source.rows();
+	args->edges = graph.edges.as<uint32_t>();
+	args->degree = graph.layout.header.degree;
+	args->entry_nodes = graph.entry_nodes.as<uint32_t>() + graph.parts[0].first_entry;
+	args->entries = graph.rows_of_entries(*source.block, graph.parts[0]);
+	args->n_begin = std::min(graph.parts[0].n_entries, engine::graph::kSearchEntries);
+}
+
+} // namespace
+
+Status
+search_graph_alone(const SearchCall &call, const Source &source, bool *taken)
+{
+	const size_t n = call.queries.size();
+	const bool byte_rows = kernels::graph_bytes_are_exact(call.spec.metric, source.block->form, call.shape.dim_pad);
+	Arena host(call.context->pinned_in.as<uint8_t>(), call.context->pinned_in.bytes());
+	Arena arena(call.context->workspace.get(), call.context->workspace.bytes());
+	Sent sent;
+	Sent read; // by the kernel
+	uint32_t max_k = 0;
+	uint32_t n_blocks = 1;
+	kernels::GraphArgs args;
+
+	*taken = false;
+	if (!suits(call, *source.graph))
+		return Status::ok();
+	sent.take(&host, n, call.shape, byte_rows);
+	read.take(&arena, n, call.shape, byte_rows);
+	if (host.failed() || arena.failed())
+		return Status::ok();
+
+	const bool any_after = put_heads(call, source, sent, &max_k, &args.max_width);
 	std::vector<uint32_t> numbers(n);
 
 	std::iota(numbers.begin(), numbers.end(), 0);
 
-	const bool bytes = stage_queries(spec, shape, queries, numbers, sent.vectors, sent.bytes, nullptr);
-	const kernels::Answers answers = begin_answers(context, n, max_k);
+	const bool bytes = stage_queries(call.spec, call.shape, call.queries, numbers, sent.vectors, sent.bytes, nullptr);
+	const kernels::Answers answers = begin_answers(call.context, n, max_k);
 
 	if (answers.heads == nullptr)
 		return Status::ok();
 	*taken = true;
-	// Bytes are read once, into registers: from where they are that is sooner than a copy. What follows an earlier
-	// round is looked at again and again.
+	// The kernel reads bytes once, into registers: reading them from pinned memory takes less time than a copy. It
+	// reads `after` again and again.
 	if (bytes && !any_after)
 		read = sent;
 	else
-		VECTORGPU_TRY(device->check(
-			cudaMemcpyAsync(read.vectors, sent.vectors, host.mark(), cudaMemcpyHostToDevice, context->stream.get()),
-			"send queries"));
-	args.metric = spec.metric;
-	args.rows = source.rows();
+		VECTORGPU_TRY(
+			call.check(cudaMemcpyAsync(read.vectors, sent.vectors, host.mark(), cudaMemcpyHostToDevice, call.stream()),
+				"send queries"));
+	args.metric = call.spec.metric;
 	args.queries.vectors = read.vectors;
 	args.queries.k = read.k;
 	args.queries.after = any_after ? read.after : nullptr;
 	args.queries.has_after = read.has_after;
 	args.queries.n_queries = static_cast<uint32_t>(n);
-	args.queries.dim_pad = shape.dim_pad;
+	args.queries.dim_pad = call.shape.dim_pad;
 	args.byte_queries = bytes ? read.bytes : nullptr;
-	args.edges = graph.edges.as<uint32_t>();
-	args.degree = graph.layout.header.degree;
-	args.entry_nodes = graph.entry_nodes.as<uint32_t>() + graph.parts[0].first_entry;
-	args.entries = graph.rows_of_entries(*source.block, graph.parts[0]);
-	args.n_begin = std::min(graph.parts[0].n_entries, engine::graph::kSearchEntries);
 	args.widths = read.widths;
 	args.answers = answers;
-	args.tuning = tuning;
-	if (tuning.blocks == 0)
-		VECTORGPU_TRY(choose_blocks(device, args, &args.tuning.blocks));
-	VECTORGPU_TRY(
-		device->check(kernels::launch_graph_search(args, context->stream.get(), &n_blocks), "search a graph"));
-	VECTORGPU_TRY(end_answers(device, context, answers, numbers, results, counts, nullptr));
-	counts->n_graph_alone += n;
-	counts->n_graph_blocks += n * n_blocks;
+	args.tuning = call.options.graph;
+	put_graph(source, &args);
+	if (args.tuning.blocks == 0)
+		VECTORGPU_TRY(choose_blocks(call.device, args, &args.tuning.blocks));
+	VECTORGPU_TRY(call.check(kernels::launch_graph_search(args, call.stream(), &n_blocks), "search a graph"));
+	VECTORGPU_TRY(end_answers(call, answers, numbers, nullptr));
+	call.counts->n_graph_alone += n;
+	call.counts->n_graph_blocks += n * n_blocks;
 	return Status::ok();
 }
 

@@ -1,17 +1,14 @@
-// Few searches of one graph, a block or a cluster of blocks each: one launch finds where they begin, goes through the
-// graph and writes their answers into pinned memory (answers.hpp). As search.hpp.
+// Small batches over one graph, with a block or a cluster of blocks for each query: one launch finds the entry points,
+// searches the graph and writes the answers into pinned memory (answers.hpp).
 #pragma once
 
-#include "cuda/search/search.hpp"
+#include "cuda/search/search_call.hpp"
 
 namespace vectorgpu::cuda
 {
 
-/// Queries that have a score, with probes, 1 ... kMaxSelectK as k, and a width of up to kGraphMostWidth, of a source
-/// with a graph. results: see Engine::search. *taken: whether this way is theirs; else nothing has happened.
-Status search_graph_alone(const Device *device, SearchContext *context, const engine::DistanceSpec &spec,
-	const Shape &shape, const Source &source, std::span<const engine::SearchQuery> queries,
-	const kernels::GraphTuning &tuning, std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts,
-	bool *taken);
+/// source: with a graph. The queries have a score, probes, 1 ... kMaxSelectK as k, and a width of up to
+/// kGraphMostWidth. *taken: whether the batch suits this way; if not, nothing has happened.
+Status search_graph_alone(const SearchCall &call, const Source &source, bool *taken);
 
 } // namespace vectorgpu::cuda

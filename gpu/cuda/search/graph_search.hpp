@@ -1,15 +1,12 @@
-// Batched search of graphs and a delta. As search.hpp.
+// Batched search of graphs and a delta.
 #pragma once
 
-#include "cuda/search/search.hpp"
+#include "cuda/search/search_call.hpp"
 
 namespace vectorgpu::cuda
 {
 
-/// A snapshot of a copy of kind kGraph. results [queries.size()]: see Engine::search; coverage of queries with probes
-/// is set.
-Status search_graphs(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
-	const Snapshot &snapshot, std::span<const engine::SearchQuery> queries, const SearchOptions &options,
-	std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control);
+/// The snapshot is of a copy of kind kGraph. Sets the coverage of queries with probes. Else as search_snapshot.
+Status search_graphs(const SearchCall &call);
 
 } // namespace vectorgpu::cuda

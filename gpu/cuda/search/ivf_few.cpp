@@ -1,16 +1,17 @@
-// See ivf_few.hpp. Segments one after another, joined on the host.
+// See ivf_few.hpp. Segments are searched one after another, and their results joined on the host.
 #include "cuda/search/ivf_few.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-#include "cuda/search/answers.hpp"
-#include "cuda/device/arena.hpp"
-#include "cuda/search/coded_search.hpp"
-#include "cuda/resident/ivf_lists.hpp"
 #include "cuda/device/staging.hpp"
-#include "kernels/ivf/ivf_few.hpp"
+#include "cuda/resident/ivf_lists.hpp"
+#include "cuda/search/answers.hpp"
+#include "cuda/search/chunk.hpp"
+#include "cuda/search/coded_search.hpp"
+#include "cuda/search/results.hpp"
 #include "kernels/filter/tuning.hpp"
+#include "kernels/ivf/ivf_few.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -20,22 +21,22 @@ namespace
 using engine::Neighbor;
 using engine::SearchQuery;
 
-constexpr size_t kMostSources = 4; // each is waited for
-constexpr size_t kMostFetchedBytes =
-	4096; // of queries of reals that blocks of the first launch fetch themselves, each of them up to 8 queries
+constexpr size_t kMostSources = 4; // the host waits for each
+
+// Bytes of a batch of real queries up to which each block of the first launch fetches its queries (up to 8) itself.
+constexpr size_t kMostFetchedBytes = 4096;
 
 /// True if the kernels can take the source with these queries. reals: those for any numbers.
 bool
-is_for_few(const engine::DistanceSpec &spec, const Shape &shape, bool reals, const Source &source,
-	std::span<const SearchQuery> queries)
+suits(const SearchCall &call, bool reals, const Source &source)
 {
 	const DeviceLists &lists = *source.lists;
-	const bool serves = reals ? kernels::ivf_few_serves_reals(spec.metric, source.block->form, shape.dim_pad)
-							  : kernels::ivf_few_serves(spec.metric, source.block->form, shape.dim_pad);
+	const bool serves = reals ? kernels::ivf_few_serves_reals(call.spec.metric, source.block->form, call.shape.dim_pad)
+							  : kernels::ivf_few_serves(call.spec.metric, source.block->form, call.shape.dim_pad);
 
 	return serves && lists.with_vectors && lists.n_lists() > 0 && lists.n_lists() <= kernels::kIvfFewMostLists &&
 		source.n_rows > 0 &&
-		std::all_of(queries.begin(), queries.end(),
+		std::all_of(call.queries.begin(), call.queries.end(),
 			[&](const SearchQuery &query)
 			{
 				const uint32_t n_probes = engine::probes_of(query.probes, source.segment, lists.n_lists());
@@ -45,8 +46,8 @@ is_for_few(const engine::DistanceSpec &spec, const Shape &shape, bool reals, con
 			});
 }
 
-/// True if it costs less that each query reads its lists of reals by itself, than many launches that read each list
-/// once. most: pairs of a query and a list for each list; 0: tuning.hpp.
+/// True if it takes less time that each query reads its lists of reals separately than many launches that read each
+/// list once. most: pairs of a query and a list per list; 0: tuning.hpp.
 bool
 is_worth_it(const Source &source, std::span<const SearchQuery> queries, double most)
 {
@@ -65,7 +66,7 @@ is_worth_it(const Source &source, std::span<const SearchQuery> queries, double m
 		read_bytes <= static_cast<double>(kernels::kFewRealsLittleBytes);
 }
 
-/// Blocks that share a query: each lets at most the k first of its rows go on, and some more at one distance.
+/// Blocks that share a query: each passes on at most the k first of its rows, and a few more with equal scores.
 uint32_t
 n_splits(const kernels::IvfFewGrid &grid, const Source &source, size_t n_queries, uint32_t max_probes, uint32_t max_k)
 {
@@ -92,69 +93,60 @@ stage_bytes(const engine::DistanceSpec &spec, const Shape &shape, std::span<cons
 	return true;
 }
 
-/// The k first of two answers.
-void
-join(const std::vector<Neighbor> &other, size_t k, std::vector<Neighbor> *result)
-{
-	std::vector<Neighbor> joined(result->size() + other.size());
-
-	std::merge(result->begin(), result->end(), other.begin(), other.end(), joined.begin(), engine::neighbor_less);
-	joined.resize(std::min(joined.size(), k));
-	*result = std::move(joined);
-}
-
 /// A search by the kernels for bytes, or by those for any numbers.
 class FewSearch
 {
 public:
-	FewSearch(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
-		const std::vector<const Source *> &sources, std::span<const SearchQuery> queries, bool reals)
-		: device_(device), context_(context), spec_(spec), shape_(shape), sources_(sources), queries_(queries),
-		  reals_(reals), numbers_(queries.size())
+	FewSearch(const SearchCall &call, const std::vector<const Source *> &sources, bool reals)
+		: call_(call), sources_(sources), reals_(reals), numbers_(call.queries.size())
 	{
 		std::iota(numbers_.begin(), numbers_.end(), 0);
-		for (const SearchQuery &query : queries)
+		for (const SearchQuery &query : call.queries)
 			max_k_ = std::max(max_k_, static_cast<uint32_t>(query.k));
 	}
 
-	/// As search_few has it.
-	Status run(
-		std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, std::vector<uint32_t> *redo, bool *taken)
+	/// As search_few.
+	Status run(std::vector<uint32_t> *redo, bool *taken)
 	{
+		const size_t n = call_.queries.size();
+		Results found;
+		std::vector<Neighbor> scratch;
+
 		if (!stage())
 			return Status::ok();
 		for (const Source *source : sources_)
 		{
-			std::vector<std::vector<Neighbor>> *to = source == sources_.front() ? results : &found_;
+			const bool first = source == sources_.front();
 
 			put_source(*source);
-			args_.answers = begin_answers(context_, queries_.size(), max_k_);
+			args_.answers = begin_answers(call_.context, n, max_k_);
 			if (args_.answers.heads == nullptr)
-				return Status::ok(); // with the first source: they need the same room
+				return Status::ok(); // with the first source: all need the same room
 			*taken = true;
-			if (source == sources_.front() && args_.vectors_are_there)
-				VECTORGPU_TRY(send());
-			VECTORGPU_TRY(device_->check(
-				kernels::launch_ivf_few(args_, travelling_, context_->stream.get()), "search lists for few queries"));
-			found_.resize(queries_.size());
-			VECTORGPU_TRY(end_answers(device_, context_, args_.answers, numbers_, to, counts, redo));
-			for (size_t i = 0; to == &found_ && i < queries_.size(); i++)
-				join(found_[i], queries_[i].k, &(*results)[i]);
+			if (first && args_.vectors_are_there)
+				VECTORGPU_TRY(copy_in(call_, args_.vectors, sent_, sent_bytes_));
+			VECTORGPU_TRY(call_.check(
+				kernels::launch_ivf_few(args_, travelling_, call_.stream()), "search lists for few queries"));
+			found.resize(n);
+			VECTORGPU_TRY(
+				end_answers(first ? call_ : call_.with(call_.queries, &found), args_.answers, numbers_, redo));
+			for (size_t i = 0; !first && i < n; i++)
+				join_results(found[i], call_.queries[i].k, &scratch, &(*call_.results)[i]);
 		}
 		return Status::ok();
 	}
 
 private:
-	/// The queries, where they are taken from, and room on the device. False if there is too little, or a query is not
-	/// of bytes that should be.
+	/// Puts the queries where the kernel reads them, and takes room on the device. False if there is too little, or if
+	/// the kernels are for bytes and a query is not of bytes.
 	bool stage()
 	{
-		const size_t n = queries_.size();
-		const size_t query_bytes = reals_ ? shape_.query_bytes : shape_.dim_pad;
-		const bool travels = n * query_bytes <= kernels::kIvfFewInlineBytes &&
-			n <= kernels::kIvfFewInlineQueries; // few bytes travel among the arguments
-		Arena host(context_->pinned_in.as<uint8_t>(), context_->pinned_in.bytes());
-		Arena arena(context_->workspace.get(), context_->workspace.bytes());
+		const size_t n = call_.queries.size();
+		const size_t query_bytes = reals_ ? call_.shape.query_bytes : call_.shape.dim_pad;
+		// Few bytes travel among the arguments of the kernel.
+		const bool travels = n * query_bytes <= kernels::kIvfFewInlineBytes && n <= kernels::kIvfFewInlineQueries;
+		Arena host(call_.context->pinned_in.as<uint8_t>(), call_.context->pinned_in.bytes());
+		Arena arena(call_.context->workspace.get(), call_.context->workspace.bytes());
 		uint8_t *vectors =
 			travels ? reinterpret_cast<uint8_t *>(travelling_.words) : host.take<uint8_t>(n * query_bytes);
 		uint32_t most_lists = 0;
@@ -165,19 +157,20 @@ private:
 		args_.vectors = arena.take<uint8_t>(n * query_bytes);
 		args_.queries = arena.take<kernels::IvfFewQuery>(n);
 		args_.orders = arena.take<uint32_t>(n * most_lists);
-		args_.lows = spec_.metric == Metric::kCosine ? arena.take<uint32_t>(n * most_lists) : nullptr;
+		args_.lows = call_.spec.metric == Metric::kCosine ? arena.take<uint32_t>(n * most_lists) : nullptr;
 		args_.n_found = arena.take<uint32_t>(n);
 		args_.n_done = arena.take<uint32_t>(n);
 		args_.found = arena.take<kernels::IvfFewCandidate>(n * kernels::kIvfFewCandidates);
-		if (host.failed() || arena.failed() || (!reals_ && !stage_bytes(spec_, shape_, queries_, vectors, heads_)))
+		if (host.failed() || arena.failed() ||
+			(!reals_ && !stage_bytes(call_.spec, call_.shape, call_.queries, vectors, heads_)))
 			return false;
 		if (reals_)
-			(void) stage_queries(spec_, shape_, queries_, numbers_, vectors, nullptr, nullptr);
-		args_.metric = spec_.metric;
+			(void) stage_queries(call_.spec, call_.shape, call_.queries, numbers_, vectors, nullptr, nullptr);
+		args_.metric = call_.spec.metric;
 		args_.reals = reals_;
 		args_.n_queries = static_cast<uint32_t>(n);
-		args_.dim_pad = shape_.dim_pad;
-		args_.vectors_are_there = reals_ && n * query_bytes > kMostFetchedBytes; // many blocks would have to fetch them
+		args_.dim_pad = call_.shape.dim_pad;
+		args_.vectors_are_there = reals_ && n * query_bytes > kMostFetchedBytes; // too many to fetch in each block
 		args_.host_vectors = args_.vectors_are_there ? args_.vectors : travels ? nullptr : vectors;
 		args_.host_queries = travels ? nullptr : heads_;
 		sent_ = vectors;
@@ -185,25 +178,15 @@ private:
 		return true;
 	}
 
-	Status send() const
-	{
-		const cudaStream_t stream = context_->stream.get();
-
-		return device_->check(sent_bytes_ <= kernels::kMostCopiedByKernel
-				? kernels::launch_copy(args_.vectors, sent_, sent_bytes_, stream)
-				: cudaMemcpyAsync(args_.vectors, sent_, sent_bytes_, cudaMemcpyHostToDevice, stream),
-			"send queries");
-	}
-
 	void put_source(const Source &source)
 	{
 		const DeviceLists &lists = *source.lists;
 		uint32_t max_probes = 1;
 
-		for (size_t i = 0; i < queries_.size(); i++)
+		for (size_t i = 0; i < call_.queries.size(); i++)
 		{
-			heads_[i].k = static_cast<uint32_t>(queries_[i].k);
-			heads_[i].n_probes = engine::probes_of(queries_[i].probes, source.segment, lists.n_lists());
+			heads_[i].k = static_cast<uint32_t>(call_.queries[i].k);
+			heads_[i].n_probes = engine::probes_of(call_.queries[i].probes, source.segment, lists.n_lists());
 			heads_[i].unused = 0;
 			max_probes = std::max(max_probes, heads_[i].n_probes);
 		}
@@ -212,16 +195,12 @@ private:
 		args_.offsets = lists.offsets.as<uint64_t>();
 		args_.centroids = lists.centroids.as<float>();
 		args_.n_lists = lists.n_lists();
-		args_.n_splits =
-			n_splits(kernels::ivf_few_grid(reals_, shape_.dim_pad), source, queries_.size(), max_probes, max_k_);
+		args_.n_splits = n_splits(
+			kernels::ivf_few_grid(reals_, call_.shape.dim_pad), source, call_.queries.size(), max_probes, max_k_);
 	}
 
-	const Device *device_;
-	SearchContext *context_;
-	const engine::DistanceSpec &spec_;
-	const Shape &shape_;
+	const SearchCall &call_;
 	const std::vector<const Source *> &sources_;
-	std::span<const SearchQuery> queries_;
 	bool reals_;
 	std::vector<uint32_t> numbers_;
 	uint32_t max_k_ = 1;
@@ -230,17 +209,15 @@ private:
 	const uint8_t *sent_ = nullptr;         // the queries, in host memory
 	size_t sent_bytes_ = 0;
 	kernels::IvfFewArgs args_;
-	std::vector<std::vector<Neighbor>> found_;
 };
 
 } // namespace
 
 Status
-search_few(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
-	const std::vector<const Source *> &sources, std::span<const SearchQuery> queries, const SearchOptions &options,
-	std::vector<std::vector<Neighbor>> *results, SearchCounts *counts, std::vector<uint32_t> *redo, bool *taken)
+search_few(const SearchCall &call, const std::vector<const Source *> &sources, std::vector<uint32_t> *redo, bool *taken)
 {
-	const size_t n = queries.size();
+	const SearchOptions &options = call.options;
+	const size_t n = call.queries.size();
 
 	*taken = false;
 	if (n == 0 || n > kernels::kIvfFewMostQueries || sources.empty() || sources.size() > kMostSources)
@@ -251,20 +228,19 @@ search_few(const Device *device, SearchContext *context, const engine::DistanceS
 			!std::all_of(sources.begin(), sources.end(),
 				[&](const Source *source)
 				{
-					return is_for_few(spec, shape, reals, *source, queries) &&
-						(!reals || is_worth_it(*source, queries, options.few_real_pairs));
+					return suits(call, reals, *source) &&
+						(!reals || is_worth_it(*source, call.queries, options.few_real_pairs));
 				}))
 			continue;
-		VECTORGPU_TRY(
-			FewSearch(device, context, spec, shape, sources, queries, reals).run(results, counts, redo, taken));
+		VECTORGPU_TRY(FewSearch(call, sources, reals).run(redo, taken));
 		if (!*taken)
 			continue;
-		// A query without an answer from one source has none.
+		// A query that one source could not answer has no answer.
 		std::sort(redo->begin(), redo->end());
 		redo->erase(std::unique(redo->begin(), redo->end()), redo->end());
 		for (const uint32_t number : *redo)
-			(*results)[number].clear();
-		(reals ? counts->n_few_real_lists : counts->n_few_lists) += n - redo->size();
+			(*call.results)[number].clear();
+		(reals ? call.counts->n_few_real_lists : call.counts->n_few_lists) += n - redo->size();
 		break;
 	}
 	return Status::ok();

@@ -1,15 +1,13 @@
-// Batched search of inverted lists and a delta. As search.hpp.
+// Batched search of inverted lists and a delta.
 #pragma once
 
-#include "cuda/search/search.hpp"
+#include "cuda/search/search_call.hpp"
 
 namespace vectorgpu::cuda
 {
 
-/// A snapshot of a copy of kind kLists. results [queries.size()]: see Engine::search; coverage of queries with probes
-/// is set.
-Status search_lists(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
-	const Snapshot &snapshot, std::span<const engine::SearchQuery> queries, const SearchOptions &options,
-	std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts, engine::SearchControl *control);
+/// The snapshot is of a copy of kind kLists, or of a kind with codes. Sets the coverage of queries with probes. Else as
+/// search_snapshot.
+Status search_lists(const SearchCall &call);
 
 } // namespace vectorgpu::cuda

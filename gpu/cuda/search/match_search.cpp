@@ -1,4 +1,5 @@
-// Searches of a match index on the device: batches in chunks that fit the workspace, k in pieces. See match_index.hpp.
+// Searches of a match index on the device, see match_index.hpp. A batch is cut into chunks that fit the workspace. A k
+// beyond kMaxSelectK is answered in several rounds.
 #include <algorithm>
 
 #include "cuda/resident/match_index.hpp"
@@ -12,14 +13,14 @@ namespace
 
 constexpr size_t kWidths = 4;
 
-/// Bits of a counter that holds marks up to most_count + 1: 4 << this.
+/// The width of a counter for marks of up to most_count + 1: it has 4 << width bits.
 size_t
 width_for(uint64_t most_count)
 {
 	return most_count < 15 ? 0 : most_count < 255 ? 1 : most_count < 65535 ? 2 : 3;
 }
 
-/// Hands out pieces of the workspace; with a base of null only to learn how large it must be.
+/// Cuts pieces from the workspace. With a null base it only counts their bytes.
 class Pieces
 {
 public:
@@ -43,7 +44,7 @@ private:
 
 } // namespace
 
-/// Some queries of a batch, with counters of the same width, and where their state lies.
+/// Some queries of a batch, with counters of the same width, and their state on the device.
 struct DeviceMatchIndex::Chunk
 {
 	std::span<const MatchRequest> requests;
@@ -62,13 +63,80 @@ struct DeviceMatchIndex::Chunk
 	uint32_t *sizes = nullptr;
 	uint64_t *out = nullptr;
 	uint32_t *n_out = nullptr;
-	uint8_t *zeros = nullptr; // what must be zero at first lies together
+	uint8_t *zeros = nullptr; // the part of the state that is zero at first
 	uint64_t zero_bytes = 0;
 
 	Chunk(std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits, size_t n_rows,
 		size_t n_tiles, bool texts);
 	void place(Pieces *pieces);
+
+	/// The requests as they are sent: an entry for each query, but for ranges.
+	struct Arrays;
+
+	Status send(const Device *device, const Arrays &arrays, cudaStream_t stream) const;
 };
+
+struct DeviceMatchIndex::Chunk::Arrays
+{
+	std::vector<kernels::MatchRange> ranges;
+	std::vector<uint32_t> ends, ks, after_marks, after_rows, sizes;
+	std::vector<uint8_t> symbols; // [n, kMatchTextQuery] of texts
+
+	explicit Arrays(const Chunk &chunk);
+};
+
+DeviceMatchIndex::Chunk::Arrays::Arrays(const Chunk &chunk)
+	: symbols(chunk.by_texts ? chunk.numbers.size() * kernels::kMatchTextQuery : 0)
+{
+	ranges.reserve(chunk.n_ranges);
+	for (const uint32_t i : chunk.numbers)
+	{
+		const MatchRequest &request = chunk.requests[i];
+
+		for (const engine::match::CodeRange &range : request.ranges)
+			ranges.push_back({range.first, range.last});
+		if (chunk.by_texts)
+			std::copy(request.symbols.begin(), request.symbols.end(),
+				symbols.begin() + static_cast<ptrdiff_t>(sizes.size() * kernels::kMatchTextQuery));
+		sizes.push_back(static_cast<uint32_t>(request.symbols.size()));
+		ends.push_back(static_cast<uint32_t>(ranges.size()));
+		ks.push_back(static_cast<uint32_t>(request.k));
+		after_marks.push_back(request.has_after
+				? static_cast<uint32_t>(std::min<uint64_t>(request.after_count + uint64_t{1}, UINT32_MAX))
+				: UINT32_MAX);
+		after_rows.push_back(request.has_after ? request.after_row : 0);
+	}
+}
+
+/// Clears the state and sends the arrays, after place().
+Status
+DeviceMatchIndex::Chunk::send(const Device *device, const Arrays &arrays, cudaStream_t stream) const
+{
+	const GpuWait wait(device); // copies from memory that is not pinned
+	auto send_array = [&](const void *to, const auto &from)
+	{
+		return device->check(cudaMemcpyAsync(const_cast<void *>(to), from.data(), from.size() * sizeof(from[0]),
+								 cudaMemcpyHostToDevice, stream),
+			"send match queries");
+	};
+
+	VECTORGPU_TRY(device->check(cudaMemsetAsync(zeros, 0, zero_bytes, stream), "clear match state"));
+	if (!arrays.ranges.empty())
+		VECTORGPU_TRY(send_array(queries.ranges, arrays.ranges));
+	VECTORGPU_TRY(send_array(queries.range_ends, arrays.ends));
+	VECTORGPU_TRY(send_array(queries.k, arrays.ks));
+	if (any_after)
+	{
+		VECTORGPU_TRY(send_array(queries.after_marks, arrays.after_marks));
+		VECTORGPU_TRY(send_array(queries.after_rows, arrays.after_rows));
+	}
+	if (by_texts)
+	{
+		VECTORGPU_TRY(send_array(symbols, arrays.symbols));
+		VECTORGPU_TRY(send_array(sizes, arrays.sizes));
+	}
+	return {};
+}
 
 DeviceMatchIndex::Chunk::Chunk(std::span<const MatchRequest> all, std::span<const uint32_t> some, uint32_t bits,
 	size_t n_rows, size_t n_tiles, bool texts)
@@ -115,12 +183,13 @@ DeviceMatchIndex::Chunk::place(Pieces *pieces)
 
 	candidates.counts = pieces->take<uint32_t>(n);
 	candidates.zipper = pieces->take<uint32_t>(n * kernels::kMatchZipperBins);
-	out = pieces->take<uint64_t>(n * max_k); // read back whole, written as far as rows were found
+	out = pieces->take<uint64_t>(n * max_k); // read back as a whole, written where rows were found
 	zeros = reinterpret_cast<uint8_t *>(candidates.counts);
 	zero_bytes = pieces->used() - before;
 }
 
-/// Most work of a tile for a query, no row of which counts more than most_count. See limit_launches.
+/// An upper bound on the work of a tile for a query, none of whose rows counts more than most_count. See
+/// limit_launches.
 uint64_t
 DeviceMatchIndex::tile_work(size_t tile, uint64_t most_count) const
 {
@@ -136,8 +205,8 @@ DeviceMatchIndex::tile_work(size_t tile, uint64_t most_count) const
 	return 0;
 }
 
-/// So many tiles from `first` on, up to `end`, make a launch. One at least, which is little enough: search_once sees to
-/// that.
+/// Tiles of a launch, from `first` on and before `end`: as many as its work allows, and at least one. search_once makes
+/// chunks for which one tile is not too much work.
 size_t
 DeviceMatchIndex::tiles_of_launch(size_t first, size_t end, const Chunk &chunk) const
 {
@@ -153,7 +222,7 @@ DeviceMatchIndex::tiles_of_launch(size_t first, size_t end, const Chunk &chunk) 
 namespace
 {
 
-/// Between two launches of a search: waits for the first one.
+/// Waits between two launches of a search, and notices a stop.
 Status
 pause(const Stream &stream, engine::SearchControl *control)
 {
@@ -180,7 +249,7 @@ DeviceMatchIndex::count_by_tiles(const Chunk &chunk, const Stream &stream, engin
 
 		if (parts_.size() > 1)
 		{
-			const GpuWait wait(device_); // from memory that is not pinned
+			const GpuWait wait(device_); // copies from memory that is not pinned
 
 			VECTORGPU_TRY(send(part, stream.get()));
 		}
@@ -227,56 +296,14 @@ DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vec
 	Pieces pieces(workspace->data());
 	const cudaStream_t stream = workspace->stream().get();
 	const size_t n = chunk->numbers.size();
-	std::vector<kernels::MatchRange> ranges;
-	std::vector<uint32_t> ends, ks, after_marks, after_rows, sizes;
-	std::vector<uint8_t> symbols(chunk->by_texts ? n * kernels::kMatchTextQuery : 0);
 	std::vector<uint64_t> out(n * chunk->max_k);
 	std::vector<uint32_t> n_out(n);
-	auto send_array = [&](const void *to, const auto &from)
-	{
-		return device_->check(cudaMemcpyAsync(const_cast<void *>(to), from.data(), from.size() * sizeof(from[0]),
-								  cudaMemcpyHostToDevice, stream),
-			"send match queries");
-	};
 
 	chunk->place(&pieces);
-	ranges.reserve(chunk->n_ranges);
-	for (const uint32_t i : chunk->numbers)
-	{
-		const MatchRequest &request = chunk->requests[i];
 
-		for (const engine::match::CodeRange &range : request.ranges)
-			ranges.push_back({range.first, range.last});
-		if (chunk->by_texts)
-			std::copy(request.symbols.begin(), request.symbols.end(),
-				symbols.begin() + static_cast<ptrdiff_t>(sizes.size() * kernels::kMatchTextQuery));
-		sizes.push_back(static_cast<uint32_t>(request.symbols.size()));
-		ends.push_back(static_cast<uint32_t>(ranges.size()));
-		ks.push_back(static_cast<uint32_t>(request.k));
-		after_marks.push_back(request.has_after
-				? static_cast<uint32_t>(std::min<uint64_t>(request.after_count + uint64_t{1}, UINT32_MAX))
-				: UINT32_MAX);
-		after_rows.push_back(request.has_after ? request.after_row : 0);
-	}
-	{
-		const GpuWait wait(device_); // copies from memory that is not pinned
+	const Chunk::Arrays arrays(*chunk);
 
-		VECTORGPU_TRY(device_->check(cudaMemsetAsync(chunk->zeros, 0, chunk->zero_bytes, stream), "clear match state"));
-		if (!ranges.empty())
-			VECTORGPU_TRY(send_array(chunk->queries.ranges, ranges));
-		VECTORGPU_TRY(send_array(chunk->queries.range_ends, ends));
-		VECTORGPU_TRY(send_array(chunk->queries.k, ks));
-		if (chunk->any_after)
-		{
-			VECTORGPU_TRY(send_array(chunk->queries.after_marks, after_marks));
-			VECTORGPU_TRY(send_array(chunk->queries.after_rows, after_rows));
-		}
-		if (chunk->by_texts)
-		{
-			VECTORGPU_TRY(send_array(chunk->symbols, symbols));
-			VECTORGPU_TRY(send_array(chunk->sizes, sizes));
-		}
-	}
+	VECTORGPU_TRY(chunk->send(device_, arrays, stream));
 	VECTORGPU_TRY(chunk->by_texts ? compare_texts(*chunk, workspace->stream(), control)
 								  : count_by_tiles(*chunk, workspace->stream(), control));
 
@@ -303,8 +330,8 @@ DeviceMatchIndex::search_chunk(Chunk *chunk, MatchWorkspace *workspace, std::vec
 	return {};
 }
 
-/// Requests `numbers`, which have k from 1 to kMaxSelectK and counters of `bits`: appends what they find to their
-/// results.
+/// Appends the rows that the requests of these numbers find to their results. k: 1 ... kMaxSelectK; all requests have
+/// counters of `bits` bits.
 Status
 DeviceMatchIndex::search_once(std::span<const MatchRequest> requests, std::span<const uint32_t> numbers, uint32_t bits,
 	MatchWorkspace *workspace, std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const
@@ -348,7 +375,7 @@ DeviceMatchIndex::search(std::span<const MatchRequest> requests, MatchWorkspace 
 	std::vector<std::vector<MatchFound>> *results, engine::SearchControl *control) const
 {
 	std::vector<MatchRequest> pieces(requests.begin(), requests.end());
-	std::vector<size_t> wanted(requests.size()); // rows still to come
+	std::vector<size_t> wanted(requests.size()); // rows still to find
 	std::vector<size_t> held(requests.size());
 	std::vector<uint32_t> pending;
 

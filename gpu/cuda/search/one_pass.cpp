@@ -8,9 +8,9 @@
 #include <mutex>
 #include <string>
 
-#include "cuda/search/answers.hpp"
 #include "cuda/device/arena.hpp"
 #include "cuda/device/staging.hpp"
+#include "cuda/search/answers.hpp"
 #include "kernels/filter/filter.hpp"
 #include "kernels/filter/one_pass.hpp"
 #include "kernels/filter/tuning.hpp"
@@ -23,7 +23,7 @@ namespace
 using kernels::Form;
 using std::chrono::steady_clock;
 
-/// Of all engines of the process that use this device, or another with the same remainder.
+/// Shared by all engines of the process that use this device (or one whose ordinal has the same remainder).
 std::mutex &
 one_at_a_time(int device)
 {
@@ -32,7 +32,7 @@ one_at_a_time(int device)
 	return mutexes[static_cast<size_t>(device) % mutexes.size()];
 }
 
-/// The snapshot's sources one behind the other, if one kernel can take them all.
+/// Lists the snapshot's sources for one kernel; false if one kernel cannot take them all.
 bool
 join_parts(const engine::DistanceSpec &spec, const Snapshot &snapshot, kernels::RowParts *parts, uint32_t *n_tiles,
 	double *max_norm)
@@ -61,166 +61,213 @@ join_parts(const engine::DistanceSpec &spec, const Snapshot &snapshot, kernels::
 	return tiles <= kMostTiles;
 }
 
-/// The queries' bytes and what else the kernel reads; false if one is not of bytes.
+/// The queries' bytes [n, pitch], and heads [n]; false if a query is not of bytes.
 bool
-stage(const engine::DistanceSpec &spec, std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers,
-	uint64_t n_rows, size_t pitch, uint8_t *bytes, kernels::OnePassQuery *heads)
+stage_bytes(const SearchCall &call, std::span<const uint32_t> numbers, size_t pitch, uint8_t *bytes,
+	kernels::OnePassQuery *heads)
 {
-	constexpr size_t kBytesAhead = 4096; // as many as a core can ask memory for while it makes bytes of others
-	const size_t n_ahead = std::max<size_t>(1, kBytesAhead / (spec.dim * sizeof(float)));
+	constexpr size_t kBytesAhead = 4096; // that a core can fetch while it converts other queries
+	const uint32_t dim = call.spec.dim;
+	const size_t n_ahead = std::max<size_t>(1, kBytesAhead / (dim * sizeof(float)));
 
 	for (size_t i = 0; i < numbers.size(); i++)
 	{
-		const engine::SearchQuery &query = queries[numbers[i]];
 		const size_t next = std::min(i + n_ahead, numbers.size() - 1);
 		uint8_t *to = bytes + i * pitch;
 		int32_t squares = 0;
 
-		if (!put_bytes(static_cast<const float *>(query.query), spec.dim, to, &squares,
-				static_cast<const float *>(queries[numbers[next]].query)))
+		if (!put_bytes(static_cast<const float *>(call.queries[numbers[i]].query), dim, to, &squares,
+				static_cast<const float *>(call.queries[numbers[next]].query)))
 			return false;
-		std::fill(to + spec.dim, to + pitch, uint8_t{0});
-		heads[i] = {
-			std::sqrt(static_cast<double>(squares)), static_cast<uint32_t>(std::min<uint64_t>(query.k, n_rows))};
+		std::fill(to + dim, to + pitch, uint8_t{0});
+		heads[i] = {std::sqrt(static_cast<double>(squares)), static_cast<uint32_t>(call.k_of(numbers[i]))};
 	}
 	return true;
 }
 
-/// All that is on the stream, whatever came before.
-Status
-drained(const SearchContext &context, const Status &status)
+/// A search in one pass, in the order of its functions.
+class OnePass
 {
-	const Status ended = context.stream.synchronize();
+public:
+	OnePass(const SearchCall &call, std::span<const uint32_t> numbers)
+		: call_(call), use_(*call.options.one_pass), numbers_(numbers), begun_(steady_clock::now())
+	{
+	}
 
-	return status.is_ok() ? ended : status;
-}
+	/// True if this way is open for the batch. Plans the launch.
+	bool plan()
+	{
+		const Snapshot &snapshot = call_.snapshot;
+		const size_t n = numbers_.size();
+		uint32_t n_tiles = 0;
+		double max_norm = 0;
+
+		if (n < call_.options.filter_min_queries || begun_ < use_.not_before.load(std::memory_order_relaxed))
+			return false;
+		for (const uint32_t number : numbers_)
+		{
+			if (call_.queries[number].has_after)
+				return false;
+			max_k_ = std::max(max_k_, static_cast<uint32_t>(call_.k_of(number)));
+		}
+		if (n == 0 || n > kernels::kOnePassMostQueries || max_k_ > kernels::kFinishMostK ||
+			snapshot.n_rows < kernels::kFilterLeastRows || snapshot.n_rows / kernels::kFilterLeastRowsPerK < max_k_ ||
+			!join_parts(call_.spec, snapshot, &args_.parts, &n_tiles, &max_norm))
+			return false;
+		args_.metric = call_.spec.metric;
+		args_.dim_pad = call_.shape.dim_pad;
+		args_.n_queries = static_cast<uint32_t>(n);
+		args_.bound = kernels::filter_bound(call_.spec.metric, Form::kByte, call_.spec.dim, max_norm);
+		plan_ = kernels::plan_one_pass(args_.n_queries, call_.shape.dim_pad, n_tiles, use_.tuning);
+
+		// A block finishes a query with up to kFinishMostCandidates candidates. The order of rows need not be random,
+		// so that there must be room for twice as many as a random order gives.
+		return plan_.n_blocks != 0 &&
+			uint64_t{max_k_} * n_tiles / plan_.n_sampled * 2 + kSpareCandidates <= kernels::kFinishMostCandidates;
+	}
+
+	/// Room on both sides, and the queries' bytes. False if there is too little, or a query is not of bytes.
+	bool stage()
+	{
+		const SearchContext &context = *call_.context;
+		const size_t n = numbers_.size();
+		const size_t pitch = kernels::filter_operand_bytes(Form::kByte, call_.shape.dim_pad);
+		Arena host(context.pinned_in.as<uint8_t>(), context.pinned_in.bytes());
+		Arena arena(context.workspace.get(), context.workspace.bytes());
+		uint8_t *bytes = host.take<uint8_t>(n * pitch);
+		kernels::OnePassQuery *heads = host.take<kernels::OnePassQuery>(n);
+
+		args_.host_bytes = bytes;
+		args_.host_queries = heads;
+		args_.operand = arena.take<uint8_t>(n * pitch);
+		args_.k = arena.take<uint32_t>(n);
+		args_.norms = arena.take<double>(n);
+		args_.minima = arena.take<float>(n * plan_.n_minima);
+		args_.thresholds = arena.take<float>(n);
+		args_.candidates.capacity = kernels::kFinishMostCandidates;
+		args_.candidates.rows = arena.take<uint32_t>(n * args_.candidates.capacity);
+		args_.candidates.estimates = arena.take<float>(n * args_.candidates.capacity);
+		args_.candidates.counts = arena.take<uint32_t>(n);
+		return !arena.failed() && !host.failed() && stage_bytes(call_, numbers_, pitch, bytes, heads);
+	}
+
+	/// False if there is no room for the answers.
+	bool begin()
+	{
+		SearchContext *const context = call_.context;
+		const Device *const device = call_.device;
+
+		args_.answers = begin_answers(context, numbers_.size(), max_k_);
+		if (args_.answers.heads == nullptr)
+			return false;
+		args_.counters.counters = context->counters.as<uint32_t>();
+		std::copy(std::begin(context->counted), std::end(context->counted), args_.counters.before);
+		args_.counters.launch = args_.answers.mark;
+		args_.counters.most_looks = device->armed() && device->fault("gpu_give_up") ? 0 : use_.most_looks;
+		args_.counters.given_up = context->given_up.as<uint32_t>();
+		if (OnePassTrace *const trace = use_.trace; trace != nullptr)
+		{
+			trace->begun = begun_;
+			trace->staged = steady_clock::now();
+			trace->n_blocks = plan_.n_blocks;
+			args_.stamps = trace->stamps;
+		}
+		return true;
+	}
+
+	Status launch(NewRows *new_rows)
+	{
+		SearchContext *const context = call_.context;
+
+		VECTORGPU_TRY(new_rows->await(call_.snapshot.sources.back().ticket)); // the delta comes last
+		VECTORGPU_TRY(call_.check(kernels::launch_one_pass(args_, plan_, call_.stream()), "filter rows in one pass"));
+		if (use_.trace != nullptr)
+			use_.trace->launched = steady_clock::now();
+		context->counted[0] += kernels::one_pass_taken_over(args_.n_queries, args_.dim_pad);
+		context->counted[1] += plan_.n_blocks;
+		context->counted[2] += kernels::one_pass_thresholds(args_.n_queries);
+		context->counted[3] += plan_.n_blocks;
+		context->counted[4] += plan_.n_shared;
+		return Status::ok();
+	}
+
+	/// Takes the answers. *taken becomes false if the launch gave up.
+	Status end(NewRows *new_rows, std::vector<uint32_t> *redo, bool *taken)
+	{
+		const size_t n_redo = redo->size();
+		const Status status = end_answers(call_, args_.answers, numbers_, redo);
+
+		if (use_.trace != nullptr)
+			use_.trace->answered = steady_clock::now();
+
+		// While a launch whose blocks wait for each other may be on the device, there must be no other.
+		if (!status.is_ok())
+			return call_.device->fatal() ? status : drained(status);
+		new_rows->has_run();
+		if (*args_.counters.given_up == args_.answers.mark) // written before the marks that end_answers has seen
+		{
+			give_up();
+			redo->resize(n_redo);
+			*taken = false;
+			return Status::ok();
+		}
+		call_.counts->n_one_pass += numbers_.size();
+		return Status::ok();
+	}
+
+private:
+	static constexpr uint32_t kSpareCandidates = 1024;
+
+	/// Waits for the stream. The first error of both.
+	Status drained(const Status &status) const
+	{
+		const Status ended = call_.context->stream.synchronize();
+
+		return status.is_ok() ? ended : status;
+	}
+
+	void give_up()
+	{
+		use_.not_before.store(steady_clock::now() + use_.pause, std::memory_order_relaxed);
+		call_.device->log(("a search in one pass was given up, since others use the GPU: there will be none for " +
+			std::to_string(use_.pause.count()) + " ms")
+				.c_str());
+		call_.counts->n_given_up += numbers_.size();
+		for (const uint32_t number : numbers_)
+			(*call_.results)[number].clear();
+	}
+
+	const SearchCall &call_;
+	OnePassUse &use_;
+	const std::span<const uint32_t> numbers_;
+	const steady_clock::time_point begun_;
+	uint32_t max_k_ = 0;
+	kernels::OnePassArgs args_;
+	kernels::OnePassPlan plan_;
+};
 
 } // namespace
 
 Status
-search_one_pass(const Device *device, SearchContext *context, const engine::DistanceSpec &spec, const Shape &shape,
-	const Snapshot &snapshot, std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers,
-	const SearchOptions &options, std::vector<std::vector<engine::Neighbor>> *results, SearchCounts *counts,
-	std::vector<uint32_t> *redo, bool *taken)
+search_one_pass(const SearchCall &call, std::span<const uint32_t> numbers, std::vector<uint32_t> *redo, bool *taken)
 {
-	const size_t n = numbers.size();
-	const size_t pitch = kernels::filter_operand_bytes(Form::kByte, shape.dim_pad);
-	const cudaStream_t stream = context->stream.get();
-	kernels::OnePassArgs args;
-	uint32_t n_tiles = 0;
-	double max_norm = 0;
-
-	const auto begun = steady_clock::now();
-
 	*taken = false;
-	if (options.one_pass == nullptr || n < options.filter_min_queries ||
-		begun < options.one_pass->not_before.load(std::memory_order_relaxed))
+	if (call.options.one_pass == nullptr)
 		return Status::ok();
 
-	uint32_t max_k = 0;
+	OnePass search(call, numbers);
+	NewRows new_rows(call.options.lane, call.stream());
 
-	for (const uint32_t number : numbers)
-	{
-		if (queries[number].has_after)
-			return Status::ok();
-		max_k = std::max(max_k, static_cast<uint32_t>(std::min<uint64_t>(queries[number].k, snapshot.n_rows)));
-	}
-	if (n == 0 || n > kernels::kOnePassMostQueries || max_k > kernels::kFinishMostK ||
-		snapshot.n_rows < kernels::kFilterLeastRows || snapshot.n_rows / kernels::kFilterLeastRowsPerK < max_k ||
-		!join_parts(spec, snapshot, &args.parts, &n_tiles, &max_norm))
+	if (!search.plan() || !search.stage())
 		return Status::ok();
 
-	args.n_queries = static_cast<uint32_t>(n);
+	const std::unique_lock alone(one_at_a_time(call.device->ordinal()), std::try_to_lock);
 
-	OnePassTrace *const trace = options.one_pass->trace;
-	const kernels::OnePassPlan plan =
-		kernels::plan_one_pass(args.n_queries, shape.dim_pad, n_tiles, options.one_pass->tuning);
-
-	// A block finishes a query with so many candidates, and a random order of rows is not certain.
-	if (plan.n_blocks == 0 || uint64_t{max_k} * n_tiles / plan.n_sampled * 2 + 1024 > kernels::kFinishMostCandidates)
+	if (!alone.owns_lock() || !search.begin())
 		return Status::ok();
-
-	Arena host(context->pinned_in.as<uint8_t>(), context->pinned_in.bytes());
-	Arena arena(context->workspace.get(), context->workspace.bytes());
-	uint8_t *bytes = host.take<uint8_t>(n * pitch);
-	kernels::OnePassQuery *heads = host.take<kernels::OnePassQuery>(n);
-
-	args.metric = spec.metric;
-	args.dim_pad = shape.dim_pad;
-	args.bound = kernels::filter_bound(spec.metric, Form::kByte, spec.dim, max_norm);
-	args.host_bytes = bytes;
-	args.host_queries = heads;
-	args.operand = arena.take<uint8_t>(n * pitch);
-	args.k = arena.take<uint32_t>(n);
-	args.norms = arena.take<double>(n);
-	args.minima = arena.take<float>(n * plan.n_minima);
-	args.thresholds = arena.take<float>(n);
-	args.candidates.capacity = kernels::kFinishMostCandidates;
-	args.candidates.rows = arena.take<uint32_t>(n * args.candidates.capacity);
-	args.candidates.estimates = arena.take<float>(n * args.candidates.capacity);
-	args.candidates.counts = arena.take<uint32_t>(n);
-	if (arena.failed() || host.failed() || !stage(spec, queries, numbers, snapshot.n_rows, pitch, bytes, heads))
-		return Status::ok();
-
-	const std::unique_lock alone(one_at_a_time(device->ordinal()), std::try_to_lock);
-
-	if (!alone.owns_lock())
-		return Status::ok();
-
-	args.answers = begin_answers(context, n, max_k);
-	if (args.answers.heads == nullptr)
-		return Status::ok();
-	args.counters.counters = context->counters.as<uint32_t>();
-	std::copy(std::begin(context->counted), std::end(context->counted), args.counters.before);
-	args.counters.launch = args.answers.mark;
-	args.counters.most_looks = device->armed() && device->fault("gpu_give_up") ? 0 : options.one_pass->most_looks;
-	args.counters.given_up = context->given_up.as<uint32_t>();
-	if (trace != nullptr)
-	{
-		trace->begun = begun;
-		trace->staged = steady_clock::now();
-		trace->n_blocks = plan.n_blocks;
-		args.stamps = trace->stamps;
-	}
-
-	NewRows new_rows(options.lane, stream);
-
-	VECTORGPU_TRY(new_rows.await(snapshot.sources.back().ticket)); // the delta comes last
-	VECTORGPU_TRY(device->check(kernels::launch_one_pass(args, plan, stream), "filter rows in one pass"));
-	if (trace != nullptr)
-		trace->launched = steady_clock::now();
-	context->counted[0] += kernels::one_pass_taken_over(args.n_queries, args.dim_pad);
-	context->counted[1] += plan.n_blocks;
-	context->counted[2] += kernels::one_pass_thresholds(args.n_queries);
-	context->counted[3] += plan.n_blocks;
-	context->counted[4] += plan.n_shared;
+	VECTORGPU_TRY(search.launch(&new_rows));
 	*taken = true;
-
-	const size_t n_redo = redo->size();
-	const Status status = end_answers(device, context, args.answers, numbers, results, counts, redo);
-
-	if (trace != nullptr)
-		trace->answered = steady_clock::now();
-
-	// While a launch whose blocks wait for each other may be on the device, there must be no other.
-	if (!status.is_ok())
-		return device->fatal() ? status : drained(*context, status);
-	new_rows.has_run();
-	if (*args.counters.given_up == args.answers.mark) // which was written before the marks that end_answers has seen
-	{
-		options.one_pass->not_before.store(steady_clock::now() + options.one_pass->pause, std::memory_order_relaxed);
-		device->log(("a search in one pass was given up, since others use the GPU: there will be none for " +
-			std::to_string(options.one_pass->pause.count()) + " ms")
-				.c_str());
-		counts->n_given_up += n;
-		redo->resize(n_redo);
-		for (const uint32_t number : numbers)
-			(*results)[number].clear();
-		*taken = false;
-		return Status::ok();
-	}
-	counts->n_one_pass += n;
-	return Status::ok();
+	return search.end(&new_rows, redo, taken);
 }
 
 } // namespace vectorgpu::cuda

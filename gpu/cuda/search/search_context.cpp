@@ -1,8 +1,10 @@
-// What a search has of its own, see search.hpp.
+// See search_context.hpp.
+#include "cuda/search/search_context.hpp"
+
 #include <cstring>
 
-#include "cuda/search/search.hpp"
 #include "kernels/filter/one_pass.hpp"
+#include "kernels/kernels.hpp"
 
 namespace vectorgpu::cuda
 {

@@ -25,7 +25,7 @@ public:
 	Status run(StartTimes *times)
 	{
 		ways_->one_pass = ways_->few_lists = ways_->few_real_lists = ways_->graph_alone = ways_->graph_choice =
-			false; // until it is their turn
+			false; // until they are tested
 		VECTORGPU_TRY(self_test(engine_));
 		times->done("self-test of rows and lists");
 		for (const auto &[name, test] : std::initializer_list<std::pair<const char *, Status (WayTests::*)()>>{
@@ -43,7 +43,7 @@ public:
 	}
 
 private:
-	/// *way is left out, and the log says so, where the test has failed; a device that is lost is the engine's end.
+	/// If the test failed, removes *way and logs it. If the device is lost, returns the error: the engine cannot start.
 	Status judge(const Status &status, bool *way, const char *without)
 	{
 		if (status.is_ok() || device_.fatal())
@@ -53,14 +53,14 @@ private:
 		return Status::ok();
 	}
 
-	/// The way in one pass is not taken if it answers wrongly, or not at all, as where others keep the GPU busy: other
-	/// ways answer the same.
+	/// Also removes the way if it gives no answer, as when other processes keep the GPU busy: other ways answer the
+	/// same.
 	Status test_one_pass()
 	{
 		if (!options_.one_pass)
 			return Status::ok();
 		ways_->one_pass = true;
-		ways_->filter_min_queries = 0; // no batch is too small for the test
+		ways_->filter_min_queries = 0; // the test has small batches
 
 		const Status status = self_test_one_pass(engine_);
 
@@ -81,10 +81,10 @@ private:
 		if (!options_.few_real_lists)
 			return Status::ok();
 
-		const bool bytes = std::exchange(ways_->few_lists, false); // bytes are tested as any other numbers here
+		const bool bytes = std::exchange(ways_->few_lists, false); // so that bytes go this way, too
 
 		ways_->few_real_lists = true;
-		ways_->few_real_pairs = 1e9; // no list is looked at too often for the test
+		ways_->few_real_pairs = 1e9; // the test searches its lists many times
 
 		const Status status = self_test_few_real_lists(engine_);
 
@@ -93,7 +93,7 @@ private:
 		return judge(status, &ways_->few_real_lists, "no searches of lists of reals in two launches");
 	}
 
-	/// Exact answers reach every recall target.
+	/// Without bins, queries with a recall target are answered exactly.
 	Status test_bins() { return judge(self_test_bins(engine_), &ways_->bins, "recall targets are taken for 1"); }
 
 	uint32_t graph_steps() const
@@ -101,7 +101,7 @@ private:
 		return options_.graph.steps == 0 ? kernels::kGraphDefaultSteps : options_.graph.steps;
 	}
 
-	/// The kernels of graphs take nothing with them if they compute wrongly: other copies do without them.
+	/// If these kernels are wrong, only copies of graphs are refused.
 	Status test_graphs()
 	{
 		ways_->graph_alone = options_.graph_alone;
@@ -160,7 +160,7 @@ private:
 			"matches are not counted on the GPU");
 	}
 
-	/// Right answers of the host say nothing about kernels.
+	/// Right answers do not test the kernels if the host gave them.
 	static Status on_device(const Status &status, uint64_t n_on_device, uint64_t n_searches)
 	{
 		return status.is_ok() && n_on_device != n_searches

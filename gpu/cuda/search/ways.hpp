@@ -1,4 +1,4 @@
-// The ways in which an engine searches: those that its options ask for, less those that the self-test finds wrong on
+// The ways in which an engine searches: those that its options ask for, without those that the self-test finds wrong on
 // this device.
 #pragma once
 
@@ -15,7 +15,7 @@ class CudaEngine;
 struct CudaEngineOptions;
 class Device;
 
-/// Without any of them an engine does what it is asked for in another way, or says that it does not hold such copies.
+/// An engine without one of these searches in another way, or refuses copies of that kind.
 struct Ways
 {
 	uint32_t filter_min_queries = 0;
@@ -34,11 +34,11 @@ struct Ways
 	bool holds_matches = true;
 };
 
-/// All that the options ask for.
+/// The ways that the options ask for.
 Ways asked_ways(const CudaEngineOptions &options);
 
-/// Tests the engine's kernels (self_test.hpp) while it searches in *ways, which are its own, and leaves in them what
-/// answers rightly. kUnavailable, or what a call said: the engine is not to be used. times: a part for each test.
+/// Tests the engine's kernels (self_test.hpp) and removes the ways that answer wrongly from *ways, which must be the
+/// engine's own. An error: the engine must not be used. times: gets a part for each test.
 Status test_ways(
 	CudaEngine *engine, const Device &device, const CudaEngineOptions &options, Ways *ways, StartTimes *times);
 

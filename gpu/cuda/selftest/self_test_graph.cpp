@@ -1,16 +1,13 @@
-// The part of the self-test about graphs: searches of a graph of edges by chance, against engine/graph's search of the
-// same.
-#include "cuda/selftest/self_test.hpp"
-
+// The part of the self-test about graphs: searches of a graph with random edges, against engine/graph's search of it.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "common/half.hpp"
-#include "cuda/device/device.hpp"
+#include "cuda/selftest/self_test.hpp"
+#include "cuda/selftest/test_data.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/interface/graph_layout.hpp"
 
@@ -27,7 +24,7 @@ constexpr uint32_t kDegree = 10;
 constexpr uint32_t kEntries = 20;
 constexpr uint32_t kWidth = 50;
 constexpr size_t kNeighbors = 20;
-constexpr uint32_t kDistinct = 50; // queries of a batch; larger ones ask them again
+constexpr uint32_t kDistinct = 50; // queries of a batch; larger ones repeat them
 
 struct Case
 {
@@ -65,14 +62,6 @@ constexpr Case kBitCases[] = {
 	{Metric::kJaccard, ElementType::kBit, 1100, false, 1100},
 };
 
-/// A linear congruential generator (Knuth's MMIX): the same numbers everywhere.
-uint32_t
-next(uint64_t *state)
-{
-	*state = *state * 6364136223846793005u + 1442695040888963407u;
-	return static_cast<uint32_t>(*state >> 33);
-}
-
 std::vector<uint8_t>
 make_vectors(const Case &test, size_t n, uint64_t *state)
 {
@@ -94,8 +83,7 @@ make_vectors(const Case &test, size_t n, uint64_t *state)
 
 	for (size_t i = 0; i < n * test.dim; i++)
 	{
-		const float value = test.bytes ? static_cast<float>(next(state) % 256)
-									   : static_cast<float>(next(state) % 65536) * 0x1p-15f - 1.0f;
+		const float value = test.bytes ? static_cast<float>(next(state) % 256) : next_real(state);
 		const uint16_t half = float_to_half(value);
 
 		if (element_bytes == 2)
@@ -106,7 +94,7 @@ make_vectors(const Case &test, size_t n, uint64_t *state)
 	return vectors;
 }
 
-/// What engine/graph finds, but for every fifth row, which is dead.
+/// The live rows that engine/graph finds.
 std::vector<Neighbor>
 expected(const graph::GraphRows &rows, const std::vector<uint32_t> &edges, const std::vector<uint32_t> &entries,
 	const void *query, uint32_t steps)
@@ -133,10 +121,33 @@ expected(const graph::GraphRows &rows, const std::vector<uint32_t> &edges, const
 	(void) graph::graph_search(
 		view, spec, begin.data(), graph::kSearchEntries, found.data(), &n_found, &stats, work.data(), work.size());
 	for (uint32_t i = 0; i < n_found && neighbors.size() < kNeighbors; i++)
-		if (found[i].node % 5 != 0)
-			neighbors.push_back({found[i].score, RowId{found[i].node} * 3 + 7});
+		if (!is_dead(found[i].node))
+			neighbors.push_back({found[i].score, id_of(found[i].node)});
 	return neighbors;
 }
+
+/// A graph of one part, with entry points at equal distances and random edges. One edge in 16 is missing.
+struct Graph
+{
+	explicit Graph(uint64_t *state)
+	{
+		const engine::GraphHeader header = {kDegree, 1, kEntries, 0};
+		const engine::GraphPartLayout part = {0, kRows, 0, kEntries};
+
+		for (uint32_t i = 0; i < kEntries; i++)
+			entries.push_back(i * (kRows / kEntries));
+		for (uint32_t i = 0; i < kRows * kDegree; i++)
+			edges.push_back(next(state) % 16 == 0 ? graph::kNoNode : next(state) % kRows);
+		append(&description, &header, 1);
+		append(&description, &part, 1);
+		append(&description, entries.data(), entries.size());
+		append(&description, edges.data(), edges.size());
+	}
+
+	std::vector<uint32_t> entries;
+	std::vector<uint32_t> edges;
+	std::vector<uint8_t> description;
+};
 
 Status
 run(engine::Engine *engine, const Case &test, engine::CopyId copy, uint32_t steps)
@@ -145,38 +156,16 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy, uint32_t step
 	uint64_t state = 20200420;
 	const std::vector<uint8_t> vectors = make_vectors(test, kRows, &state);
 	const std::vector<uint8_t> queries = make_vectors(test, std::min(test.n_queries, kDistinct), &state);
+	const Graph made(&state);
 	const graph::GraphRows rows = {{test.metric, test.element, test.dim}, vectors.data(), row_bytes, kRows};
-	const engine::GraphHeader header = {kDegree, 1, kEntries, 0};
-	const engine::GraphPartLayout part = {0, kRows, 0, kEntries};
 	const engine::SegmentProbes probes[] = {{1, kWidth}};
-	std::vector<uint32_t> entries;
-	std::vector<uint32_t> edges;
-	std::vector<RowId> ids;
-	std::vector<uint8_t> dead((kRows + 7) / 8);
-	std::vector<uint8_t> description(
-		sizeof(header) + sizeof(part) + (kEntries + size_t{kRows} * kDegree) * sizeof(uint32_t));
 	std::vector<engine::SearchQuery> batch;
 	std::vector<std::vector<Neighbor>> found;
 
-	for (uint32_t i = 0; i < kEntries; i++)
-		entries.push_back(i * (kRows / kEntries));
-	for (uint32_t i = 0; i < kRows; i++)
-	{
-		ids.push_back(RowId{i} * 3 + 7);
-		if (i % 5 == 0)
-			dead[i / 8] = static_cast<uint8_t>(dead[i / 8] | 1 << (i % 8));
-		for (uint32_t e = 0; e < kDegree; e++)
-			edges.push_back(next(&state) % 16 == 0 ? graph::kNoNode : next(&state) % kRows);
-	}
-	std::memcpy(description.data(), &header, sizeof(header));
-	std::memcpy(description.data() + sizeof(header), &part, sizeof(part));
-	std::memcpy(description.data() + sizeof(header) + sizeof(part), entries.data(), kEntries * sizeof(uint32_t));
-	std::memcpy(description.data() + sizeof(header) + sizeof(part) + kEntries * sizeof(uint32_t), edges.data(),
-		edges.size() * sizeof(uint32_t));
-	VECTORGPU_TRY(engine->load_segment(copy, 1, {ids, vectors.data(), kRows}));
-	VECTORGPU_TRY(engine->load_structure(copy, 1, kDegree, description));
+	VECTORGPU_TRY(engine->load_segment(copy, 1, {make_ids(kRows), vectors.data(), kRows}));
+	VECTORGPU_TRY(engine->load_structure(copy, 1, kDegree, made.description));
 	VECTORGPU_TRY(engine->seal_segment(copy, 1));
-	VECTORGPU_TRY(engine->set_tombstones(copy, 1, dead));
+	VECTORGPU_TRY(engine->set_tombstones(copy, 1, make_tombstones(kRows, kRows)));
 	for (size_t q = 0; q < test.n_queries; q++)
 	{
 		batch.push_back({queries.data() + q % kDistinct * row_bytes, kNeighbors, false, {}});
@@ -185,17 +174,11 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy, uint32_t step
 	VECTORGPU_TRY(engine->search(copy, batch, &found));
 	for (size_t distinct = 0; distinct < std::min<size_t>(batch.size(), kDistinct); distinct++)
 	{
-		const std::vector<Neighbor> wanted = expected(rows, edges, entries, batch[distinct].query, steps);
-		bool same = true;
+		const std::vector<Neighbor> wanted = expected(rows, made.edges, made.entries, batch[distinct].query, steps);
 
 		for (size_t q = distinct; q < batch.size(); q += kDistinct)
-			same = same &&
-				std::equal(wanted.begin(), wanted.end(), found[q].begin(), found[q].end(),
-					[](const Neighbor &a, const Neighbor &b)
-					{ return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
-		if (!same)
-			return Status::error(StatusCode::kUnavailable,
-				"the GPU's answer from a graph differs from the CPU's: metric " +
+			if (!same_answer(wanted, found[q]))
+				return failed("the GPU's answer from a graph differs from the CPU's: metric " +
 					std::to_string(static_cast<int>(test.metric)) + ", " + std::to_string(test.dim) + " dimensions");
 	}
 	return Status::ok();
@@ -205,16 +188,8 @@ Status
 run_all(engine::Engine *engine, std::span<const Case> cases, uint32_t steps)
 {
 	for (const Case &test : cases)
-	{
-		engine::CopyId copy = 0;
-
-		VECTORGPU_TRY(engine->create({{test.metric, test.element, test.dim}, engine::CopyKind::kGraph}, &copy));
-
-		const Status status = run(engine, test, copy, steps);
-
-		VECTORGPU_TRY(engine->drop(copy));
-		VECTORGPU_TRY(status);
-	}
+		VECTORGPU_TRY(with_copy(engine, {{test.metric, test.element, test.dim}, engine::CopyKind::kGraph},
+			[&](engine::CopyId copy) { return run(engine, test, copy, steps); }));
 	return Status::ok();
 }
 

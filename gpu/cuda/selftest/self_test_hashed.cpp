@@ -1,14 +1,13 @@
-// The part of the self-test about graphs with codes: searches of a graph of edges by chance, against the CPU engine's
-// of the same copy.
+// The part of the self-test about graphs with codes: searches of a graph with random edges, against the CPU engine's
+// searches of the same copy.
 #include "cuda/selftest/self_test.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "cuda/device/device.hpp"
+#include "cuda/selftest/test_data.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/hash.hpp"
 #include "engine/interface/graph_layout.hpp"
@@ -24,7 +23,7 @@ constexpr uint32_t kDegree = 10;
 constexpr uint32_t kEntries = 20;
 constexpr uint32_t kDim = 24;
 constexpr size_t kNeighbors = 20;
-constexpr size_t kDifferent = 50; // queries of a batch; larger ones ask them again
+constexpr size_t kDifferent = 50; // queries of a batch; larger ones repeat them
 
 struct Case
 {
@@ -43,31 +42,14 @@ constexpr Case kCases[] = {
 	{512, 2000, 129, 3},
 };
 
-/// A linear congruential generator (Knuth's MMIX): the same numbers everywhere.
-uint32_t
-next(uint64_t *state)
-{
-	*state = *state * 6364136223846793005u + 1442695040888963407u;
-	return static_cast<uint32_t>(*state >> 33);
-}
-
 std::vector<float>
 make_vectors(size_t n, uint64_t *state)
 {
 	std::vector<float> vectors(n * kDim);
 
 	for (float &value : vectors)
-		value = static_cast<float>(next(state) % 65536) * 0x1p-15f - 1.0f;
+		value = next_real(state);
 	return vectors;
-}
-
-template <class T>
-void
-put(std::vector<uint8_t> *bytes, const T *values, size_t n)
-{
-	const uint8_t *from = reinterpret_cast<const uint8_t *>(values);
-
-	bytes->insert(bytes->end(), from, from + n * sizeof(T));
 }
 
 std::vector<uint8_t>
@@ -92,27 +74,27 @@ describe(const Case &test, const std::vector<float> &vectors, uint64_t *state)
 	engine::graph::hash_rows(model, rows, codes.data(), work.data());
 	head.seed = model.spec.seed;
 	head.bound = model.bound;
-	put(&bytes, &header, 1);
-	put(&bytes, &part, 1);
+	append(&bytes, &header, 1);
+	append(&bytes, &part, 1);
 	for (uint32_t i = 0; i < kEntries; i++)
 	{
 		const uint32_t entry = i * (test.n_rows / kEntries);
 
-		put(&bytes, &entry, 1);
+		append(&bytes, &entry, 1);
 	}
 	for (uint32_t i = 0; i < test.n_rows * kDegree; i++)
 	{
 		const uint32_t edge = next(state) % 16 == 0 ? engine::graph::kNoNode : next(state) % test.n_rows;
 
-		put(&bytes, &edge, 1);
+		append(&bytes, &edge, 1);
 	}
-	put(&bytes, &head, 1);
-	put(&bytes, thresholds.data(), thresholds.size());
-	put(&bytes, codes.data(), codes.size());
+	append(&bytes, &head, 1);
+	append(&bytes, thresholds.data(), thresholds.size());
+	append(&bytes, codes.data(), codes.size());
 	return bytes;
 }
 
-/// What both engines are given: made once, since a worker's start waits for it.
+/// The data of both engines: made once, since a worker's start waits for it.
 struct Made
 {
 	explicit Made(const Case &test)
@@ -133,40 +115,23 @@ Status
 answers(engine::Engine *engine, const Case &test, const Made &made, size_t n_queries,
 	std::vector<std::vector<Neighbor>> *found)
 {
-	const std::vector<float> &vectors = made.vectors;
-	const std::vector<float> &queries = made.queries;
-	const std::vector<uint8_t> &description = made.description;
 	const engine::SegmentProbes probes[] = {{1, test.width}};
-	std::vector<RowId> ids;
-	std::vector<uint8_t> dead((test.n_rows + 7) / 8);
 	std::vector<engine::SearchQuery> batch;
-	engine::CopyId copy = 0;
 
-	for (uint32_t i = 0; i < test.n_rows; i++)
-	{
-		ids.push_back(RowId{i} * 3 + 7);
-		if (i % 5 == 0)
-			dead[i / 8] = static_cast<uint8_t>(dead[i / 8] | 1 << (i % 8));
-	}
 	for (size_t q = 0; q < n_queries; q++)
 	{
-		batch.push_back({queries.data() + q % kDifferent * kDim, kNeighbors, false, {}});
+		batch.push_back({made.queries.data() + q % kDifferent * kDim, kNeighbors, false, {}});
 		batch.back().probes = probes;
 	}
-	VECTORGPU_TRY(engine->create({{Metric::kL2, ElementType::kFloat32, kDim}, engine::CopyKind::kHashedGraph}, &copy));
-
-	Status status = engine->load_segment(copy, 1, {ids, vectors.data(), test.n_rows});
-
-	if (status.is_ok())
-		status = engine->load_structure(copy, 1, kDegree, description);
-	if (status.is_ok())
-		status = engine->seal_segment(copy, 1);
-	if (status.is_ok())
-		status = engine->set_tombstones(copy, 1, dead);
-	if (status.is_ok())
-		status = engine->search(copy, batch, found);
-	VECTORGPU_TRY(engine->drop(copy));
-	return status;
+	return with_copy(engine, {{Metric::kL2, ElementType::kFloat32, kDim}, engine::CopyKind::kHashedGraph},
+		[&](engine::CopyId copy)
+		{
+			VECTORGPU_TRY(engine->load_segment(copy, 1, {make_ids(test.n_rows), made.vectors.data(), test.n_rows}));
+			VECTORGPU_TRY(engine->load_structure(copy, 1, kDegree, made.description));
+			VECTORGPU_TRY(engine->seal_segment(copy, 1));
+			VECTORGPU_TRY(engine->set_tombstones(copy, 1, make_tombstones(test.n_rows, test.n_rows)));
+			return engine->search(copy, batch, found);
+		});
 }
 
 } // namespace
@@ -184,20 +149,14 @@ self_test_hashed(engine::Engine *engine, uint64_t *n_searches)
 		const Made made(test);
 		std::vector<std::vector<Neighbor>> found;
 		std::vector<std::vector<Neighbor>> wanted;
-		bool same = true;
 
-		*n_searches += test.n_queries; // each of one segment, too narrow to look at all rows
+		*n_searches += test.n_queries; // each of one segment, and too narrow to score all rows
 		VECTORGPU_TRY(answers(engine, test, made, test.n_queries, &found));
 		VECTORGPU_TRY(answers(host.get(), test, made, std::min<size_t>(test.n_queries, kDifferent), &wanted));
 		for (size_t q = 0; q < found.size(); q++)
-			same = same &&
-				std::equal(wanted[q % kDifferent].begin(), wanted[q % kDifferent].end(), found[q].begin(),
-					found[q].end(), [](const Neighbor &a, const Neighbor &b)
-					{ return std::memcmp(&a.score, &b.score, sizeof(double)) == 0 && a.row == b.row; });
-		if (!same)
-			return Status::error(StatusCode::kUnavailable,
-				"the GPU's answer from a graph with codes differs from the CPU's: " + std::to_string(test.bits) +
-					" bits, " + std::to_string(test.n_queries) + " queries");
+			if (!same_answer(wanted[q % kDifferent], found[q]))
+				return failed("the GPU's answer from a graph with codes differs from the CPU's: " +
+					std::to_string(test.bits) + " bits, " + std::to_string(test.n_queries) + " queries");
 	}
 	return Status::ok();
 }

@@ -385,8 +385,8 @@ public:
 
 			const double start = now_ms();
 
-			must(cuda::search_lists(device_, context_, held_->spec(), held_->shape(), held_->snapshot(), requests, {},
-				&results, &counts, nullptr));
+			must(cuda::search_lists({device_, context_, held_->spec(), held_->shape(), held_->snapshot(), requests, {},
+				&results, &counts, nullptr}));
 			if (run >= 0)
 				times.push_back(now_ms() - start);
 		}

@@ -1,0 +1,101 @@
+// See chunk.hpp.
+#include "cuda/search/chunk.hpp"
+
+#include <algorithm>
+
+#include "cuda/device/staging.hpp"
+
+namespace vectorgpu::cuda
+{
+
+bool
+chunk_fits(const SearchContext &context, size_t n, const QueryRoom &each, const ChunkMargins &margins)
+{
+	return n * each.in + margins.pinned <= context.pinned_in.bytes() &&
+		n * each.out + margins.pinned <= context.pinned_out.bytes() &&
+		n * each.workspace + margins.workspace <= context.workspace.bytes() / 4 * 3;
+}
+
+size_t
+room_left(const Arena &arena)
+{
+	constexpr size_t kPadding = padding_of(16);
+
+	return arena.left() > kPadding ? arena.left() - kPadding : 0;
+}
+
+Status
+too_small()
+{
+	return Status::error(StatusCode::kOutOfMemory, "the workspace on the GPU is too small for the search");
+}
+
+Status
+copy_in(const SearchCall &call, void *to, const void *from, size_t bytes)
+{
+	return call.check(bytes <= kernels::kMostCopiedByKernel
+			? kernels::launch_copy(to, from, bytes, call.stream())
+			: cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, call.stream()),
+		"send queries");
+}
+
+Status
+copy_out(const SearchCall &call, void *to, const void *from, size_t bytes)
+{
+	return call.check(bytes <= kernels::kMostCopiedByKernel
+			? kernels::launch_copy(to, from, bytes, call.stream())
+			: cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, call.stream()),
+		"read results");
+}
+
+ChunkStaging::ChunkStaging(const SearchCall &call, std::span<const uint32_t> numbers, Arena *arena)
+	: call_(call), numbers_(numbers), host_(call.context->pinned_in.as<uint8_t>(), call.context->pinned_in.bytes()),
+	  arena_(arena), vectors_(take<uint8_t>(numbers.size() * call.shape.query_bytes)),
+	  k_(take<uint32_t>(numbers.size())), after_(take<kernels::Entry>(numbers.size())),
+	  has_after_(take<uint8_t>(numbers.size()))
+{
+}
+
+void
+ChunkStaging::put_heads(QueryChunk *chunk)
+{
+	for (size_t i = 0; i < numbers_.size(); i++)
+	{
+		const engine::SearchQuery &query = call_.queries[numbers_[i]];
+
+		k_.host[i] = static_cast<uint32_t>(call_.k_of(numbers_[i]));
+		has_after_.host[i] = query.has_after;
+		after_.host[i] = {kernels::score_to_key(query.after.score), query.after.row};
+		chunk->any_after |= query.has_after;
+		chunk->max_k = std::max(chunk->max_k, k_.host[i]);
+	}
+	chunk->numbers = numbers_;
+	chunk->queries.vectors = vectors_.device;
+	chunk->queries.k = k_.device;
+	chunk->queries.after = chunk->any_after ? after_.device : nullptr;
+	chunk->queries.has_after = has_after_.device;
+	chunk->queries.n_queries = static_cast<uint32_t>(numbers_.size());
+	chunk->queries.dim_pad = call_.shape.dim_pad;
+}
+
+bool
+ChunkStaging::put_vectors(uint8_t *bytes, int32_t *norms)
+{
+	return stage_queries(call_.spec, call_.shape, call_.queries, numbers_, vectors_.host, bytes, norms);
+}
+
+Status
+ChunkStaging::send() const
+{
+	return copy_in(call_, vectors_.device, vectors_.host, host_.mark());
+}
+
+Status
+ChunkStaging::send_by_driver() const
+{
+	return call_.check(
+		cudaMemcpyAsync(vectors_.device, vectors_.host, host_.mark(), cudaMemcpyHostToDevice, call_.stream()),
+		"send queries");
+}
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,56 @@
+// Results on the host: answers that are joined, cut, or put together from slices.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "cuda/search/search_call.hpp"
+#include "kernels/kernels.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// Removes rows without a score, which are the last. True if there were any.
+inline bool
+drop_nan(std::vector<engine::Neighbor> *result)
+{
+	const size_t before = result->size();
+
+	while (!result->empty() && std::isnan(result->back().score))
+		result->pop_back();
+	return result->size() < before;
+}
+
+/// *result becomes the k first of both answers. scratch: any vector, whose memory is used again from call to call.
+inline void
+join_results(const std::vector<engine::Neighbor> &others, size_t k, std::vector<engine::Neighbor> *scratch,
+	std::vector<engine::Neighbor> *result)
+{
+	scratch->resize(result->size() + others.size());
+	std::merge(result->begin(), result->end(), others.begin(), others.end(), scratch->begin(), engine::neighbor_less);
+	scratch->resize(std::min(scratch->size(), k));
+	result->assign(scratch->begin(), scratch->end());
+}
+
+/// Appends results until there are k, up to kMaxSelectK of them at a time: search(query, &results) is called with a
+/// query that asks for the rows after the last result.
+template <class Search>
+Status
+search_in_slices(engine::SearchQuery query, uint64_t k, std::vector<engine::Neighbor> *result, Search search)
+{
+	Results slice;
+
+	while (result->size() < k)
+	{
+		query.k = static_cast<size_t>(std::min<uint64_t>(kernels::kMaxSelectK, k - result->size()));
+		VECTORGPU_TRY(search(query, &slice));
+		result->insert(result->end(), slice[0].begin(), slice[0].end());
+		if (slice[0].size() < query.k)
+			break;
+		query.has_after = true;
+		query.after = result->back();
+	}
+	return Status::ok();
+}
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,31 @@
+// The buffers and the stream of one search. All are allocated when the engine starts: a search allocates no memory of
+// the device and no pinned memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/device/device.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// Used by one thread at a time.
+struct SearchContext
+{
+	Stream stream;
+	DeviceBuffer workspace;
+	PinnedBuffer pinned_in;  // queries on their way to the device
+	PinnedBuffer pinned_out; // results on their way back
+
+	static constexpr size_t kMostAnswers = 128;
+	PinnedBuffer heads; // [kMostAnswers] kernels::AnswerHead, see answers.hpp
+	uint32_t last_mark = 0;
+	DeviceBuffer counters;    // kernels::OnePassCounters
+	uint32_t counted[5] = {}; // the values of the counters after all launches up to this moment
+	PinnedBuffer given_up;    // a u32: OnePassCounters::given_up
+
+	Status create(const Device *device, size_t workspace_bytes, size_t pinned_bytes);
+};
+
+} // namespace vectorgpu::cuda
