@@ -7,7 +7,7 @@
 
 #include "common/cores.hpp"
 #include "worker/worker_fault.hpp"
-#include "worker/residency.hpp"
+#include "worker/residency/residency.hpp"
 #include "worker/result_part.hpp"
 
 namespace vectorgpu::worker

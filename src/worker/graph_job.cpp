@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "worker/worker_fault.hpp"
-#include "worker/residency.hpp"
+#include "worker/residency/residency.hpp"
 #include "worker/result_part.hpp"
 
 namespace vectorgpu::worker

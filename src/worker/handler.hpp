@@ -13,7 +13,7 @@
 #include "worker/clock.hpp"
 #include "worker/counters.hpp"
 #include "worker/options.hpp"
-#include "worker/residency.hpp"
+#include "worker/residency/residency.hpp"
 #include "worker/session.hpp"
 #include "worker/task_thread.hpp"
 

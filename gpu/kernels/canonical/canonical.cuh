@@ -1,8 +1,8 @@
-// The canonical distance on the device: a warp is the 32 lanes of src/engine/distance/README.md ("Canonical distance"). A warp
-// computes 32 (row, query) pairs at a time, R rows by Q queries. Each thread holds its lane of all 32 sums, and one
-// transposed butterfly reduces them, so thread i ends with pair i (row i / Q, query i % Q). The butterfly adds lane j
-// and lane j ^ 16, then 8, 4, 2, 1: the sums of the tree, since addition of two numbers commutes. Every operation is an
-// explicit intrinsic: the result does not depend on the compiler's contraction.
+// The canonical distance on the device: a warp is the 32 lanes of src/engine/distance/README.md ("Canonical distance").
+// A warp computes 32 (row, query) pairs at a time, R rows by Q queries. Each thread holds its lane of all 32 sums, and
+// one transposed butterfly reduces them, so thread i ends with pair i (row i / Q, query i % Q). The butterfly adds lane
+// j and lane j ^ 16, then 8, 4, 2, 1: the sums of the tree, since addition of two numbers commutes. Every operation is
+// an explicit intrinsic: the result does not depend on the compiler's contraction.
 #pragma once
 
 #include <cstdint>

@@ -290,7 +290,8 @@ TEST(Delta, AppendsAtOnceOrNotAtAll)
 	ASSERT_OK(engine->append_delta(copy, 0, rows.block(0, 1)));
 	for (size_t i = 1, refused = 0; i < 1000; i++)
 	{
-		if (!engine->try_append_delta(copy, i, rows.block(i, 1), &status)) // all slots on the way to the device are taken
+		if (!engine->try_append_delta(
+				copy, i, rows.block(i, 1), &status)) // all slots on the way to the device are taken
 		{
 			ASSERT_LT(++refused, 999u);
 			ASSERT_OK(engine->append_delta(copy, i, rows.block(i, 1)));

@@ -1,7 +1,7 @@
 // The charges for copies and builds of more than 2^31 and 2^32 bytes.
 #include <gtest/gtest.h>
 
-#include "worker/residency.hpp"
+#include "worker/residency/residency.hpp"
 
 namespace vectorgpu::worker
 {

@@ -1,6 +1,6 @@
 // The registry of copies, admission and eviction, leases, inventory. See residency.hpp. Changes of a copy are in
 // residency_write.cpp.
-#include "worker/residency.hpp"
+#include "worker/residency/residency.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -2,7 +2,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "worker/residency_parts.hpp"
+#include "worker/residency/residency_parts.hpp"
 
 namespace vectorgpu::worker
 {

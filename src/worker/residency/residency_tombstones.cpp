@@ -1,5 +1,5 @@
 // Tombstones. See residency.hpp. The order is that of residency_write.cpp.
-#include "worker/residency_parts.hpp"
+#include "worker/residency/residency_parts.hpp"
 
 #include <utility>
 

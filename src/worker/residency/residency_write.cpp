@@ -1,7 +1,7 @@
 // Loading of rows and structures. See residency.hpp. The order is always: check under the mutex, change the engine's
 // copy under the copy's write mutex alone, then record the change under the mutex. So a version is never ahead of the
 // rows.
-#include "worker/residency_parts.hpp"
+#include "worker/residency/residency_parts.hpp"
 
 #include <memory>
 #include <utility>

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "worker/worker_fault.hpp"
-#include "worker/residency.hpp"
+#include "worker/residency/residency.hpp"
 
 namespace vectorgpu::worker
 {
