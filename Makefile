@@ -12,7 +12,7 @@ DATA = $(wildcard sql/install/vectorgpu--*.sql)
 # These folders belong to the worker: they have threads, and the GEMM filter needs OpenBLAS, which starts threads when it is loaded.
 # A backend may have neither.
 SOURCES := $(filter-out src/worker/% src/engine/cpu/% src/engine/copies/%, \
-	$(wildcard src/*.cpp src/*/*.cpp src/types/*/*.cpp src/engine/*/*.cpp src/am/*/*.cpp))
+	$(wildcard src/*.cpp $(addprefix src/*/,*.cpp */*.cpp */*/*.cpp)))
 OBJS = $(SOURCES:.cpp=.o)
 
 REGRESS = $(shell sed -n 's/^test: //p' sql/schedule)

@@ -3,7 +3,7 @@
 #include "am/gpugraph/worker_build.hpp"
 #include "am/gpugraph/writer.hpp"
 
-#include "engine/graph/measure.hpp"
+#include "engine/graph/calibrate/measure.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>

@@ -7,9 +7,9 @@
 #include <exception>
 #include <numeric>
 
-#include "engine/graph/calibrate.hpp"
+#include "engine/graph/calibrate/calibrate.hpp"
 #include "engine/graph/insert.hpp"
-#include "engine/graph/measure.hpp"
+#include "engine/graph/calibrate/measure.hpp"
 #include "engine/interface/graph_layout.hpp"
 #include "engine/recall/stratified.hpp"
 

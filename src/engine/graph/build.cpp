@@ -5,7 +5,7 @@
 
 #include "engine/graph/connect.hpp"
 #include "engine/graph/entries.hpp"
-#include "engine/graph/hold_out.hpp"
+#include "engine/graph/calibrate/hold_out.hpp"
 #include "engine/graph/reverse.hpp"
 #include "engine/ivf/work.hpp"
 

@@ -1,7 +1,7 @@
 // Builds a graph of rows: k-NN graph, pruning, reverse edges, entry points, connection.
 #pragma once
 
-#include "engine/graph/hold_out.hpp"
+#include "engine/graph/calibrate/hold_out.hpp"
 #include "engine/graph/prune.hpp"
 
 namespace vectorgpu::engine::graph

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "engine/cpu/cpu_engine.hpp"
-#include "engine/graph/calibrate.hpp"
+#include "engine/graph/calibrate/calibrate.hpp"
 #include "engine/graph/insert.hpp"
 #include "engine/interface/graph_builder.hpp"
 

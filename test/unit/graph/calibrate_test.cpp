@@ -1,7 +1,7 @@
 // Calibration: the same with any number of threads, and right for queries that the graph has not seen.
 #include "engine/cpu/cpu_engine.hpp"
-#include "engine/graph/calibrate.hpp"
-#include "engine/graph/hold_out.hpp"
+#include "engine/graph/calibrate/calibrate.hpp"
+#include "engine/graph/calibrate/hold_out.hpp"
 #include "engine/interface/graph_builder.hpp"
 #include "graph/graph_data.hpp"
 

@@ -4,7 +4,7 @@
 #include <numbers>
 #include <random>
 
-#include "engine/graph/calibrate.hpp"
+#include "engine/graph/calibrate/calibrate.hpp"
 #include "engine/graph/hash.hpp"
 #include "engine/match/hash_family.hpp"
 #include "graph/graph_data.hpp"

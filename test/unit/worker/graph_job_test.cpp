@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/graph/measure.hpp"
+#include "engine/graph/calibrate/measure.hpp"
 #include "engine/graph/insert.hpp"
 #include "worker/support.hpp"
 

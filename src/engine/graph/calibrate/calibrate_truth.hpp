@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/distance/topk.hpp"
-#include "engine/graph/calibrate.hpp"
+#include "engine/graph/calibrate/calibrate.hpp"
 #include "engine/ivf/work.hpp"
 #include "engine/recall/near_copies.hpp"
 

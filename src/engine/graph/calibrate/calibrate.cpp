@@ -1,13 +1,13 @@
 // See calibrate.hpp.
-#include "engine/graph/calibrate.hpp"
+#include "engine/graph/calibrate/calibrate.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
-#include "engine/graph/calibrate_search.hpp"
-#include "engine/graph/calibrate_truth.hpp"
-#include "engine/graph/hold_out.hpp"
+#include "engine/graph/calibrate/calibrate_search.hpp"
+#include "engine/graph/calibrate/calibrate_truth.hpp"
+#include "engine/graph/calibrate/hold_out.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/recall/stratified.hpp"
 

@@ -1,5 +1,5 @@
 // See measure.hpp.
-#include "engine/graph/measure.hpp"
+#include "engine/graph/calibrate/measure.hpp"
 
 #include "engine/recall/stratified.hpp"
 

@@ -1,7 +1,7 @@
 // The searches of a calibration, each in the graph without its query. Internal to the folder.
 #pragma once
 
-#include "engine/graph/calibrate_truth.hpp"
+#include "engine/graph/calibrate/calibrate_truth.hpp"
 
 namespace vectorgpu::engine::graph
 {

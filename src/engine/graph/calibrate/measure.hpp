@@ -3,7 +3,7 @@
 #pragma once
 
 #include "engine/graph/build.hpp"
-#include "engine/graph/calibrate.hpp"
+#include "engine/graph/calibrate/calibrate.hpp"
 
 namespace vectorgpu::engine::graph
 {

@@ -1,5 +1,5 @@
 // See hold_out.hpp.
-#include "engine/graph/hold_out.hpp"
+#include "engine/graph/calibrate/hold_out.hpp"
 
 #include <algorithm>
 #include <atomic>

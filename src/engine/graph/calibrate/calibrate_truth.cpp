@@ -1,5 +1,5 @@
 // See calibrate_truth.hpp.
-#include "engine/graph/calibrate_truth.hpp"
+#include "engine/graph/calibrate/calibrate_truth.hpp"
 
 #include <algorithm>
 #include <atomic>

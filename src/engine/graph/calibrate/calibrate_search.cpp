@@ -1,5 +1,5 @@
 // See calibrate_search.hpp.
-#include "engine/graph/calibrate_search.hpp"
+#include "engine/graph/calibrate/calibrate_search.hpp"
 
 #include <algorithm>
 #include <atomic>
