@@ -3,7 +3,7 @@
 
 #include "storage/segment_format.hpp"
 #include "storage/shape.hpp"
-#include "wire/messages.hpp"
+#include "wire/copy_messages.hpp"
 
 namespace vectorgpu::am
 {
