@@ -18,11 +18,8 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kLoadRows = 65536;  // given to the searcher at a time
-constexpr size_t kSearchRows = 8192; // searched for at a time: other searches wait for a batch
-// Rows held out of a graph of exact neighbours to measure it: a recall of 0.9 has a standard error of 0.003 then.
-constexpr uint32_t kHeldOut = 2000;
-constexpr uint32_t kRowsPerHeldOut = 50; // fewer of smaller graphs, but not fewer than without a searcher
+constexpr size_t kLoadRows = 65536;      // given to the searcher at a time
+constexpr size_t kSearchRows = 8192;     // searched for at a time: other searches wait for a batch
 constexpr uint32_t kLeastRows = 20000;   // smaller graphs are measured as sessions do, whose lists may be exact as well
 constexpr uint32_t kRowsPerLeftOut = 10; // a smaller limit if near copies are left out with them: a group of copies
 										 // goes as a whole, and other paths do not lead over it
@@ -288,7 +285,7 @@ private:
 		if (spec_.n_base > 0)
 			return Status::ok();
 		if (exact_neighbors_)
-			n = std::max(n, std::min(kHeldOut, spec_.n_rows / kRowsPerHeldOut));
+			n = std::max(n, graph::exact_query_rows(spec_.n_rows));
 		held_out_.resize(n);
 		if (exact_neighbors_ && spec_.prune == graph::PruneKind::kRank && spec_.n_rows >= kLeastRows)
 		{

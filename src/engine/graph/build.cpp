@@ -5,6 +5,7 @@
 
 #include "engine/graph/connect.hpp"
 #include "engine/graph/entries.hpp"
+#include "engine/graph/reach.hpp"
 #include "engine/graph/calibrate/hold_out.hpp"
 #include "engine/graph/reverse.hpp"
 #include "engine/ivf/work.hpp"
@@ -30,7 +31,8 @@ size_t
 late_stage_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 {
 	return std::max({add_reverse_bytes(rows.n_rows, spec.degree), choose_entries_bytes(rows, spec, n_threads),
-		connect_bytes(rows, spec.degree, entry_count(rows.n_rows, spec))});
+		connect_bytes(rows, spec.degree, entry_count(rows.n_rows, spec)),
+		add_unreached_bytes(rows, spec.degree, entry_count(rows.n_rows, spec), n_threads)});
 }
 
 /// Choose edges and entry points from the k-NN graph, whose scores may lie in memory.late.
@@ -48,6 +50,9 @@ choose_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists
 	if (outcome.is_ok())
 		outcome = connect(rows, spec.degree, edges, entries, report->n_entries, &report->n_connected, memory.late,
 			memory.late_bytes, call);
+	if (outcome.is_ok() && spec.n_entries == 0)
+		outcome = add_unreached(rows, spec.degree, edges, entries, &report->n_entries, entry_count(rows.n_rows, spec),
+			&report->n_unreached, memory.late, memory.late_bytes, call);
 	return outcome;
 }
 

@@ -7,7 +7,7 @@
 namespace vectorgpu::engine::graph
 {
 
-constexpr uint32_t kMaxEntries = 1024;
+constexpr uint32_t kMaxEntries = 8192; // kernels::kGraphMostEntries: a multiprocessor looks at all of them
 
 struct BuildSpec
 {
@@ -49,6 +49,7 @@ struct BuildReport
 {
 	uint32_t n_entries = 0;
 	uint32_t n_connected = 0; // edges added for nodes that could not be reached
+	uint32_t n_unreached = 0; // entry points added for groups that searches did not find
 };
 
 /// The metric that a graph is built by. An inner product is no distance: neighbours are those of L2.
@@ -68,9 +69,9 @@ KnnSpec knn_spec(const GraphRows &rows, const BuildSpec &spec);
 size_t graph_build_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads = 1);
 
 /// Build a graph by the scores of rows.spec (for an inner product give L2). edges [n_rows, degree]; entries
-/// [entry_count()]: rows near the centroids of a sample, ascending, report->n_entries of them. Every node can be
-/// reached from them; no node has itself or another one twice as a neighbour. Deterministic, whatever the number of
-/// call's threads.
+/// [entry_count()]: rows near the centroids of a sample, and rows that searches would not find (reach.hpp), ascending,
+/// report->n_entries of them. Every node can be reached from them; no node has itself or another one twice as a
+/// neighbour. Deterministic, whatever the number of call's threads.
 Outcome graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint32_t *entries,
 	BuildReport *report, void *work, size_t work_bytes, const Call &call = {}, const BuildHooks &hooks = {});
 

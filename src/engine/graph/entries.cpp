@@ -16,7 +16,17 @@ namespace
 {
 
 constexpr uint32_t kEntrySample = 32;   // sampled rows for each entry point
-constexpr double kEntriesPerRoot = 0.5; // entry points per square root of the number of rows
+constexpr double kEntriesPerRoot = 0.5; // entry points per square root of the number of rows, chosen by clusters
+constexpr double kMostPerRoot = 16;     // with those of groups that searches do not find (reach.hpp)
+
+/// The number of clusters that entry points are chosen by.
+uint32_t
+cluster_count(uint32_t n_rows, const BuildSpec &spec)
+{
+	const uint32_t by_rows = static_cast<uint32_t>(std::ceil(kEntriesPerRoot * std::sqrt(n_rows)));
+
+	return std::min({spec.n_entries > 0 ? spec.n_entries : by_rows, n_rows, kMaxEntries});
+}
 
 ivf::KMeansSpec
 entry_spec(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
@@ -24,7 +34,7 @@ entry_spec(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 	ivf::KMeansSpec training;
 
 	training.dim = cluster_dim(rows.spec);
-	training.n_clusters = std::max(entry_count(rows.n_rows, spec), 1u);
+	training.n_clusters = std::max(cluster_count(rows.n_rows, spec), 1u);
 	training.n_rows = std::min<uint64_t>(rows.n_rows, static_cast<uint64_t>(training.n_clusters) * kEntrySample);
 	training.kind = ivf::cluster_kind(rows.spec.metric);
 	training.seed = spec.knn.seed;
@@ -99,9 +109,9 @@ nearest_task(void *argument, size_t)
 uint32_t
 entry_count(uint32_t n_rows, const BuildSpec &spec)
 {
-	const uint32_t by_rows = static_cast<uint32_t>(std::ceil(kEntriesPerRoot * std::sqrt(n_rows)));
+	const uint32_t most = static_cast<uint32_t>(std::ceil(kMostPerRoot * std::sqrt(n_rows)));
 
-	return std::min({spec.n_entries > 0 ? spec.n_entries : by_rows, n_rows, kMaxEntries});
+	return std::min({spec.n_entries > 0 ? spec.n_entries : most, n_rows, kMaxEntries});
 }
 
 size_t

@@ -8,6 +8,7 @@
 #include "engine/graph/entries.hpp"
 #include "engine/graph/insert_lists.hpp"
 #include "engine/graph/insert_rechoose.hpp"
+#include "engine/graph/reach.hpp"
 #include "engine/graph/reverse.hpp"
 #include "engine/ivf/work.hpp"
 
@@ -96,7 +97,8 @@ Memory::take(ivf::Arena *arena, const Insertion &of, size_t n_threads)
 	stage_bytes = std::max({insert_lists_bytes(lists_of(of, *this, nullptr), knn_spec(rows, *of.spec), n_threads),
 		rechoose_bytes(rechoice_of(of, *this), n_threads), add_reverse_bytes(rows.n_rows, degree),
 		choose_entries_bytes(rows, *of.spec, n_threads),
-		connect_bytes(rows, degree, entry_count(rows.n_rows, *of.spec))});
+		connect_bytes(rows, degree, entry_count(rows.n_rows, *of.spec)),
+		add_unreached_bytes(rows, degree, entry_count(rows.n_rows, *of.spec), n_threads)});
 	stage = arena->take<unsigned char>(stage_bytes);
 	n_entries = 0;
 	return stage != nullptr;
@@ -303,6 +305,9 @@ graph_insert(const GraphRows &rows, const BuildSpec &spec, const BaseGraph &base
 	if (outcome.is_ok())
 		outcome = connect(rows, spec.degree, edges, entries, report->n_entries, &report->n_connected, memory.stage,
 			memory.stage_bytes, call);
+	if (outcome.is_ok() && spec.n_entries == 0)
+		outcome = add_unreached(rows, spec.degree, edges, entries, &report->n_entries, entry_count(rows.n_rows, spec),
+			&report->n_unreached, memory.stage, memory.stage_bytes, call);
 	return outcome;
 }
 

@@ -21,4 +21,15 @@ stratified_row(uint64_t i, uint64_t n, uint64_t n_rows, uint64_t seed = 0)
 	return end > first ? first + stream64(seed, i) % (end - first) : first;
 }
 
+/// Whether `row` is stratified_row(i, n, n_rows) of some i.
+constexpr bool
+is_stratified_row(uint64_t row, uint64_t n, uint64_t n_rows)
+{
+	if (n == 0)
+		return false;
+	const uint64_t i = row * n / n_rows; // the part that has the row is this one or the next
+
+	return stratified_row(i, n, n_rows) == row || (i + 1 < n && stratified_row(i + 1, n, n_rows) == row);
+}
+
 } // namespace vectorgpu::engine
