@@ -125,6 +125,10 @@ class VectorSet:
     def scripts(self):
         return [f"SELECT id FROM {self.table} ORDER BY v <-> '{datasets.literal(query)}' LIMIT 10;\n" for query in self.queries[:SCRIPTS]]
 
+    def squared(self, rows, query):
+        """Squared distances of rows [n] to a query."""
+        return ((self.base[rows].astype(numpy.int64) - query.astype(numpy.int64)) ** 2).sum(1)
+
     def hits(self, database, settings, checked=CHECKED):
         """How many of the 10 nearest each of the first queries finds, [checked]; a row as near as the 10th counts."""
         checked = min(checked, len(self.queries))
@@ -133,10 +137,9 @@ class VectorSet:
         hits = numpy.zeros(checked)
         for row in found.splitlines():
             number, ids = row.split("|")
-            query = self.queries[int(number)].astype(numpy.int64)
-            distance = lambda rows: ((self.base[rows].astype(numpy.int64) - query) ** 2).sum(1)
-            kth = distance(self.truth[int(number)][:10]).max()
-            hits[int(number)] = (distance(numpy.array(sorted({int(x) for x in ids.strip("{}").split(",")}))) <= kth).sum()
+            query = self.queries[int(number)]
+            kth = self.squared(self.truth[int(number)][:10], query).max()
+            hits[int(number)] = (self.squared(numpy.array(sorted({int(x) for x in ids.strip("{}").split(",")})), query) <= kth).sum()
         return hits
 
     def recall(self, database, settings, checked=CHECKED):
