@@ -116,7 +116,7 @@ def recall(data, query_number, ids):
 
 def literal(row):
     """The text form of a vector."""
-    return "[" + ",".join(map(str, row.tolist())) + "]"
+    return "[" + ",".join(f"{x:.9g}" for x in row.tolist()) + "]"
 
 
 def copy_text(rows, first_id=0):

@@ -121,7 +121,7 @@ class Torch:
             squared = (wide * wide).sum(1)[:, None] + (block * block).sum(1)[None, :] - 2 * wide @ block.T
             best = torch.cat([best, squared], 1)
             rows = torch.cat([rows, self.arange(first, first + len(block)).expand(len(queries), -1)], 1)
-            order = torch.sort(best, 1, stable=True).indices[:, :k]
+            order = torch.sort(best, dim=1, stable=True).indices[:, :k]
             best, rows = best.gather(1, order), rows.gather(1, order)
         return rows.cpu().numpy(), best.cpu().numpy()
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import time
 
+LONGEST_ARGUMENT = 100000  # Linux takes 128 KB
 PATIENCE = 120  # seconds for one statement, builds of indexes included
 
 
@@ -21,9 +22,12 @@ def content(folder, name):
 
 
 def psql(sql, database, stdin=None, patience=PATIENCE):
+    command, text = ["-c", sql], stdin
+    if stdin is None and len(sql) > LONGEST_ARGUMENT:
+        command, text = ["-f", "-"], sql.encode()
     try:
-        done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql],
-                              input=stdin, capture_output=True, check=False, timeout=patience)
+        done = subprocess.run(["psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", database, *command],
+                              input=text, capture_output=True, check=False, timeout=patience)
     except subprocess.TimeoutExpired as error:
         raise BenchError(f"{sql[:60]}…: not done within {patience} s") from error
     if done.returncode != 0:

@@ -217,6 +217,7 @@ TEST(BitGraphs, AreBuiltFromNearestRowsOfTheGpu)
 			if (metric == Metric::kHamming)
 			{
 				EXPECT_EQ(builders[0]->edges(), builders[1]->edges()) << "bits " << dim;
+				EXPECT_EQ(builders[0]->entries(), builders[1]->entries()) << "bits " << dim;
 			}
 
 			size_t alike = 0;
@@ -224,7 +225,6 @@ TEST(BitGraphs, AreBuiltFromNearestRowsOfTheGpu)
 			for (size_t i = 0; i < builders[0]->edges().size(); i++)
 				alike += builders[0]->edges()[i] == builders[1]->edges()[i] ? 1 : 0;
 			EXPECT_GE(alike, builders[0]->edges().size() * 9 / 10) << metric_name(metric) << " bits " << dim;
-			EXPECT_EQ(builders[0]->entries(), builders[1]->entries()) << metric_name(metric) << " bits " << dim;
 		}
 }
 
