@@ -61,25 +61,25 @@ ANALYZE cost_clusters;
 SELECT startup_cost('SELECT id FROM cost_clusters ORDER BY v <-> ''[100,0,30,5,-6,7,9,200,1,-50,3,80]'' LIMIT 10') <
 	startup_cost('SELECT id FROM cost_points ORDER BY v <-> ''[100,0,30,5,-6,7,9,200,1,-50,3,80]'' LIMIT 10') / 1.3 AS clusters_cost_less;
 -- A recall target that no measured width reached: the cost of looking at all rows, as the scan does
-CREATE TABLE cost_groups (id int, v vector(16)) WITH (autovacuum_enabled = off);
-INSERT INTO cost_groups SELECT i, (SELECT array_agg(sin(i % 400 * 12.9898 * d) * 100 + sin(i * 7.13 * d) / 100) FROM generate_series(1, 16) d)::real[]::vector
-	FROM generate_series(1, 20000) i;
-CREATE INDEX cost_g ON cost_groups USING gpugraph (v) WITH (degree = 4);
-ANALYZE cost_groups;
-CREATE FUNCTION group_cost(recall_target text) RETURNS float8 LANGUAGE plpgsql AS $$
+CREATE TABLE cost_far (id int, v vector(32)) WITH (autovacuum_enabled = off);
+INSERT INTO cost_far SELECT i, (SELECT array_agg((hashint8extended(i * 32 + d, 1) & 1023)::real) FROM generate_series(1, 32) d)::vector
+	FROM generate_series(1, 10000) i;
+CREATE INDEX cost_g ON cost_far USING gpugraph (v) WITH (degree = 4);
+ANALYZE cost_far;
+CREATE FUNCTION far_cost(recall_target text) RETURNS float8 LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM set_config('gpugraph.recall_target', recall_target, true);
-	RETURN startup_cost('SELECT id FROM cost_groups ORDER BY v <-> array_fill(1, ARRAY[16])::vector LIMIT 10');
+	RETURN startup_cost('SELECT id FROM cost_far ORDER BY v <-> array_fill(1, ARRAY[32])::vector LIMIT 10');
 END $$;
-SELECT group_cost('0.95') > 5 * group_cost('0.1') AS out_of_reach, group_cost('1') = group_cost('0.95') AS all_rows;
+SELECT far_cost('0.95') > 5 * far_cost('0.1') AS out_of_reach, far_cost('1') = far_cost('0.95') AS all_rows;
 SET enable_indexscan = off; -- nothing is read of the index then
-SELECT group_cost('0.99') - group_cost('0.1') BETWEEN 1 AND 50 AS by_the_target;
+SELECT far_cost('0.99') - far_cost('0.1') BETWEEN 1 AND 50 AS by_the_target;
 RESET enable_indexscan;
 SET gpugraph.search_width = 20; -- what the width is set to counts
-SELECT group_cost('0.95') = group_cost('0.1') AS by_width;
+SELECT far_cost('0.95') = far_cost('0.1') AS by_width;
 RESET gpugraph.search_width;
-DROP FUNCTION group_cost(text);
-DROP TABLE cost_groups;
+DROP FUNCTION far_cost(text);
+DROP TABLE cost_far;
 RESET enable_seqscan;
 RESET vectorgpu.worker;
 DROP TABLE cost_points;
