@@ -10,6 +10,7 @@
 #include "cuda/resident/device_codes.hpp"
 #include "cuda/device/stop.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
+#include "engine/graph/build.hpp"
 #include "engine/graph/search.hpp"
 #include "kernels/graph/graph_codes.hpp"
 
@@ -24,6 +25,7 @@ constexpr size_t kSlackBytes = 8192;                    // of each buffer, for a
 constexpr uint64_t kMostRows = (uint64_t{1} << 31) - 1; // of a segment
 
 static_assert(kernels::kCodeGraphMostBegin == engine::graph::kSearchEntries);
+static_assert(kernels::kCodeGraphMostEntries >= engine::graph::kMaxEntries);
 
 /// Call work(i) for 0 <= i < n with the pool's threads.
 template <class Work>

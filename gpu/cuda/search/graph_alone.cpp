@@ -9,6 +9,7 @@
 #include "cuda/device/staging.hpp"
 #include "cuda/resident/device_graph.hpp"
 #include "cuda/search/answers.hpp"
+#include "engine/graph/build.hpp"
 #include "engine/graph/search.hpp"
 
 namespace vectorgpu::cuda
@@ -20,6 +21,7 @@ using engine::SearchQuery;
 using kernels::Entry;
 
 static_assert(kernels::kGraphMostBegin >= engine::graph::kSearchEntries);
+static_assert(kernels::kGraphMostEntries >= engine::graph::kMaxEntries);
 
 // Dimensions from which on several blocks score a row: of numbers, of bytes (kernels/graph/README.md).
 constexpr uint32_t kClusterDims = 256;

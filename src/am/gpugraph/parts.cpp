@@ -180,8 +180,14 @@ void
 add_entries(GraphWriter *writer, GraphPart *part, const PartMemory *memory)
 {
 	const Size code_bytes = engine::graph::hash_code_bytes(writer->model.hash_bits);
+	const Size n_entries = Size{writer->model.n_entries} + part->n_entries;
 
 	part->first_entry = writer->model.n_entries;
+	writer->entries = static_cast<uint32 *>(repalloc_huge(writer->entries, Max(n_entries, 1) * sizeof(uint32)));
+	writer->entry_vectors =
+		static_cast<char *>(repalloc_huge(writer->entry_vectors, Max(n_entries, 1) * writer->vector_bytes));
+	if (code_bytes > 0)
+		writer->entry_codes = static_cast<uint8 *>(repalloc_huge(writer->entry_codes, Max(n_entries, 1) * code_bytes));
 	for (uint32 i = 0; i < part->n_entries; i++)
 	{
 		const uint32 entry = memory->entries[i];
@@ -358,7 +364,6 @@ graph_build_parts(GraphWriter *writer)
 	uint64 rows;
 	uint64 n_parts;
 	PartMemory memory;
-	Size max_entries;
 	bool insert;
 
 	writer->model = GraphModel();
@@ -372,19 +377,16 @@ graph_build_parts(GraphWriter *writer)
 	memory = take_memory(writer, &spec, rows,
 		insert ? insert_work_bytes(writer, &spec)
 			   : engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, rows), measured_spec(&spec, rows)));
-	max_entries = n_parts * engine::graph::entry_count(static_cast<uint32>(rows), spec);
 	writer->model.n_parts = static_cast<uint32>(n_parts);
 	writer->edges = BufFileCreateTemp(false);
 	writer->parts = static_cast<GraphPart *>(MemoryContextAllocHuge(CurrentMemoryContext, n_parts * sizeof(GraphPart)));
-	writer->entries = static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, max_entries * sizeof(uint32)));
-	writer->entry_vectors =
-		static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, max_entries * writer->vector_bytes));
+	writer->entries = static_cast<uint32 *>(palloc(sizeof(uint32))); // these grow part by part
+	writer->entry_vectors = static_cast<char *>(palloc(writer->vector_bytes));
 	if (hash_bits > 0)
 	{
 		writer->codes = BufFileCreateTemp(false);
 		writer->thresholds = static_cast<float *>(palloc0(hash_bits * sizeof(float)));
-		writer->entry_codes = static_cast<uint8 *>(MemoryContextAllocHuge(
-			CurrentMemoryContext, Max(max_entries * engine::graph::hash_code_bytes(hash_bits), 1)));
+		writer->entry_codes = static_cast<uint8 *>(palloc(engine::graph::hash_code_bytes(hash_bits)));
 	}
 	tell_of_parts(writer, &spec);
 	for (uint64 i = 0; i < n_parts; i++)

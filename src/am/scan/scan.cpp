@@ -1,6 +1,6 @@
-// ambeginscan, amrescan, amgettuple, amendscan: the phases of a scan. See scan.hpp for the state, batch.cpp for a
-// batch. Takes no heavyweight locks: core holds AccessShareLock on the index. Needs an MVCC snapshot, since it holds no
-// pins between two rows.
+// ambeginscan, amrescan, amgettuple, amendscan: the phases of a scan. See scan_state.hpp for the state,
+// scan_source.cpp for a batch. Takes no heavyweight locks: core holds AccessShareLock on the index. Needs an MVCC
+// snapshot, since it holds no pins between two rows.
 #include "am/scan/batch_plan.hpp"
 #include "am/scan/nan_rows.hpp"
 #include "am/scan/scan_source.hpp"

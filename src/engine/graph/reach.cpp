@@ -130,11 +130,14 @@ struct Round
 {
 	const Reach *reach;
 	Memory *memory;
+	const Call *call;
 	Pass pass;
 	uint64_t first; // trial
 	uint32_t n_trials;
 	std::atomic<uint32_t> next{0};
+	std::atomic<bool> stopped{false};
 
+	bool go_on() { return !stopped.load(std::memory_order_relaxed) && ivf::go_on(*call, {first, pass.n_trials}); }
 	/// The row that is tried. A row that calibration holds out would take the entry point of its group with it.
 	uint32_t node(uint32_t i) const
 	{
@@ -155,8 +158,15 @@ try_rows(void *argument, size_t worker)
 	Round *round = static_cast<Round *>(argument);
 
 	for (uint32_t at = round->next.fetch_add(kPiece); at < round->n_trials; at = round->next.fetch_add(kPiece))
+	{
+		if (worker == 0 ? !round->go_on() : round->stopped.load(std::memory_order_relaxed))
+		{
+			round->stopped.store(true, std::memory_order_relaxed);
+			return;
+		}
 		for (uint32_t i = at; i < std::min(at + kPiece, round->n_trials); i++)
 			round->memory->unreached[i] = !is_reached(*round->reach, round->node(i), round->memory->tasks[worker]);
+	}
 }
 
 /// Adds the rows of a pass that are not found to entries, which reach has. False: cancelled.
@@ -166,15 +176,23 @@ run_pass(const Pass &pass, uint32_t most_entries, uint32_t *entries, Reach *reac
 	for (uint64_t first = 0; first < pass.n_trials && reach->n_entries < most_entries; first += kRound)
 	{
 		const uint32_t n = static_cast<uint32_t>(std::min<uint64_t>(kRound, pass.n_trials - first));
-		Round round = {reach, memory, pass, first, n};
+		Round round = {reach, memory, &call, pass, first, n};
 
-		if (!ivf::go_on(call, {first, pass.n_trials}))
-			return false;
 		ivf::run_workers(call, memory->n_tasks, try_rows, &round);
 		// One at a time, since an entry point serves the rows of its group that come behind it.
-		for (uint32_t i = 0; i < n && reach->n_entries < most_entries; i++)
-			if (memory->unreached[i] != 0 && !is_reached(*reach, round.node(i), memory->tasks[0]))
+		for (uint32_t i = 0, n_again = 0; i < n && reach->n_entries < most_entries; i++)
+		{
+			if (round.stopped.load())
+				return false;
+			if (memory->unreached[i] == 0)
+				continue;
+			if (n_again++ % kPiece == 0 && !round.go_on())
+				return false;
+			if (!is_reached(*reach, round.node(i), memory->tasks[0]))
 				entries[reach->n_entries++] = round.node(i);
+		}
+		if (round.stopped.load())
+			return false;
 	}
 	return true;
 }
@@ -215,9 +233,10 @@ add_unreached(const GraphRows &rows, uint32_t degree, const uint32_t *edges, uin
 		if (uint64_t{reach.n_entries - n_before} * kTrialsPerFailure < pass.n_trials)
 			break;
 	}
+	std::sort(entries, entries + reach.n_entries);
+	reach.n_entries = static_cast<uint32_t>(std::unique(entries, entries + reach.n_entries) - entries);
 	*n_added = reach.n_entries - *n_entries;
 	*n_entries = reach.n_entries;
-	std::sort(entries, entries + *n_entries);
 	return {};
 }
 
