@@ -15,7 +15,7 @@ CREATE INDEX packages_graph ON packages USING gpugraph (embedding vector_cosine_
 \echo '-- packages like gimp'
 SELECT name, section, left(description, 60) AS description
   FROM packages ORDER BY embedding <=> (SELECT embedding FROM packages WHERE name = 'gimp') LIMIT 5;
-\echo '-- it has compared'
+\echo '-- how wide it has searched'
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
 SELECT name FROM packages ORDER BY embedding <=> (SELECT embedding FROM packages WHERE name = 'gimp') LIMIT 5;
 
