@@ -50,7 +50,7 @@ part_fuzz() {
 # part_corpora: runs each target over its committed inputs, without libFuzzer and clang: compiled by g++ and linked with the objects of
 # the module under test, with assertions.
 part_corpora() {
-	local folder=$ROOT/build/corpora log=$LOGS/corpora.log target shared=() passed=0 failed=0
+	local folder=$ROOT/build/corpora log=$LOGS/corpora.log source target shared=() passed=0 failed=0
 
 	say "inputs of the fuzz targets"
 	rm -rf "$folder"
@@ -64,6 +64,11 @@ part_corpora() {
 		count corpora 0 1 0
 		return
 	fi
+	# The module does not link engine/copies, which two targets read.
+	for source in lists segment_graph; do
+		g++ -std=c++20 -O0 -I "$ROOT/src" -c "$ROOT/src/engine/copies/$source.cpp" -o "$folder/copies_$source.o" >>"$log" 2>&1
+	done
+	ar qcs "$folder/module.a" "$folder"/copies_*.o
 	# q, not r: files of several folders have the same name.
 	find "$ROOT/build/test/tree/src" -name '*.o' -exec ar qcs "$folder/module.a" {} +
 	shared=("$folder"/{fake_*,replay,options_graph}.cpp.o)
