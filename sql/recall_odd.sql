@@ -15,7 +15,7 @@ BEGIN
 	FOREACH target IN ARRAY targets LOOP
 		PERFORM set_config(setting, target::text, true);
 		SELECT r.recall_high INTO found FROM vectorgpu_recall(index, CASE WHEN k > 10 THEN 30 ELSE 100 END, k) r; -- of the confidence interval
-		reached := found >= CASE WHEN target = 1 THEN 1 ELSE target - 0.04 END;
+		reached := found >= CASE WHEN target = 1 THEN 1 WHEN k > 10 THEN target - 0.06 ELSE target - 0.04 END; -- 30 queries vary more
 		RETURN NEXT;
 	END LOOP;
 END $$;
