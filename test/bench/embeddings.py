@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rows like embeddings: groups of uneven size, few latent dimensions, noise, length 1. The same bits from numpy and from torch.
+"""Rows like embeddings: groups of uneven size, few latent dimensions, noise, length 1; by numpy or torch.
 
     test/bench/embeddings.py --out DIR/NAME --rows 1000000 --dims 768 --groups 2000 [--device cuda]
 
@@ -13,7 +13,8 @@ rows of different groups; `far` are directions without any group.
 
 Random numbers are hashes of (seed, stream, position), so that a block of rows can be made alone. A normal number is the sum
 of four 16-bit numbers, an integer. Sums over such integers are exact in float64 in any order, as are squares of rounded rows;
-all else is one IEEE operation per element. Hence the same rows on every CPU and GPU.
+all else is one IEEE operation per element, which numpy and torch round alike: the rows should be the same on every CPU
+and GPU, which no test compares yet.
 """
 import argparse
 import dataclasses

@@ -12,7 +12,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 import embeddings
 from sql_clients import BenchError, content, line, psql
 from sql_sets import VectorSet
-import sql_sets
 
 MADE = ((60000, 384, 300), (1000000, 768, 2000))  # rows, dimensions, groups
 REAL = "arxiv-lsa-256"
@@ -106,7 +105,6 @@ def main():
     parser.add_argument("--rates", action="store_true", help="searches a second at every target, not at .95 and the default alone")
     options = parser.parse_args()
 
-    sql_sets.CHECKED = CHECKED
     psql("CREATE DATABASE vg", "postgres")
     psql("CREATE EXTENSION vectorgpu", "vg")
     psql(f"ALTER SYSTEM SET vectorgpu.device = '{options.device}'", "vg")

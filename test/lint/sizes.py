@@ -39,12 +39,12 @@ def most_lines(path):
 
 def files_are_short(tree):
     return [f"{path}: {n_lines(tree, path)} lines, the limit is {most_lines(path)}" for path in counted_files(tree)
-            if not is_kernel(path) and n_lines(tree, path) > most_lines(path)]
+            if n_lines(tree, path) > most_lines(path)]
 
 
 def files_grow(tree):
     return [f"{path}: {n_lines(tree, path)} lines, split it before {MAX_LINES}" for path in counted_files(tree)
-            if not is_kernel(path) and WARN_LINES < n_lines(tree, path) <= most_lines(path)]
+            if WARN_LINES < n_lines(tree, path) <= most_lines(path)]
 
 
 def folders_are_small(tree):

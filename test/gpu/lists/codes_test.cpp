@@ -129,7 +129,8 @@ TEST(Codes, CandidatesOfSeveralPasses)
 	}
 }
 
-/// So many candidates that the rows of the lists are scored instead: the exact answer within these lists.
+/// The number of candidates is so large that the rows of the lists are scored instead: the exact answer within these
+/// lists.
 TEST(Codes, CandidatesOfTooManyPasses)
 {
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 12};

@@ -342,7 +342,7 @@ TEST_F(Tiered, HostMemoryOfMatchCountsIsAlwaysCharged)
 		EXPECT_EQ(load_match(engine_.get(), 2000, 2000, &third).code, StatusCode::kOutOfMemory);
 		ASSERT_OK(engine_->drop(third));
 		ASSERT_OK(engine_->drop(copy));
-		ASSERT_OK(engine_->drop_segment(other, 1));               // nobody is refused what takes no room
+		ASSERT_OK(engine_->drop_segment(other, 1));               // what takes no room is not refused
 		ASSERT_OK(load_match(engine_.get(), 2000, 2000, &third)); // the first's room is free again
 	}
 }
