@@ -28,13 +28,15 @@ constexpr StreamKind kHashStream =
 	static_cast<StreamKind>(9); // with codes: GraphHashHead, thresholds, codes of the entry points
 constexpr StreamKind kCodeStream = static_cast<StreamKind>(10); // with codes: [n_rows, hash_bits / 8]
 
-constexpr int kDefaultDegree = 32;
+constexpr int kLeastDegree = 4;
+constexpr uint32 kDefaultDegree = 32;       // where none is given ...
+constexpr uint32 kMostAutomaticDegree = 64; // ... and if with that one searches do not reach the default target
 constexpr int kMaxSearchWidth = 1000000;
 
 /// MetaData::am_options.
 struct GraphOptions
 {
-	uint32 degree;
+	uint32 degree;    // 0: chosen for each segment (degree.cpp)
 	uint32 prune;     // engine::graph::PruneKind
 	uint32 hash_bits; // of a row's code; 0: no codes
 };
@@ -81,6 +83,9 @@ struct GraphPart
 	uint32 n_entries;
 };
 
+/// degree.cpp. Edges of a row in a segment; 0 without rows.
+uint32 graph_segment_degree(const SegmentEntry *segment);
+
 /// graph_options.cpp. Defines the settings and the storage parameters.
 void graph_define_options();
 
@@ -98,7 +103,7 @@ double graph_width(const MetaData *meta, const GraphModel *model, const SegmentE
 
 /// graph_options.cpp. The rows that a look at all rows passes while a search by the graph handles one row of its width;
 /// 0: not known, with codes.
-double graph_rows_per_width(const MetaData *meta);
+double graph_rows_per_width(const MetaData *meta, const GraphModel *model);
 
 /// graph_options.cpp. True if a processor looks at all rows instead of a search of this width. With codes, and where
 /// the width was set, only if the engine does.

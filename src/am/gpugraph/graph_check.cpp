@@ -158,13 +158,16 @@ check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, c
 const char *
 graph_check_entry(const MetaData *meta, const SegmentEntry *segment)
 {
-	const uint32 degree = graph_options(meta)->degree;
+	const uint32 wanted = graph_options(meta)->degree;
+	const uint32 degree = graph_segment_degree(segment);
 	const uint32 hash_bits = graph_options(meta)->hash_bits;
 
 	if (stream_size(segment, StreamKind::kVectors) != segment->n_rows * meta_vector_bytes(meta))
 		return "Its vectors do not fit its number of rows.";
-	if (degree < engine::graph::kMinDegree || degree > engine::graph::kMaxDegree ||
-		stream_size(segment, kEdgeStream) != segment->n_rows * degree * sizeof(uint32))
+	if (segment->n_rows > 0 &&
+		(degree < engine::graph::kMinDegree || degree > engine::graph::kMaxDegree || (wanted != 0 && degree != wanted)))
+		return "Its edges do not fit the index's degree.";
+	if (stream_size(segment, kEdgeStream) != segment->n_rows * degree * sizeof(uint32))
 		return "Its edges do not fit its number of rows.";
 	if (hash_bits != 0 && !engine::graph::hash_bits_valid(hash_bits))
 		return "Its codes have an invalid number of bits.";

@@ -60,7 +60,7 @@ format_prepare(void *state, SegmentEntry *entry)
 	if (writer->n_rows == 0)
 		return true;
 	(void) VG_FAULT("graph_build");
-	if (!graph_build_parts(writer))
+	if (!graph_build(writer))
 		return false;
 	set(kGraphStream, sizeof(GraphModel));
 	set(kPartStream, writer->model.n_parts * sizeof(GraphPart));

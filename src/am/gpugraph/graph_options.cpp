@@ -133,8 +133,8 @@ void
 graph_define_options()
 {
 	options_kind = add_reloption_kind();
-	add_int_reloption(
-		options_kind, "degree", "Edges of a row.", kDefaultDegree, 4, engine::graph::kMaxDegree, AccessExclusiveLock);
+	add_int_reloption(options_kind, "degree", "Edges of a row; 0: chosen by the measured recall.", 0, 0,
+		engine::graph::kMaxDegree, AccessExclusiveLock);
 	add_enum_reloption(options_kind, "prune", "How the edges of a row are chosen among its nearest rows.", kPruneKinds,
 		static_cast<int>(engine::graph::PruneKind::kRank), "Valid values are \"rank\" and \"rng\".",
 		AccessExclusiveLock);
@@ -159,8 +159,17 @@ graph_parse_options(Datum reloptions, bool validate)
 		{"hash_bits", RELOPT_TYPE_ENUM, offsetof(GraphReloptions, hash_bits)},
 	};
 
-	return static_cast<bytea *>(
+	bytea *options = static_cast<bytea *>(
 		build_reloptions(reloptions, validate, options_kind, sizeof(GraphReloptions), kParse, lengthof(kParse)));
+	const GraphReloptions *given = reinterpret_cast<const GraphReloptions *>(options);
+
+	if (validate && given != nullptr && given->degree > 0 && given->degree < kLeastDegree)
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("value %d out of bounds for option \"degree\"", given->degree),
+				errdetail("Valid values are 0, by which the degree is chosen, and %d to %u.", kLeastDegree,
+					engine::graph::kMaxDegree)));
+	return options;
 }
 
 void
@@ -169,7 +178,7 @@ graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
 	const GraphReloptions *given = reinterpret_cast<const GraphReloptions *>(index->rd_options);
 	GraphOptions *stored = reinterpret_cast<GraphOptions *>(options);
 
-	stored->degree = graph_plan_degree(index);
+	stored->degree = static_cast<uint32>(given != nullptr ? given->degree : 0);
 	stored->prune =
 		given != nullptr ? static_cast<uint32>(given->prune) : static_cast<uint32>(engine::graph::PruneKind::kRank);
 	stored->hash_bits = graph_plan_hash_bits(index);
@@ -199,17 +208,15 @@ graph_plan_degree(Relation index)
 {
 	const GraphReloptions *given = reinterpret_cast<const GraphReloptions *>(index->rd_options);
 
-	return static_cast<uint32>(given != nullptr ? given->degree : kDefaultDegree);
+	return given != nullptr && given->degree > 0 ? static_cast<uint32>(given->degree) : kDefaultDegree;
 }
 
 double
-graph_rows_per_width(const MetaData *meta)
+graph_rows_per_width(const MetaData *meta, const GraphModel *model)
 {
-	const GraphOptions *options = graph_options(meta);
-
-	return options->hash_bits != 0
+	return model->hash_bits != 0
 		? 0
-		: rows_per_width(meta->element, static_cast<double>(meta_vector_bytes(meta)), options->degree);
+		: rows_per_width(meta->element, static_cast<double>(meta_vector_bytes(meta)), model->degree);
 }
 
 bool
@@ -249,7 +256,7 @@ graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *s
 	// No measured width reaches the target: a wider search may take longer than a look at all rows, and find less.
 	if (width_setting == 0 && !graph_reaches(model, recall_target))
 		return Max(width, n_rows);
-	return graph_looks_at_all(width, n_rows, graph_rows_per_width(meta)) ? Max(width, n_rows) : width;
+	return graph_looks_at_all(width, n_rows, graph_rows_per_width(meta, model)) ? Max(width, n_rows) : width;
 }
 
 GraphPlan
@@ -266,12 +273,12 @@ graph_plan(Relation index, double wanted)
 		meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr);
 
 	if (described)
-		plan.reaches = graph_reaches(&model, recall_target);
-	if (meta != nullptr)
 	{
-		plan.rows_per_width = graph_rows_per_width(meta);
-		pfree(meta);
+		plan.reaches = graph_reaches(&model, recall_target);
+		plan.rows_per_width = graph_rows_per_width(meta, &model);
 	}
+	if (meta != nullptr)
+		pfree(meta);
 	for (uint64 begin, end = 0; plan.n_steps < kGraphPlanSteps && batch_plan_next_step(wanted, &begin, &end);
 		plan.n_steps++)
 	{

@@ -27,7 +27,7 @@ build_spec(const GraphWriter *writer)
 	const GraphOptions *options = graph_options(writer->meta);
 	BuildSpec spec;
 
-	spec.degree = options->degree;
+	spec.degree = writer->model.degree;
 	spec.prune = static_cast<engine::graph::PruneKind>(options->prune);
 	spec.knn.k = 0;
 	return spec;
@@ -112,8 +112,10 @@ rows_per_part(const GraphWriter *writer, const BuildSpec *spec)
 }
 
 void
-tell_of_parts(const GraphWriter *writer, const BuildSpec *spec)
+tell_of_parts(const GraphWriter *writer)
 {
+	const BuildSpec spec = build_spec(writer);
+
 	if (writer->model.n_parts == 1 || !writer->watch.report)
 		return;
 	ereport(NOTICE,
@@ -121,29 +123,7 @@ tell_of_parts(const GraphWriter *writer, const BuildSpec *spec)
 			 RelationGetRelationName(writer->plan.index), writer->model.n_parts),
 			errdetail("Searches look at one after the other and take longer."),
 			errhint("Set maintenance_work_mem to '" UINT64_FORMAT "MB', and rebuild the index.",
-				part_bytes(writer, spec, writer->n_rows) / (1024 * 1024) + 1)));
-}
-
-/// Warns where edges do not lead through the rows' neighbourhoods, or codes do not tell rows apart.
-void
-tell_of_recall(const GraphWriter *writer)
-{
-	const GraphModel *model = &writer->model;
-	const engine::ivf::Calibration *calibration = &model->calibration;
-
-	if (!writer->watch.report || graph_reaches(model, kGraphDefaultRecall) ||
-		graph_looks_at_all(calibration->probes[calibration->n_points - 1], static_cast<double>(writer->n_rows),
-			graph_rows_per_width(writer->meta)))
-		return; // the last one in any case
-	ereport(NOTICE,
-		(errmsg("searches of index \"%s\" by its graph do not reach the default recall target",
-			 RelationGetRelationName(writer->plan.index)),
-			errdetail("They found %.2f of the nearest rows at most. Scans look at all rows where "
-					  "gpugraph.recall_target is higher, and take longer.",
-				graph_most_recall(model)),
-			model->hash_bits != 0 && model->hash_bits < 512
-				? errhint("More hash_bits, none, or another degree may find more.")
-				: errhint("Another degree may find more, or an index of gpuivf.")));
+				part_bytes(writer, &spec, writer->n_rows) / (1024 * 1024) + 1)));
 }
 
 /// The memory of building the parts, shared by all of them.
@@ -356,11 +336,33 @@ graph_entry_count(const GraphWriter *writer, uint32 n_rows)
 	return engine::graph::entry_count(n_rows, build_spec(writer));
 }
 
-bool
-graph_build_parts(GraphWriter *writer)
+void
+graph_tell(const GraphWriter *writer)
 {
-	const BuildSpec spec = build_spec(writer);
+	const GraphModel *model = &writer->model;
+	const engine::ivf::Calibration *calibration = &model->calibration;
+
+	tell_of_parts(writer);
+	if (!writer->watch.report || graph_reaches(model, kGraphDefaultRecall) ||
+		graph_looks_at_all(calibration->probes[calibration->n_points - 1], static_cast<double>(writer->n_rows),
+			graph_rows_per_width(writer->meta, model)))
+		return; // the last one in any case
+	ereport(NOTICE,
+		(errmsg("searches of index \"%s\" by its graph do not reach the default recall target",
+			 RelationGetRelationName(writer->plan.index)),
+			errdetail("They found %.2f of the nearest rows at most. Scans look at all rows where "
+					  "gpugraph.recall_target is higher, and take longer.",
+				graph_most_recall(model)),
+			model->hash_bits != 0 && model->hash_bits < 512
+				? errhint("More hash_bits, none, or another degree may find more.")
+				: errhint("Another degree may find more, or an index of gpuivf.")));
+}
+
+bool
+graph_build_parts(GraphWriter *writer, uint32 degree)
+{
 	const uint32 hash_bits = graph_options(writer->meta)->hash_bits;
+	BuildSpec spec;
 	uint64 rows;
 	uint64 n_parts;
 	PartMemory memory;
@@ -368,7 +370,8 @@ graph_build_parts(GraphWriter *writer)
 
 	writer->model = GraphModel();
 	writer->model.hash_bits = hash_bits;
-	writer->model.degree = spec.degree;
+	writer->model.degree = degree;
+	spec = build_spec(writer);
 	insert = inserts(writer, &spec);
 	if (!insert)
 		graph_base_forget(&writer->base);
@@ -388,7 +391,6 @@ graph_build_parts(GraphWriter *writer)
 		writer->thresholds = static_cast<float *>(palloc0(hash_bits * sizeof(float)));
 		writer->entry_codes = static_cast<uint8 *>(palloc(engine::graph::hash_code_bytes(hash_bits)));
 	}
-	tell_of_parts(writer, &spec);
 	for (uint64 i = 0; i < n_parts; i++)
 	{
 		GraphPart *part = &writer->parts[i];
@@ -403,7 +405,6 @@ graph_build_parts(GraphWriter *writer)
 	pfree(memory.work);
 	if (memory.codes != nullptr)
 		pfree(memory.codes);
-	tell_of_recall(writer);
 	return true;
 }
 

@@ -107,7 +107,7 @@ begin(Stay *stay)
 	spec.prune = static_cast<uint8>(options->prune);
 	spec.measure = stay->measure;
 	spec.n_rows = stay->rows->n_rows;
-	spec.degree = options->degree;
+	spec.degree = writer->model.degree;
 	spec.seed = engine::graph::KnnSpec().seed;
 	spec.hash_bits = stay->codes != nullptr ? options->hash_bits : 0;
 	stay->open = true;
@@ -151,8 +151,8 @@ Found
 send_base(const Stay *stay)
 {
 	const engine::graph::BaseGraph *base = stay->base;
-	Found sent = send_items(stay, wire::RequestType::kAddBaseEdges, base->edges, base->n_rows,
-		graph_options(stay->writer->meta)->degree * sizeof(uint32));
+	Found sent = send_items(
+		stay, wire::RequestType::kAddBaseEdges, base->edges, base->n_rows, stay->writer->model.degree * sizeof(uint32));
 
 	if (sent == Found::kYes)
 		sent = send_items(stay, wire::RequestType::kAddBaseNumbers, base->numbers, base->n_rows, sizeof(uint32));
@@ -240,7 +240,7 @@ bool
 result_valid(const Stay *stay, const engine::ivf::Calibration *calibration)
 {
 	const uint32 n_rows = stay->rows->n_rows;
-	const uint64 degree = graph_options(stay->writer->meta)->degree;
+	const uint64 degree = stay->writer->model.degree;
 
 	for (uint32 i = 0; i < stay->state.n_entries; i++)
 		if (stay->entries[i] >= n_rows || (i > 0 && stay->entries[i] <= stay->entries[i - 1]))
@@ -301,7 +301,7 @@ Found
 take_result(Stay *stay)
 {
 	const wire::GraphBuildState *state = &stay->state;
-	const Size n_edges = Size{stay->rows->n_rows} * graph_options(stay->writer->meta)->degree;
+	const Size n_edges = Size{stay->rows->n_rows} * stay->writer->model.degree;
 	engine::ivf::Calibration *calibration =
 		static_cast<engine::ivf::Calibration *>(palloc0(sizeof(engine::ivf::Calibration)));
 	Found found = Found::kNo;

@@ -34,8 +34,15 @@ struct GraphWriter
 	uint8 *entry_codes;            // [model.n_entries, code bytes]
 };
 
+/// degree.cpp. Chooses the degree, if the storage parameter is 0, and builds. False: it gave way.
+bool graph_build(GraphWriter *writer);
+
 /// parts.cpp. Builds the graphs of all parts: edges, parts, entries, entry_vectors, calibration. False: it gave way.
-bool graph_build_parts(GraphWriter *writer);
+bool graph_build_parts(GraphWriter *writer, uint32 degree);
+
+/// parts.cpp. Tells of a graph in parts, and where edges do not lead through the rows' neighbourhoods or codes do not
+/// tell rows apart.
+void graph_tell(const GraphWriter *writer);
 
 /// codes.cpp. Makes codes of a part's rows in memory [rows->n_rows, code bytes]; for the first part also the code
 /// functions. False: it gave way.

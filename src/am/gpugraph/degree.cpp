@@ -1,0 +1,125 @@
+// The degree of a segment's graph where the storage parameter leaves it open (degree = 0). PG dialect.
+#include "am/gpugraph/writer.hpp"
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+/// What graph_build_parts makes, with one degree.
+struct Built
+{
+	GraphModel model;
+	GraphPart *parts;
+	uint32 *entries;
+	char *entry_vectors;
+	BufFile *edges;
+};
+
+Built
+take_built(GraphWriter *writer)
+{
+	const Built built = {writer->model, writer->parts, writer->entries, writer->entry_vectors, writer->edges};
+
+	writer->edges = nullptr;
+	return built;
+}
+
+void
+put_built(GraphWriter *writer, const Built &built)
+{
+	writer->model = built.model;
+	writer->parts = built.parts;
+	writer->entries = built.entries;
+	writer->entry_vectors = built.entry_vectors;
+	writer->edges = built.edges;
+}
+
+void
+free_built(const Built &built)
+{
+	BufFileClose(built.edges);
+	pfree(built.parts);
+	pfree(built.entries);
+	pfree(built.entry_vectors);
+}
+
+/// The merged segment that has the most rows; null: none has rows.
+const SegmentEntry *
+largest_source(const SegmentPlan *plan)
+{
+	const SegmentEntry *largest = nullptr;
+
+	for (uint32 i = 0; i < plan->n_sources; i++)
+	{
+		const SegmentEntry *segment = &plan->meta->segments[plan->sources[i]];
+
+		if (segment->n_rows > 0 && (largest == nullptr || segment->n_rows > largest->n_rows))
+			largest = segment;
+	}
+	return largest;
+}
+
+/// True if searches by the graph reach the default target faster than a look at all rows.
+bool
+serves(const GraphWriter *writer)
+{
+	const GraphModel *model = &writer->model;
+
+	return model->calibration.n_queries == 0 ||
+		(graph_reaches(model, kGraphDefaultRecall) &&
+			!graph_looks_at_all(engine::ivf::fractional_probes_for(model->calibration, kGraphDefaultRecall),
+				static_cast<double>(writer->n_rows), graph_rows_per_width(writer->meta, model)));
+}
+
+/// Build a second graph with more edges. It stays if it serves.
+bool
+try_more_edges(GraphWriter *writer)
+{
+	const Built few = take_built(writer);
+
+	if (!graph_build_parts(writer, kMostAutomaticDegree))
+	{
+		spool_close(&writer->edges);
+		writer->edges = few.edges; // format_end closes it
+		return false;
+	}
+	if (serves(writer))
+		free_built(few);
+	else
+	{
+		free_built(take_built(writer));
+		put_built(writer, few);
+	}
+	return true;
+}
+
+} // namespace
+
+uint32
+graph_segment_degree(const SegmentEntry *segment)
+{
+	return segment->n_rows == 0 ? 0
+								: static_cast<uint32>(segment->streams[static_cast<int>(kEdgeStream)].n_bytes /
+									  (segment->n_rows * sizeof(uint32)));
+}
+
+bool
+graph_build(GraphWriter *writer)
+{
+	const uint32 wanted = graph_options(writer->meta)->degree;
+	const SegmentEntry *source = largest_source(&writer->plan);
+	const uint32 degree = wanted != 0 ? wanted : source != nullptr ? graph_segment_degree(source) : kDefaultDegree;
+
+	if (!graph_build_parts(writer, degree))
+		return false;
+	// A merge that adds little keeps the degree that was chosen before. Codes lose recall that edges do not give back.
+	if (wanted == 0 && degree < kMostAutomaticDegree && writer->model.hash_bits == 0 && writer->model.n_parts == 1 &&
+		(source == nullptr || source->n_rows < writer->n_rows / 2) && !serves(writer) && !try_more_edges(writer))
+		return false;
+	graph_tell(writer);
+	return true;
+}
+
+} // namespace vectorgpu::am
