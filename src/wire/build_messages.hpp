@@ -116,6 +116,7 @@ enum class BuildResult : uint32_t
 	kRecall = 7,     // WidthRecall [n_points]
 	kHash = 8,       // with codes: their seed, bound and thresholds, as in the description of a hashed graph
 	kCodes = 9,      // with codes: [n_rows, hash_bits / 8]
+	kDepths = 11,    // DepthRecall [n_depths]
 };
 
 struct ReadBuildRequest
@@ -157,7 +158,7 @@ struct GraphBuildState
 	uint32_t n_points;
 	uint32_t n_queries; // that the recall was measured with
 	uint32_t exact;     // 1: the nearest rows come from exact searches
-	uint32_t zero;
+	uint32_t n_depths;
 };
 static_assert(sizeof(GraphBuildState) == 56);
 
@@ -168,5 +169,16 @@ struct WidthRecall
 	float recall;
 };
 static_assert(sizeof(WidthRecall) == 8);
+
+constexpr uint32_t kMaxWidthRecalls = 64;
+
+/// Recall of a search's n_nearest nearest rows, by the widths of kRecall.
+struct DepthRecall
+{
+	uint32_t n_nearest;
+	uint32_t n_queries;
+	float recall[kMaxWidthRecalls]; // [n_points]
+};
+static_assert(sizeof(DepthRecall) == 264);
 
 } // namespace vectorgpu::wire

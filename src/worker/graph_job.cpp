@@ -182,6 +182,7 @@ GraphJob::progress() const
 		state.n_entries = static_cast<uint32_t>(builder_->entries().size());
 		state.n_connected = builder_->report().n_connected;
 		state.n_points = builder_->calibration().n_points;
+		state.n_depths = builder_->depths().n_depths;
 		state.n_queries = builder_->calibration().n_queries;
 		state.exact = builder_->exact_neighbors();
 	}
@@ -215,6 +216,20 @@ GraphJob::read(const wire::ReadBuildRequest &request, std::vector<uint8_t> *byte
 			for (uint32_t i = 0; i < calibration.n_points; i++)
 				points[i] = {calibration.probes[i], calibration.recall[i]};
 			return copy_part(points, calibration.n_points * sizeof(points[0]), request, bytes);
+		}
+		case wire::BuildResult::kDepths:
+		{
+			const engine::ivf::DepthCalibration &depths = builder_->depths();
+			wire::DepthRecall recalls[engine::ivf::kMaxDepths];
+
+			static_assert(wire::kMaxWidthRecalls == engine::ivf::kMaxCalibrationPoints);
+			for (uint32_t d = 0; d < depths.n_depths; d++)
+			{
+				recalls[d].n_nearest = depths.depths[d];
+				recalls[d].n_queries = depths.n_queries;
+				std::copy_n(depths.recall[d], wire::kMaxWidthRecalls, recalls[d].recall);
+			}
+			return copy_part(recalls, depths.n_depths * sizeof(recalls[0]), request, bytes);
 		}
 		default:
 			return ReplyStatus::kInvalid;

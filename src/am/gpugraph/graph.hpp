@@ -57,7 +57,15 @@ struct GraphModel
 	uint32 n_entries;
 	uint32 hash_bits;                     // as GraphOptions
 	engine::ivf::Calibration calibration; // recall of the 10 nearest by the width of the search (`probes`)
+	engine::ivf::DepthCalibration depths; // of more rows; none in segments of older releases, which end before it
 };
+
+/// True if a segment's description has one of its two lengths.
+inline bool
+graph_model_size_valid(uint64 n_bytes)
+{
+	return n_bytes == sizeof(GraphModel) || n_bytes == offsetof(GraphModel, depths);
+}
 
 /// Rows that merges have changed since the graph was built anew (engine/graph/insert.hpp: changed_rows). Stored in the
 /// place of a calibration's last point, which is never used: zero in indexes of older releases.
@@ -89,12 +97,12 @@ uint32 graph_segment_degree(const SegmentEntry *segment);
 /// graph_options.cpp. Defines the settings and the storage parameters.
 void graph_define_options();
 
-/// graph_options.cpp. The highest calibrated recall of the 10 nearest rows; 1 if the graph was not calibrated.
-double graph_most_recall(const GraphModel *model);
+/// graph_options.cpp. The highest calibrated recall of the n_nearest nearest rows; 1 if the graph was not calibrated.
+double graph_most_recall(const GraphModel *model, double n_nearest = engine::ivf::kCalibratedRows);
 
-/// graph_options.cpp. True if a search by the graph reaches this recall, which is below 1; else only a look at all rows
-/// does.
-bool graph_reaches(const GraphModel *model, double recall);
+/// graph_options.cpp. True if a search by the graph reaches this recall of the n_nearest nearest rows, which is below
+/// 1; else only a look at all rows does.
+bool graph_reaches(const GraphModel *model, double recall, double n_nearest = engine::ivf::kCalibratedRows);
 
 /// graph_options.cpp. The width of a pass's search of a segment, for a batch of `wanted` rows behind n_before others.
 /// At least n_rows where a look at all rows is faster, or alone reaches gpugraph.recall_target.

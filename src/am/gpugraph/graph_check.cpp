@@ -182,7 +182,7 @@ graph_check_entry(const MetaData *meta, const SegmentEntry *segment)
 				stream_size(segment, kHashStream) == 0
 			? nullptr
 			: "It has a graph, but no rows.";
-	if (stream_size(segment, kGraphStream) != sizeof(GraphModel) || stream_size(segment, kPartStream) == 0 ||
+	if (!graph_model_size_valid(stream_size(segment, kGraphStream)) || stream_size(segment, kPartStream) == 0 ||
 		stream_size(segment, kPartStream) % sizeof(GraphPart) != 0 || stream_size(segment, kEntryStream) == 0 ||
 		stream_size(segment, kEntryStream) % sizeof(uint32) != 0 ||
 		stream_size(segment, kEntryVectorStream) !=

@@ -51,7 +51,8 @@ constexpr double kScoreBytes = 512;
 // width.
 constexpr double kNewRows = 0.145;
 constexpr double kNewBitRows = 0.37;
-constexpr double kCloseEnough = 0.005; // below a target: samples of 1,000 rows do not tell less apart
+constexpr double kCloseEnough = 0.005;    // below a target: samples of 1,000 rows do not tell less apart ...
+constexpr double kCloseEnoughDeep = 0.02; // ... nor do those of 67, for more rows than ten
 
 /// The storage parameters as core keeps them.
 struct GraphReloptions
@@ -104,16 +105,22 @@ width_for(double calibrated, double wanted, uint32 hash_bits)
 	return Max(calibrated * std::pow(times, kMoreRows), wanted);
 }
 
-/// The width that finds the target for kCalibratedRows. A step's target may be above all measured recalls though the
-/// scan's is not: then the highest measured recall is the target.
+/// The width of a search that finds `target` of the `wanted` nearest rows. A step's target may be above all measured
+/// recalls though the scan's is not: then the highest measured recall is the target.
 double
-calibrated_width(const GraphModel *model, double target)
+search_width(const GraphModel *model, double target, double wanted)
 {
-	return model->calibration.n_queries > 0
-		? std::round(engine::ivf::fractional_probes_for(model->calibration,
-			  Min(target,
-				  Max(graph_most_recall(model), recall_target)))) // one row more of width may find a hundredth more
-		: kDefaultWidth;
+	const engine::ivf::Calibration &calibration = model->calibration;
+	const double reached = Min(target, Max(graph_most_recall(model, wanted), recall_target));
+
+	if (width_setting > 0 || calibration.n_queries == 0)
+		return width_for(kDefaultWidth, wanted, model->hash_bits);
+	if (model->depths.n_depths > 0)
+		return Max(std::round(engine::ivf::probes_for_rows(
+					   calibration, model->depths, reached, static_cast<uint64>(std::ceil(wanted)))),
+			wanted);
+	// one row more of width may find a hundredth more
+	return width_for(std::round(engine::ivf::fractional_probes_for(calibration, reached)), wanted, model->hash_bits);
 }
 
 /// The rows that a look at all rows passes in the time that a search takes for a row of its width. The metric and the
@@ -226,19 +233,33 @@ graph_looks_at_all(double width, double n_rows, double rows_per_width)
 }
 
 double
-graph_most_recall(const GraphModel *model)
+graph_most_recall(const GraphModel *model, double n_nearest)
 {
 	const engine::ivf::Calibration &calibration = model->calibration;
+	const uint32 last = calibration.n_points - 1;
+	double rows_before = std::log(kCalibratedRows);
+	double before;
 
-	return calibration.n_queries > 0 && calibration.n_points > 0
-		? static_cast<double>(calibration.recall[calibration.n_points - 1])
-		: 1;
+	if (calibration.n_queries == 0 || calibration.n_points == 0)
+		return 1;
+	before = static_cast<double>(calibration.recall[last]);
+	for (uint32 d = 0; d < model->depths.n_depths && std::log(n_nearest) > rows_before; d++)
+	{
+		const double rows_here = std::log(static_cast<double>(model->depths.depths[d]));
+		const double here = static_cast<double>(model->depths.recall[d][last]);
+		const double share = Min((std::log(n_nearest) - rows_before) / (rows_here - rows_before), 1.0);
+
+		before += (here - before) * share;
+		rows_before = rows_here;
+	}
+	return before;
 }
 
 bool
-graph_reaches(const GraphModel *model, double recall)
+graph_reaches(const GraphModel *model, double recall, double n_nearest)
 {
-	return recall < 1 && graph_most_recall(model) >= recall - kCloseEnough;
+	return recall < 1 &&
+		graph_most_recall(model, n_nearest) >= recall - (n_nearest > kCalibratedRows ? kCloseEnoughDeep : kCloseEnough);
 }
 
 double
@@ -249,12 +270,13 @@ graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *s
 	// Rows that vacuum has marked take places in the width that no answer has. Without a wider search, rows of the
 	// delta would fill the batch that lie farther away than rows that the graph has not reached.
 	const double wider = n_rows / Max(n_rows - static_cast<double>(Min(segment->n_dead, segment->n_rows)), 1.0);
-	const double calibrated = calibrated_width(model, batch_plan_target(recall_target, n_before, n_before + wanted));
-	const double width = std::ceil(width_for(calibrated, static_cast<double>(n_before + wanted), model->hash_bits) *
-		std::pow(kRoundGrowth, round) * wider);
+	const double last = static_cast<double>(n_before + wanted);
+	const double width =
+		std::ceil(search_width(model, batch_plan_target(recall_target, n_before, n_before + wanted), last) *
+			std::pow(kRoundGrowth, round) * wider);
 
 	// No measured width reaches the target: a wider search may take longer than a look at all rows, and find less.
-	if (width_setting == 0 && !graph_reaches(model, recall_target))
+	if (width_setting == 0 && !graph_reaches(model, recall_target, last))
 		return Max(width, n_rows);
 	return graph_looks_at_all(width, n_rows, graph_rows_per_width(meta, model)) ? Max(width, n_rows) : width;
 }
@@ -283,10 +305,13 @@ graph_plan(Relation index, double wanted)
 		plan.n_steps++)
 	{
 		const double target = batch_plan_target(recall_target, begin, end);
-		const double calibrated = described ? calibrated_width(&model, target)
-											: kPlanWidth * wider_by_codes(hash_bits) * recall_factor(target);
+		const double last = static_cast<double>(end);
 
-		plan.widths[plan.n_steps] = std::ceil(width_for(calibrated, static_cast<double>(end), hash_bits));
+		// Where no measured width reaches the target, all rows are looked at.
+		plan.widths[plan.n_steps] = !described
+			? std::ceil(width_for(kPlanWidth * wider_by_codes(hash_bits) * recall_factor(target), last, hash_bits))
+			: graph_reaches(&model, recall_target, last) ? std::ceil(search_width(&model, target, last))
+														 : static_cast<double>(kMaxSearchWidth);
 	}
 	return plan;
 }

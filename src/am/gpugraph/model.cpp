@@ -12,9 +12,12 @@ bool
 graph_read_model(
 	Relation index, const MetaData *meta, const SegmentEntry *segment, GraphModel *model, BufferAccessStrategy strategy)
 {
-	if (stream_size(segment, kGraphStream) != sizeof(GraphModel))
+	const uint64 n_bytes = stream_size(segment, kGraphStream);
+
+	if (!graph_model_size_valid(n_bytes))
 		page_corrupted(index, 0, "A segment has no graph.");
-	if (!stream_read(index, meta, segment, kGraphStream, 0, sizeof(*model), model, strategy))
+	model->depths = {};
+	if (!stream_read(index, meta, segment, kGraphStream, 0, n_bytes, model, strategy))
 		return false;
 	if (model->degree < engine::graph::kMinDegree || model->degree > engine::graph::kMaxDegree || model->n_parts == 0 ||
 		stream_size(segment, kPartStream) != model->n_parts * sizeof(GraphPart) ||
@@ -27,7 +30,8 @@ graph_read_model(
 								   : graph_hash_bytes(model->hash_bits) +
 						model->n_entries * engine::graph::hash_code_bytes(model->hash_bits)) ||
 		stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::hash_code_bytes(model->hash_bits) ||
-		model->calibration.n_points >= engine::ivf::kMaxCalibrationPoints)
+		model->calibration.n_points >= engine::ivf::kMaxCalibrationPoints ||
+		engine::ivf::calibration_problem(model->calibration, model->depths, UINT32_MAX) != nullptr)
 		page_corrupted(index, segment->streams[static_cast<int>(kGraphStream)].start_block,
 			"The description of the graph contradicts the metapage.");
 	return true;

@@ -221,8 +221,8 @@ measure_here(GraphWriter *writer, const GraphRows *rows, const BuildSpec *built,
 
 	const Size work_bytes = engine::graph::calibrate_bytes(measured, 1);
 	void *work = palloc(work_bytes);
-	const bool done = graph_check_outcome(
-		engine::graph::calibrate(measured, &writer->model.calibration, work, work_bytes, graph_call(writer)));
+	const bool done = graph_check_outcome(engine::graph::calibrate(
+		measured, &writer->model.calibration, work, work_bytes, graph_call(writer), &writer->model.depths));
 
 	pfree(work);
 	pfree(queries);

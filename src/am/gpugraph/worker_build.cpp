@@ -275,6 +275,25 @@ read_recall(const Stay *stay, engine::ivf::Calibration *calibration)
 	return true;
 }
 
+bool
+read_depths(const Stay *stay, engine::ivf::DepthCalibration *depths)
+{
+	wire::DepthRecall recalls[engine::ivf::kMaxDepths];
+	const uint32_t n = stay->state.n_depths;
+
+	if (n > 0 && !read_result(wire::BuildResult::kDepths, recalls, n * sizeof(recalls[0])))
+		return false;
+	depths->n_depths = n;
+	for (uint32_t d = 0; d < n; d++)
+	{
+		depths->n_queries = recalls[d].n_queries;
+		depths->depths[d] = recalls[d].n_nearest;
+		for (uint32_t i = 0; i < stay->state.n_points; i++)
+			depths->recall[d][i] = recalls[d].recall[i];
+	}
+	return true;
+}
+
 /// Gets codes and code functions.
 bool
 read_codes(const Stay *stay)
@@ -304,25 +323,33 @@ take_result(Stay *stay)
 	const Size n_edges = Size{stay->rows->n_rows} * stay->writer->model.degree;
 	engine::ivf::Calibration *calibration =
 		static_cast<engine::ivf::Calibration *>(palloc0(sizeof(engine::ivf::Calibration)));
+	engine::ivf::DepthCalibration *depths =
+		static_cast<engine::ivf::DepthCalibration *>(palloc0(sizeof(engine::ivf::DepthCalibration)));
 	Found found = Found::kNo;
 
 	if (state->n_entries < 1 || state->n_entries > graph_entry_count(stay->writer, stay->rows->n_rows) ||
-		state->n_points >= engine::ivf::kMaxCalibrationPoints || (state->n_points > 0) != (state->n_queries > 0) ||
+		state->n_points >= engine::ivf::kMaxCalibrationPoints || state->n_depths > engine::ivf::kMaxDepths ||
+		(state->n_depths > 0 && state->n_points == 0) || (state->n_points > 0) != (state->n_queries > 0) ||
 		(state->n_points > 0 && !stay->measure))
 		(void) give_up(bridge::Fallback::kWrongAnswer);
 	else if (read_result(wire::BuildResult::kEntries, stay->entries, state->n_entries * sizeof(uint32)) &&
-		read_recall(stay, calibration) &&
+		read_recall(stay, calibration) && read_depths(stay, depths) &&
 		read_result(wire::BuildResult::kEdges, stay->edges, n_edges * sizeof(uint32)) &&
 		(stay->codes == nullptr || read_codes(stay)))
 	{
-		if (result_valid(stay, calibration))
+		if (result_valid(stay, calibration) &&
+			engine::ivf::calibration_problem(*calibration, *depths, UINT32_MAX) == nullptr)
 			found = Found::kYes;
 		else
 			(void) give_up(bridge::Fallback::kWrongAnswer);
 	}
 	if (found == Found::kYes && stay->measure)
+	{
 		stay->writer->model.calibration = *calibration;
+		stay->writer->model.depths = *depths;
+	}
 	pfree(calibration);
+	pfree(depths);
 	return found;
 }
 

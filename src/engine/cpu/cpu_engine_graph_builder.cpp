@@ -96,6 +96,7 @@ public:
 	const std::vector<uint32_t> &edges() const override { return edges_; }
 	const std::vector<uint32_t> &entries() const override { return entries_; }
 	const ivf::Calibration &calibration() const override { return calibration_; }
+	const ivf::DepthCalibration &depths() const override { return depths_; }
 	const graph::BuildReport &report() const override { return report_; }
 	bool exact_neighbors() const override { return exact_neighbors_; }
 	const std::vector<uint8_t> &hash() const override { return hash_; }
@@ -354,7 +355,7 @@ private:
 		const size_t work_bytes = graph::calibrate_bytes(measured, pool_->n_threads());
 		const auto work = std::make_unique_for_overwrite<uint8_t[]>(work_bytes);
 
-		return status_of(graph::calibrate(measured, &calibration_, work.get(), work_bytes, call()));
+		return status_of(graph::calibrate(measured, &calibration_, work.get(), work_bytes, call(), &depths_));
 	}
 
 	/// The searcher's memory is for indexes: a build takes the unused part, except for an eighth of all memory, which
@@ -501,6 +502,7 @@ private:
 	std::vector<uint8_t> codes_;
 	graph::HashModel model_; // over hash_
 	ivf::Calibration calibration_;
+	ivf::DepthCalibration depths_;
 	graph::BuildReport report_;
 	GraphProgress progress_;
 	bool exact_neighbors_ = false;

@@ -136,7 +136,8 @@ choose_entries(const GraphRows &rows, const BuildSpec &spec, uint32_t *entries, 
 	if (!stage.take(&arena, training))
 		return ivf::work_memory_short();
 	for (uint64_t i = 0; i < training.n_rows; i++)
-		stage.nodes[i] = static_cast<uint32_t>(stratified_row(i, training.n_rows, rows.n_rows));
+		stage.nodes[i] =
+			not_a_query(static_cast<uint32_t>(stratified_row(i, training.n_rows, rows.n_rows)), rows.n_rows);
 	rows_to_floats(rows, stage.nodes, training.n_rows, stage.sample);
 	const Outcome outcome = ivf::kmeans_train(training, {stage.sample, training.dim}, stage.centroids, nullptr, &report,
 		stage.training, stage.training_bytes, call);

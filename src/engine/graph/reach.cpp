@@ -142,13 +142,7 @@ struct Round
 	uint32_t node(uint32_t i) const
 	{
 		const uint32_t n_rows = reach->rows.n_rows;
-		uint32_t u = static_cast<uint32_t>(stratified_row(first + i, pass.n_trials, n_rows, pass.seed));
-
-		while (u + 1 < n_rows &&
-			(is_stratified_row(u, query_rows(n_rows), n_rows) ||
-				is_stratified_row(u, exact_query_rows(n_rows), n_rows)))
-			u++;
-		return u;
+		return not_a_query(static_cast<uint32_t>(stratified_row(first + i, pass.n_trials, n_rows, pass.seed)), n_rows);
 	}
 };
 

@@ -105,10 +105,11 @@ public:
 	virtual const GraphBuildSpec &spec() const = 0;
 	virtual const GraphProgress &progress() const = 0;
 
-	/// After a build: edges [n_rows, degree], entry points, recall by width.
+	/// After a build: edges [n_rows, degree], entry points, recall by width, of the 10 nearest rows and of more.
 	virtual const std::vector<uint32_t> &edges() const = 0;
 	virtual const std::vector<uint32_t> &entries() const = 0;
 	virtual const ivf::Calibration &calibration() const = 0;
+	virtual const ivf::DepthCalibration &depths() const = 0;
 	virtual const graph::BuildReport &report() const = 0;
 
 	/// With hash_bits: the codes' parameters as in GraphLayout (hash_at), and codes [n_rows, hash_bits / 8].

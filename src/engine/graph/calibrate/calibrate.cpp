@@ -2,9 +2,11 @@
 #include "engine/graph/calibrate/calibrate.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <iterator>
 
+#include "engine/graph/calibrate/calibrate_depths.hpp"
 #include "engine/graph/calibrate/calibrate_search.hpp"
 #include "engine/graph/calibrate/calibrate_truth.hpp"
 #include "engine/graph/calibrate/hold_out.hpp"
@@ -23,8 +25,10 @@ constexpr uint32_t kWideStride = 3;
 constexpr double kEnough = 0.9995; // recall that needs no wider search
 constexpr uint32_t kWidths[] = {10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 768, 1024};
 constexpr uint32_t kWiderWidths[] = {1536, 2048, 3072, 4096}; // of searches that compare codes
+constexpr double kDeepEnough = 0.995;                         // of more rows than ten
 constexpr double kChance = 3; // standard errors by which the nearest row may seem harder to find than the ten are
 
+static_assert(kDeepStride % kWideStride == 0);
 static_assert(std::size(kWidths) + std::size(kWiderWidths) <= ivf::kMaxCalibrationPoints);
 
 size_t
@@ -49,6 +53,7 @@ struct Memory
 {
 	CalibrationQueries queries;
 	TruthMemory truth;
+	DeepQueries deep;
 	CalibrationSearch search;
 
 	bool take(ivf::Arena *arena, const MeasuredGraph &graph, size_t n_threads)
@@ -56,7 +61,8 @@ struct Memory
 		const uint32_t n = query_count(graph);
 
 		(void) queries.take(arena, n);
-		(void) truth.take(arena, graph, n, n_threads);
+		(void) truth.take(arena, graph, n, kTruthFound, n_threads);
+		(void) deep.take(arena, graph, n, n_threads);
 		return search.take(arena, graph, n, width_at(width_count(graph) - 1), n_threads);
 	}
 };
@@ -149,41 +155,53 @@ calibrate_bytes(const MeasuredGraph &graph, size_t n_threads)
 }
 
 Outcome
-calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work, size_t work_bytes, const Call &call)
+calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work, size_t work_bytes, const Call &call,
+	ivf::DepthCalibration *depths)
 {
 	ivf::Arena arena(work, work_bytes);
 	Memory memory;
 	double best = 0;
 
 	*calibration = {};
+	if (depths != nullptr)
+		*depths = {};
 	if (query_count(graph) == 0)
 		return {};
 	if (!memory.take(&arena, graph, call.n_threads))
 		return ivf::work_memory_short();
+	if (depths == nullptr)
+		memory.deep.n = 0;
 	choose_queries(graph, memory.queries);
 	memory.search.set_entries(graph);
 
 	Outcome outcome = find_truth(graph, memory.queries, &memory.truth, call);
 
+	if (outcome.is_ok())
+		outcome = memory.deep.find(graph, memory.queries, call);
 	if (!outcome.is_ok())
 		return outcome;
 
 	Curves without(memory.queries.without);
 	Curves with(memory.queries.with);
+	double least = 1; // recall of more rows than ten
 
 	for (size_t i = 0; i < width_count(graph); i++)
 	{
 		const uint32_t width = width_at(i);
-		const uint32_t stride = width > kWide ? kWideStride : 1;
+		const bool found = best >= kEnough; // by a narrower search: only the deep queries go on
+		const uint32_t stride = found ? kDeepStride : width > kWide ? kWideStride : 1;
 
-		outcome = search_queries(graph, memory.queries, width, stride, &memory.search, call);
+		if (found && (!std::has_single_bit(width) || least >= kDeepEnough))
+			continue;
+		outcome = search_queries(graph, {&memory.queries, &memory.deep, stride}, width, &memory.search, call);
 		if (!outcome.is_ok())
 			return outcome;
-
-		best = std::max(best, std::min(without.next(memory.queries, stride), with.next(memory.queries, stride)));
+		if (!found)
+			best = std::max(best, std::min(without.next(memory.queries, stride), with.next(memory.queries, stride)));
+		least = memory.deep.set_recall(calibration->n_points, depths);
 		calibration->probes[calibration->n_points] = width;
 		calibration->recall[calibration->n_points++] = static_cast<float>(best);
-		if (best >= kEnough || looks_at_all(width, graph.rows.n_rows))
+		if (looks_at_all(width, graph.rows.n_rows))
 			break;
 	}
 	calibration->n_queries = memory.queries.n;

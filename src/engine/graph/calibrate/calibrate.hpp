@@ -42,10 +42,12 @@ struct MeasuredGraph
 /// Bytes of calibrate's work memory.
 size_t calibrate_bytes(const MeasuredGraph &graph, size_t n_threads);
 
-/// Set the calibration: recall of the 10 nearest (or of the nearest, if that is less) by the width of the search
+/// Set the calibration, and the depths' if not null: recall of the 10 nearest (or of the nearest, if that is less) by
+/// the width of the search
 /// (`probes`), from 10 on, until nearly all are found or a scan of all rows is cheaper. No points if there are too few
-/// rows to measure anything. The same with any number of call's threads.
-Outcome calibrate(
-	const MeasuredGraph &graph, ivf::Calibration *calibration, void *work, size_t work_bytes, const Call &call = {});
+/// rows to measure anything. Depths are those of kDepths that are small beside the rows; none with codes. The same with
+/// any number of call's threads.
+Outcome calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work, size_t work_bytes,
+	const Call &call = {}, ivf::DepthCalibration *depths = nullptr);
 
 } // namespace vectorgpu::engine::graph

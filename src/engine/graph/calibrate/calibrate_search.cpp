@@ -160,11 +160,10 @@ count_hits(const MeasuredGraph &graph, const void *query, const CalibrationTask 
 struct SearchJob
 {
 	const MeasuredGraph *graph;
-	const CalibrationQueries *queries;
+	SearchedQueries queries;
 	CalibrationSearch *memory;
 	const Call *call;
 	uint32_t width;
-	uint32_t stride; // every stride-th query is searched for
 	std::atomic<size_t> next{0};
 	std::atomic<bool> stopped{false};
 };
@@ -175,7 +174,8 @@ search_task(void *argument, size_t index)
 {
 	SearchJob *job = static_cast<SearchJob *>(argument);
 	const MeasuredGraph &graph = *job->graph;
-	const CalibrationQueries &queries = *job->queries;
+	const CalibrationQueries &queries = *job->queries.all;
+	const uint32_t stride = job->queries.stride;
 	CalibrationTask &task = job->memory->tasks[index];
 	GraphWithout without = {{compared(graph), graph.edges, graph.degree, nullptr}, {nullptr, 0}};
 	GraphView view = shape_of(graph);
@@ -185,8 +185,8 @@ search_task(void *argument, size_t index)
 	view.neighbors = neighbors_without;
 	view.scores = scores_without;
 	view.context = &without;
-	for (size_t q = job->next.fetch_add(job->stride); q < queries.n && !job->stopped.load(std::memory_order_relaxed);
-		q = job->next.fetch_add(job->stride))
+	for (size_t q = job->next.fetch_add(stride); q < queries.n && !job->stopped.load(std::memory_order_relaxed);
+		q = job->next.fetch_add(stride))
 	{
 		const void *query = graph.rows.row(queries.numbers[q]);
 		const uint32_t *left_out = queries.left_out + q * kMostLeftOut;
@@ -202,6 +202,8 @@ search_task(void *argument, size_t index)
 			task.failure = graph_search(
 				view, spec, task.entries, n_entries, task.found, &n_found, &stats, task.search, task.search_bytes);
 			count_hits(graph, query, task, n_found, wanted);
+			if (wanted == &queries.without[q])
+				job->queries.deep->count(static_cast<uint32_t>(q), task.found, n_found);
 			return task.failure.is_ok();
 		};
 
@@ -264,11 +266,10 @@ CalibrationSearch::set_entries(const MeasuredGraph &graph)
 }
 
 Outcome
-search_queries(const MeasuredGraph &graph, const CalibrationQueries &queries, uint32_t width, uint32_t stride,
-	CalibrationSearch *memory, const Call &call)
+search_queries(const MeasuredGraph &graph, const SearchedQueries &queries, uint32_t width, CalibrationSearch *memory,
+	const Call &call)
 {
-	SearchJob job = {
-		.graph = &graph, .queries = &queries, .memory = memory, .call = &call, .width = width, .stride = stride};
+	SearchJob job = {.graph = &graph, .queries = queries, .memory = memory, .call = &call, .width = width};
 
 	ivf::run_workers(call, memory->n_tasks, search_task, &job);
 	for (size_t i = 0; i < memory->n_tasks; i++)

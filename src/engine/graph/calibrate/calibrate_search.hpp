@@ -1,7 +1,7 @@
 // The searches of a calibration, each in the graph without its query. Internal to the folder.
 #pragma once
 
-#include "engine/graph/calibrate/calibrate_truth.hpp"
+#include "engine/graph/calibrate/calibrate_depths.hpp"
 
 namespace vectorgpu::engine::graph
 {
@@ -33,8 +33,16 @@ struct CalibrationSearch
 	void set_entries(const MeasuredGraph &graph);
 };
 
-/// Search with a width for every `stride`-th query, with call's threads; set the hits of its Wanted.
-Outcome search_queries(const MeasuredGraph &graph, const CalibrationQueries &queries, uint32_t width, uint32_t stride,
+/// The queries of one width's searches.
+struct SearchedQueries
+{
+	const CalibrationQueries *all;
+	const DeepQueries *deep;
+	uint32_t stride; // every stride-th query is searched for
+};
+
+/// Search with a width, with call's threads; set the hits of the queries.
+Outcome search_queries(const MeasuredGraph &graph, const SearchedQueries &queries, uint32_t width,
 	CalibrationSearch *memory, const Call &call);
 
 } // namespace vectorgpu::engine::graph

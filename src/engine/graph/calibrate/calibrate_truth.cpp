@@ -22,7 +22,7 @@ constexpr Wanted kNothing = {-HUGE_VAL, -HUGE_VAL, 0, 0, 0};
 struct TruthJob
 {
 	const MeasuredGraph *graph;
-	const CalibrationQueries *queries;
+	RowQueries queries;
 	const TruthMemory *memory;
 	const Call *call;
 	std::atomic<size_t> next{0};
@@ -50,7 +50,7 @@ compare_batch(const TruthJob &job, size_t task, size_t first, size_t n, size_t b
 	{
 		TopK *topk = &job.memory->topks[q];
 
-		compute_scores(rows.spec, rows.row(job.queries->numbers[q]), rows.row(static_cast<uint32_t>(first)),
+		compute_scores(rows.spec, rows.row(job.queries.numbers[q]), rows.row(static_cast<uint32_t>(first)),
 			rows.row_stride, n, scores, 0);
 		if (topk_wants(topk, scores, n))
 			topk_push(topk, scores, numbers, n, passed, passed != nullptr ? first : 0);
@@ -68,8 +68,8 @@ truth_task(void *argument, size_t task)
 
 	for (size_t piece = job->next.fetch_add(1); piece < n_pieces; piece = job->next.fetch_add(1))
 	{
-		const size_t begin = piece * job->queries->n / n_pieces;
-		const size_t end = (piece + 1) * job->queries->n / n_pieces;
+		const size_t begin = piece * job->queries.n / n_pieces;
+		const size_t end = (piece + 1) * job->queries.n / n_pieces;
 
 		for (size_t first = 0; first < n_rows; first += batch)
 		{
@@ -175,13 +175,12 @@ calibration_task_count(uint32_t n_queries, size_t n_threads)
 }
 
 bool
-TruthMemory::take(ivf::Arena *arena, const MeasuredGraph &graph, uint32_t n_queries, size_t n_threads)
+TruthMemory::take(ivf::Arena *arena, const MeasuredGraph &graph, uint32_t n_queries, uint32_t n_found, size_t n_threads)
 {
-	buffer_size = topk_buffer_bytes(kTruthFound) / sizeof(Neighbor);
+	buffer_size = topk_buffer_bytes(n_found) / sizeof(Neighbor);
 	topks = arena->take<TopK>(n_queries);
 	buffers = arena->take<Neighbor>(buffer_size * n_queries);
-	passed = graph.held_out != nullptr && graph.nearest == nullptr ? arena->take<uint8_t>(graph.rows.n_rows / 8 + 1)
-																   : nullptr;
+	passed = graph.held_out != nullptr ? arena->take<uint8_t>(graph.rows.n_rows / 8 + 1) : nullptr;
 	n_tasks = calibration_task_count(n_queries, n_threads);
 	for (size_t i = 0; i < n_tasks; i++)
 	{
@@ -192,18 +191,13 @@ TruthMemory::take(ivf::Arena *arena, const MeasuredGraph &graph, uint32_t n_quer
 }
 
 Outcome
-find_truth(const MeasuredGraph &graph, const CalibrationQueries &queries, TruthMemory *memory, const Call &call)
+exact_search(
+	const MeasuredGraph &graph, const RowQueries &queries, uint32_t n_found, TruthMemory *memory, const Call &call)
 {
-	TruthJob job = {.graph = &graph, .queries = &queries, .memory = memory, .call = &call};
+	TruthJob job = {.graph = &graph, .queries = queries, .memory = memory, .call = &call};
 
-	if (graph.nearest != nullptr)
-	{
-		take_truth(graph, queries);
-		return {};
-	}
 	for (uint32_t q = 0; q < queries.n; q++)
-		topk_init(
-			&memory->topks[q], kTruthFound, memory->buffers + q * memory->buffer_size, memory->buffer_size, nullptr);
+		topk_init(&memory->topks[q], n_found, memory->buffers + q * memory->buffer_size, memory->buffer_size, nullptr);
 	if (memory->passed != nullptr)
 	{
 		std::fill_n(memory->passed, graph.rows.n_rows / 8 + 1, uint8_t{0});
@@ -211,10 +205,23 @@ find_truth(const MeasuredGraph &graph, const CalibrationQueries &queries, TruthM
 			memory->passed[graph.left_out[i] / 8] |= static_cast<uint8_t>(1U << graph.left_out[i] % 8);
 	}
 	ivf::run_workers(call, memory->n_tasks, truth_task, &job);
-	if (job.stopped.load())
-		return ivf::cancelled();
-	finish_truth(graph, queries, memory->topks);
-	return {};
+	return job.stopped.load() ? ivf::cancelled() : Outcome{};
+}
+
+Outcome
+find_truth(const MeasuredGraph &graph, const CalibrationQueries &queries, TruthMemory *memory, const Call &call)
+{
+	if (graph.nearest != nullptr)
+	{
+		take_truth(graph, queries);
+		return {};
+	}
+
+	const Outcome outcome = exact_search(graph, {queries.numbers, queries.n}, kTruthFound, memory, call);
+
+	if (outcome.is_ok())
+		finish_truth(graph, queries, memory->topks);
+	return outcome;
 }
 
 } // namespace vectorgpu::engine::graph

@@ -50,9 +50,20 @@ struct TruthMemory
 	RowId *row_numbers[kMostCalibrationTasks]; // by task [batch]
 	size_t n_tasks;
 
-	/// False if the arena is short.
-	bool take(ivf::Arena *arena, const MeasuredGraph &graph, uint32_t n_queries, size_t n_threads);
+	/// Memory to find n_found rows of each query. False if the arena is short.
+	bool take(ivf::Arena *arena, const MeasuredGraph &graph, uint32_t n_queries, uint32_t n_found, size_t n_threads);
 };
+
+/// Rows that are searched for.
+struct RowQueries
+{
+	const uint32_t *numbers; // [n]
+	uint32_t n;
+};
+
+/// Compare all rows with the queries, but for those held out. topks: for topk_finish.
+Outcome exact_search(
+	const MeasuredGraph &graph, const RowQueries &queries, uint32_t n_found, TruthMemory *memory, const Call &call);
 
 /// Set without, with, left_out and n_left_out of the queries, whose numbers are set: from graph.nearest if it is known,
 /// else by an exact search.

@@ -4,6 +4,7 @@
 
 #include "engine/graph/graph.hpp"
 #include "engine/graph/prune.hpp"
+#include "engine/recall/stratified.hpp"
 
 namespace vectorgpu::engine::graph
 {
@@ -28,6 +29,17 @@ constexpr uint32_t
 exact_query_rows(uint32_t n_rows)
 {
 	return n_rows / kRowsPerExactQueryRow < kMostExactQueryRows ? n_rows / kRowsPerExactQueryRow : kMostExactQueryRows;
+}
+
+/// Row `u`, or the next one that no calibration takes as a query: for rows that a graph must not lose when queries are
+/// held out, such as entry points.
+constexpr uint32_t
+not_a_query(uint32_t u, uint32_t n_rows)
+{
+	while (u + 1 < n_rows &&
+		(is_stratified_row(u, query_rows(n_rows), n_rows) || is_stratified_row(u, exact_query_rows(n_rows), n_rows)))
+		u++;
+	return u;
 }
 
 /// The lists and forward edges of a graph, both changed by hold_out.
