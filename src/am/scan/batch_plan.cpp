@@ -16,7 +16,7 @@ constexpr uint64 kFirstBatch = 100; // rows of an exact order, when no LIMIT is 
 constexpr uint64 kBatchGrowth = 16; // each further batch is larger by this factor
 // Where steps end. Each is a search of its own, so that few are better; but each is as wide as its end wants, so they
 // should end at common LIMITs.
-constexpr uint64 kStepEnds[] = {10, 30, 100, 300, 1000};
+constexpr uint64 kStepEnds[] = {10, 32, 112, 352, 1024};
 constexpr uint64 kFewRows = 32; // of a table with at most twice as many rows all are looked at
 // The share of the rows missed by a step that is lost: wider searches miss the others too. Measured: with 1, .9 of 100
 // rows were .916 (arXiv, gpuivf) and .922 (gpugraph).

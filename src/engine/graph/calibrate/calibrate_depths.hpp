@@ -7,7 +7,7 @@
 namespace vectorgpu::engine::graph
 {
 
-constexpr uint32_t kDepths[] = {30, 100, 300, 1000}; // where a scan's steps end
+constexpr uint32_t kDepths[] = {32, 112, 352, 1024}; // where a scan's steps end
 constexpr uint32_t kDepthCount = 4;
 constexpr uint32_t kDeepStride = 15; // one query of this many: 67 of 1,000
 
