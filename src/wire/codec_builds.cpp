@@ -118,7 +118,7 @@ parse_read_build(const uint8_t *body, size_t length, RequestView *view)
 	if (result != ParseResult::kOk)
 		return result;
 	if (static_cast<uint32_t>(read.result) < 1 ||
-		static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kCodesModel))
+		static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kDepths))
 		return ParseResult::kType;
 	return read.n_bytes == 0 || read.n_bytes > kMaxAreaBytes || read.first >= kMaxRowNumber ? ParseResult::kField
 																							: ParseResult::kOk;

@@ -5,6 +5,8 @@
 #include "engine/interface/graph_builder.hpp"
 #include "graph/graph_data.hpp"
 
+#include <random>
+
 namespace vectorgpu::engine::graph::test
 {
 namespace
@@ -56,6 +58,71 @@ TEST(Calibrate, is_the_same_by_any_number_of_threads)
 			EXPECT_EQ(together.recall[i], alone.recall[i]);
 		}
 	}
+}
+
+/// Rows [n_groups, of_group, dim] in groups far apart.
+Floats
+groups_apart(size_t n_groups, size_t of_group, size_t dim, uint32_t seed)
+{
+	std::mt19937 random(seed);
+	std::normal_distribution<float> normal;
+	Floats rows;
+
+	for (size_t g = 0; g < n_groups; g++)
+	{
+		Floats centre(dim);
+
+		for (float &element : centre)
+			element = 20 * normal(random);
+		for (size_t i = 0; i < of_group * dim; i++)
+			rows.push_back(centre[i % dim] + normal(random));
+	}
+	return rows;
+}
+
+/// A group has fewer rows than are wanted: no width finds those of other groups, and the depths say so.
+TEST(Calibrate, measures_more_rows_than_ten)
+{
+	constexpr size_t kDim = 16;
+	const Floats data = groups_apart(45, 200, kDim, 3);
+	const Built built = build(rows_of(data, kDim), {});
+	ivf::Calibration calibration;
+	ivf::DepthCalibration depths;
+	Bytes work(calibrate_bytes(measured(built), 1));
+
+	ASSERT_TRUE(calibrate(measured(built), &calibration, work.data(), work.size(), {}, &depths).is_ok());
+	ASSERT_EQ(depths.n_depths, 4U);
+	EXPECT_EQ(ivf::calibration_problem(calibration, depths, UINT32_MAX), nullptr);
+
+	const uint32_t last = calibration.n_points - 1;
+
+	EXPECT_EQ(calibration.probes[last], 1024U);
+	for (uint32_t d = 0; d < depths.n_depths; d++)
+		for (uint32_t p = 1; p <= last; p++)
+			EXPECT_GE(depths.recall[d][p], depths.recall[d][p - 1]);
+	EXPECT_GT(depths.recall[0][last], 0.95f); // 32 rows, within a group
+	EXPECT_GT(depths.recall[1][last], 0.95f); // 112
+	EXPECT_LT(depths.recall[3][last], 0.9f);  // 1,024 rows of five groups
+
+	// A search for k rows that is narrower than k cannot find them.
+	for (uint32_t p = 0; p <= last; p++)
+		for (uint32_t d = 0; d < depths.n_depths; d++)
+			EXPECT_LE(depths.recall[d][p],
+				std::min(1.0f, static_cast<float>(calibration.probes[p]) / static_cast<float>(depths.depths[d])) +
+					1e-6f);
+}
+
+TEST(Calibrate, measures_no_more_rows_than_an_eighth)
+{
+	const Floats data = overlapping_rows(1000, 12, 5);
+	const Built built = build(rows_of(data, 12), {});
+	ivf::Calibration calibration;
+	ivf::DepthCalibration depths;
+	Bytes work(calibrate_bytes(measured(built), 1));
+
+	ASSERT_TRUE(calibrate(measured(built), &calibration, work.data(), work.size(), {}, &depths).is_ok());
+	EXPECT_EQ(depths.n_depths, 2U);
+	EXPECT_EQ(depths.depths[1], 112U);
 }
 
 /// Searches with calibrated widths find as much of the neighbours of rows that were never in the graph.

@@ -54,7 +54,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_belongs_to_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 13);
+	EXPECT_EQ(kProtocolVersion, 14);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -89,7 +89,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b0d000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b0e000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -100,7 +100,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b0d000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b0e000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, builds)
@@ -132,7 +132,7 @@ TEST(Golden, builds_of_graphs)
 		"0500000009000000 0201000000000000 0403000000000000 0605000000000000 0700000008000000 090000000a000000 "
 		"0100000000000000");
 	EXPECT_EQ(hex(WidthRecall{0x0102, 1.0f}), "020100000000803f");
-	EXPECT_EQ(hex(DepthRecall{0x0102, 0x0304, {1.0f}}), "0201000004030000 0000803f00000000 " + zeros(31));
+	EXPECT_EQ(hex(DepthRecall{0x0102, 0x0304, {1.0f}}), "0201000004030000 0000803f00000000" + zeros(31));
 }
 
 TEST(Golden, headers)

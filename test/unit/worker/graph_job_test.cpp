@@ -151,7 +151,11 @@ TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 
 		std::vector<uint8_t> calibration_work(graph::calibrate_bytes(measured, 1));
 
-		ASSERT_TRUE(graph::calibrate(measured, &calibration, calibration_work.data(), calibration_work.size()).is_ok());
+		engine::ivf::DepthCalibration depths;
+
+		ASSERT_TRUE(
+			graph::calibrate(measured, &calibration, calibration_work.data(), calibration_work.size(), {}, &depths)
+				.is_ok());
 		entries.resize(report.n_entries);
 		EXPECT_EQ(state.n_connected, report.n_connected);
 		EXPECT_EQ(state.n_queries, calibration.n_queries);
@@ -168,6 +172,19 @@ TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 		{
 			EXPECT_EQ(points[i].width, calibration.probes[i]);
 			EXPECT_EQ(points[i].recall, calibration.recall[i]);
+		}
+		ASSERT_EQ(state.n_depths, depths.n_depths);
+		ASSERT_GT(depths.n_depths, 0U);
+
+		const std::vector<wire::DepthRecall> recalls =
+			read<wire::DepthRecall>(&client, BuildResult::kDepths, state.n_depths);
+
+		for (uint32_t d = 0; d < depths.n_depths; d++)
+		{
+			EXPECT_EQ(recalls[d].n_nearest, depths.depths[d]);
+			EXPECT_EQ(recalls[d].n_queries, depths.n_queries);
+			for (uint32_t i = 0; i < state.n_points; i++)
+				EXPECT_EQ(recalls[d].recall[i], depths.recall[d][i]);
 		}
 		ASSERT_TRUE(step(&client, RequestType::kEndBuild).ok());
 		EXPECT_EQ(ask(&client, BuildResult::kGraphState, sizeof(GraphBuildState)).status(), ReplyStatus::kAbsent);
@@ -350,8 +367,8 @@ TEST_F(WorkerGraphInserts, refuse_requests_out_of_order_and_fail_for_an_inconsis
 	entries[0] = 800;
 	EXPECT_TRUE(fails());
 	entries[0] = 0;
-	std::swap(numbers[0], numbers[1]);
-	EXPECT_TRUE(fails());
+	numbers[0] = numbers[1];
+	EXPECT_TRUE(fails()) << "two rows of one number";
 
 	ASSERT_TRUE(begin_insert(&client).ok());
 	ASSERT_TRUE(bring(&client, RequestType::kAddGraphRows, now, table.spec.dim, 0, 880).ok());
