@@ -109,12 +109,13 @@ SQL
 	return;
 }
 
-my @even = (40) x 75;
+# More groups than entry points that clusters give, and larger than a row's list of nearest rows, so that no edge leads from one to another.
+my @even = (60) x 80;
 
 life('groups of 2 to 5,000', [ map { int(2 * 2500**($_ / 9) + 0.5) } 0 .. 9 ], '<->', 'vector_l2_ops', 0.3);
-life('one giant group', [ (map { 40 + $_ } 0 .. 29), 3000 ], '<=>', 'vector_cosine_ops', 0.3);
-life('singletons', [ (1) x 600, map { 100 + 10 * $_ } 0 .. 14 ], '<#>', 'vector_ip_ops', 0.3);
-life('copies', \@even, '<->', 'vector_l2_ops', 0);
+life('one giant group', [ (map { 55 + $_ } 0 .. 59), 2000 ], '<=>', 'vector_cosine_ops', 0.3);
+life('singletons', [ (1) x 500, map { 60 + $_ } 0 .. 49 ], '<#>', 'vector_ip_ops', 0.3);
+life('copies', [ (40) x 75 ], '<->', 'vector_l2_ops', 0);
 life('alike', \@even, $_->[0], $_->[1], 0.3) for [ '<=>', 'vector_cosine_ops' ], [ '<#>', 'vector_ip_ops' ];
 check_index($node, $_, recall => 0) for 'rows_graph', 'rows_lists';
 $node->stop;
