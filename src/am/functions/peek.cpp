@@ -31,7 +31,8 @@ peek_open(Oid index_oid, Relation *index)
 bool
 peek_has_pages(Relation index)
 {
-	return !RecoveryInProgress() || index->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT;
+	return !RELATION_IS_OTHER_TEMP(index) &&
+		(!RecoveryInProgress() || index->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT);
 }
 
 bool
