@@ -154,7 +154,9 @@ SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, array[i, -i, i % 3]::vec
 SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, ''[1,2,3]''::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
 SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, array[i % 2, 1, 1]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
 SELECT * FROM pg_temp.odd_codes('vector(1)', 'SELECT i, array[i]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
+\set VERBOSITY terse
 SELECT * FROM pg_temp.odd_codes('vector(2)', 'SELECT i, array[i * 1e30, 1 - i * 1e30]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
+\set VERBOSITY default
 SELECT * FROM pg_temp.odd_codes('halfvec(2)', 'SELECT i, array[i, 65504]::vector::halfvec FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
 RESET client_min_messages;
 -- parts of unequal size are padded: 7 dimensions in 3, 5, 7 parts

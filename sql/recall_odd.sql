@@ -101,7 +101,9 @@ DROP TABLE short;
 -- strings of very different density, many of them empty: lists that are ranked last have near rows
 CREATE TABLE dense AS SELECT i AS id, (SELECT string_agg((random() < s.p + 0 * j)::int::text, '') FROM generate_series(1, 200) j)::bit(200) AS b
 	FROM (SELECT i, random() ^ 3 AS p FROM generate_series(1, 8000) i) s;
+\set VERBOSITY terse
 CREATE INDEX dense_lists ON dense USING gpuivf (b bit_jaccard_ops);
+\set VERBOSITY default
 SELECT * FROM reached('dense_lists', 'gpuivf.recall_target', '{0.8, 0.95}', 9);
 DROP TABLE dense;
 -- values that occur many times each: edges lead from a row to its copies, and seldom elsewhere

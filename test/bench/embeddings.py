@@ -13,8 +13,8 @@ rows of different groups; `far` are directions without any group.
 
 Random numbers are hashes of (seed, stream, position), so that a block of rows can be made alone. A normal number is the sum
 of four 16-bit numbers, an integer. Sums over such integers are exact in float64 in any order, as are squares of rounded rows;
-all else is one IEEE operation per element, which numpy and torch round alike: the rows should be the same on every CPU
-and GPU, which no test compares yet.
+all else is one IEEE operation per element, which numpy and torch round alike: the rows are the same on every CPU and GPU
+(test/client/test_embeddings.py).
 """
 import argparse
 import dataclasses

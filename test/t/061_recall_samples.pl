@@ -1,5 +1,5 @@
 # The rolling recall: scans under a LIMIT are sampled and measured in the background; clients see it in the view only. And the update
-# from version 0.1.0 to this one.
+# from earlier versions to this one.
 use strict;
 use warnings;
 
@@ -13,48 +13,61 @@ use VectorgpuWorker;
 
 my $node = make_node('recall', conf => "vectorgpu.recall_sample_rate = 1\nautovacuum = off\n");
 
-# An index made with 0.1.0's objects works after the update, and the objects are those of a new installation.
-$node->safe_psql('postgres', 'DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu VERSION \'0.1.0\'');
-make_table($node, 't', dims => 8);
-fill_vectors($node, 't', dims => 8, rows => 2000);
-$node->safe_psql('postgres', 'CREATE INDEX t_ivf ON t USING gpuivf (v vector_l2_ops) WITH (lists = 40)');
-my $before = $node->safe_psql('postgres', 'SELECT vectorgpu_check(\'t_ivf\', true)');
-is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_proc WHERE proname = \'vectorgpu_recall\''), '0', '0.1.0 has no vectorgpu_recall');
-$node->safe_psql('postgres', 'ALTER EXTENSION vectorgpu UPDATE');
-is($node->safe_psql('postgres', 'SELECT extversion = default_version FROM pg_extension, pg_available_extensions WHERE extname = name AND name = \'vectorgpu\''), 't', 'updated to this version');
-is($node->safe_psql('postgres', 'SELECT vectorgpu_check(\'t_ivf\', true)'), $before, 'the index is as it was');
+# An index made with an earlier version's objects works after the update, and the objects are those of a new installation.
+my @versions = split /\n/, $node->safe_psql('postgres',
+	q{SELECT version FROM pg_available_extension_versions WHERE name = 'vectorgpu' AND NOT installed ORDER BY version});
+cmp_ok(scalar @versions, '>', 1, "earlier versions: @versions");
 my $objects = q{SELECT string_agg(pg_describe_object(classid, objid, objsubid), E'\n' ORDER BY 1) FROM pg_depend d JOIN pg_extension e ON refobjid = e.oid AND extname = 'vectorgpu' AND deptype = 'e'};
+my $before;
 $node->safe_psql('postgres', 'CREATE DATABASE fresh');
 $node->safe_psql('fresh', 'CREATE EXTENSION vectorgpu');
-is($node->safe_psql('postgres', $objects), $node->safe_psql('fresh', $objects), 'the objects of an update are those of an installation');
+for my $version (reverse @versions) # the oldest one's database is used below
+{
+	$node->safe_psql('postgres', "DROP TABLE IF EXISTS t; DROP EXTENSION vectorgpu CASCADE; CREATE EXTENSION vectorgpu VERSION '$version'");
+	make_table($node, 't', dims => 8);
+	fill_vectors($node, 't', dims => 8, rows => 2000);
+	$node->safe_psql('postgres', 'CREATE INDEX t_ivf ON t USING gpuivf (v vector_l2_ops) WITH (lists = 40)');
+	$before = $node->safe_psql('postgres', 'SELECT vectorgpu_check(\'t_ivf\', true)');
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_proc WHERE proname = \'vectorgpu_recall\''), '0', '0.1.0 has no vectorgpu_recall') if $version eq '0.1.0';
+	$node->safe_psql('postgres', 'ALTER EXTENSION vectorgpu UPDATE');
+	is($node->safe_psql('postgres', 'SELECT extversion = default_version FROM pg_extension, pg_available_extensions WHERE extname = name AND name = \'vectorgpu\''), 't', "$version is updated to this version");
+	is($node->safe_psql('postgres', 'SELECT vectorgpu_check(\'t_ivf\', true)'), $before, "$version: the index is as it was");
+	is($node->safe_psql('postgres', $objects), $node->safe_psql('fresh', $objects), "the objects of an update from $version are those of an installation");
+	same_definitions($version);
+}
 
 # Not only names: privileges, definitions and comments are the same.
-my $member = q{FROM pg_depend m JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid AND e.extname = 'vectorgpu' AND m.deptype = 'e'};
-my %compared = (
-	'comments'                 => qq{SELECT pg_describe_object(c.classoid, c.objoid, c.objsubid), c.description $member JOIN pg_description c ON c.classoid = m.classid AND c.objoid = m.objid},
-	'functions'                => qq{SELECT p.oid::regprocedure, p.proowner::regrole, p.proacl, p.prosupport, p.proconfig, CASE WHEN p.prokind = 'a' THEN a::text ELSE pg_get_functiondef(p.oid) END
-		$member JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND p.oid = m.objid
-		LEFT JOIN LATERAL (SELECT aggkind, aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn, aggtranstype::regtype, agginitval FROM pg_aggregate WHERE aggfnoid = p.oid) a ON true},
-	'relations'                => qq{SELECT c.relname, c.relkind, c.relowner::regrole, c.relacl, c.reloptions, pg_get_viewdef(c.oid) $member JOIN pg_class c ON m.classid = 'pg_class'::regclass AND c.oid = m.objid},
-	'columns'                  => qq{SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attacl $member JOIN pg_class c ON m.classid = 'pg_class'::regclass AND c.oid = m.objid
-		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0},
-	'types'                    => qq{SELECT t.oid::regtype, t.typacl, t.typlen, t.typalign, t.typstorage, t.typinput, t.typoutput, t.typreceive, t.typsend, t.typmodin, t.typmodout, t.typsubscript
-		$member JOIN pg_type t ON m.classid = 'pg_type'::regclass AND t.oid = m.objid},
-	'operators'                => qq{SELECT o.oid::regoperator, o.oprcode, o.oprcom::regoperator, o.oprnegate::regoperator, o.oprrest, o.oprjoin $member JOIN pg_operator o ON m.classid = 'pg_operator'::regclass AND o.oid = m.objid},
-	'casts'                    => qq{SELECT c.castsource::regtype, c.casttarget::regtype, c.castfunc::regprocedure, c.castcontext, c.castmethod $member JOIN pg_cast c ON m.classid = 'pg_cast'::regclass AND c.oid = m.objid},
-	'operator classes'         => qq{SELECT c.opcname, a.amname, c.opcintype::regtype, c.opcdefault, c.opckeytype::regtype $member JOIN pg_opclass c ON m.classid = 'pg_opclass'::regclass AND c.oid = m.objid JOIN pg_am a ON a.oid = c.opcmethod},
-	'operators of families'    => qq{SELECT f.opfname, a.amname, o.amopstrategy, o.amoppurpose, o.amopopr::regoperator, s.opfname $member JOIN pg_opfamily f ON m.classid = 'pg_opfamily'::regclass AND f.oid = m.objid
-		JOIN pg_am a ON a.oid = f.opfmethod JOIN pg_amop o ON o.amopfamily = f.oid LEFT JOIN pg_opfamily s ON s.oid = o.amopsortfamily},
-	'functions of families'    => qq{SELECT f.opfname, a.amname, p.amproclefttype::regtype, p.amprocnum, p.amproc::regprocedure $member JOIN pg_opfamily f ON m.classid = 'pg_opfamily'::regclass AND f.oid = m.objid
-		JOIN pg_am a ON a.oid = f.opfmethod JOIN pg_amproc p ON p.amprocfamily = f.oid},
-	'access methods'           => qq{SELECT a.amname, a.amhandler, a.amtype $member JOIN pg_am a ON m.classid = 'pg_am'::regclass AND a.oid = m.objid},
-	'privileges as dumped'     => qq{SELECT pg_describe_object(i.classoid, i.objoid, i.objsubid), i.privtype, i.initprivs $member JOIN pg_init_privs i ON i.classoid = m.classid AND i.objoid = m.objid});
-for my $what (sort keys %compared)
+sub same_definitions
 {
-	my ($updated, $fresh) = map { $node->safe_psql($_, "SELECT s::text FROM ($compared{$what}) s ORDER BY s::text COLLATE \"C\"") } 'postgres', 'fresh';
+	my ($version) = @_;
+	my $member = q{FROM pg_depend m JOIN pg_extension e ON m.refclassid = 'pg_extension'::regclass AND m.refobjid = e.oid AND e.extname = 'vectorgpu' AND m.deptype = 'e'};
+	my %compared = (
+		'comments'                 => qq{SELECT pg_describe_object(c.classoid, c.objoid, c.objsubid), c.description $member JOIN pg_description c ON c.classoid = m.classid AND c.objoid = m.objid},
+		'functions'                => qq{SELECT p.oid::regprocedure, p.proowner::regrole, p.proacl, p.prosupport, p.proconfig, CASE WHEN p.prokind = 'a' THEN a::text ELSE pg_get_functiondef(p.oid) END
+			$member JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND p.oid = m.objid
+			LEFT JOIN LATERAL (SELECT aggkind, aggtransfn, aggfinalfn, aggcombinefn, aggserialfn, aggdeserialfn, aggtranstype::regtype, agginitval FROM pg_aggregate WHERE aggfnoid = p.oid) a ON true},
+		'relations'                => qq{SELECT c.relname, c.relkind, c.relowner::regrole, c.relacl, c.reloptions, pg_get_viewdef(c.oid) $member JOIN pg_class c ON m.classid = 'pg_class'::regclass AND c.oid = m.objid},
+		'columns'                  => qq{SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attacl $member JOIN pg_class c ON m.classid = 'pg_class'::regclass AND c.oid = m.objid
+			JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0},
+		'types'                    => qq{SELECT t.oid::regtype, t.typacl, t.typlen, t.typalign, t.typstorage, t.typinput, t.typoutput, t.typreceive, t.typsend, t.typmodin, t.typmodout, t.typsubscript
+			$member JOIN pg_type t ON m.classid = 'pg_type'::regclass AND t.oid = m.objid},
+		'operators'                => qq{SELECT o.oid::regoperator, o.oprcode, o.oprcom::regoperator, o.oprnegate::regoperator, o.oprrest, o.oprjoin $member JOIN pg_operator o ON m.classid = 'pg_operator'::regclass AND o.oid = m.objid},
+		'casts'                    => qq{SELECT c.castsource::regtype, c.casttarget::regtype, c.castfunc::regprocedure, c.castcontext, c.castmethod $member JOIN pg_cast c ON m.classid = 'pg_cast'::regclass AND c.oid = m.objid},
+		'operator classes'         => qq{SELECT c.opcname, a.amname, c.opcintype::regtype, c.opcdefault, c.opckeytype::regtype $member JOIN pg_opclass c ON m.classid = 'pg_opclass'::regclass AND c.oid = m.objid JOIN pg_am a ON a.oid = c.opcmethod},
+		'operators of families'    => qq{SELECT f.opfname, a.amname, o.amopstrategy, o.amoppurpose, o.amopopr::regoperator, s.opfname $member JOIN pg_opfamily f ON m.classid = 'pg_opfamily'::regclass AND f.oid = m.objid
+			JOIN pg_am a ON a.oid = f.opfmethod JOIN pg_amop o ON o.amopfamily = f.oid LEFT JOIN pg_opfamily s ON s.oid = o.amopsortfamily},
+		'functions of families'    => qq{SELECT f.opfname, a.amname, p.amproclefttype::regtype, p.amprocnum, p.amproc::regprocedure $member JOIN pg_opfamily f ON m.classid = 'pg_opfamily'::regclass AND f.oid = m.objid
+			JOIN pg_am a ON a.oid = f.opfmethod JOIN pg_amproc p ON p.amprocfamily = f.oid},
+		'access methods'           => qq{SELECT a.amname, a.amhandler, a.amtype $member JOIN pg_am a ON m.classid = 'pg_am'::regclass AND a.oid = m.objid},
+		'privileges as dumped'     => qq{SELECT pg_describe_object(i.classoid, i.objoid, i.objsubid), i.privtype, i.initprivs $member JOIN pg_init_privs i ON i.classoid = m.classid AND i.objoid = m.objid});
+	for my $what (sort keys %compared)
+	{
+		my ($updated, $fresh) = map { $node->safe_psql($_, "SELECT s::text FROM ($compared{$what}) s ORDER BY s::text COLLATE \"C\"") } 'postgres', 'fresh';
 
-	isnt($fresh, '', "an installation has $what");
-	is($updated, $fresh, "$what of an update are those of an installation");
+		isnt($fresh, '', "an installation has $what");
+		is($updated, $fresh, "$what of an update from $version are those of an installation");
+	}
+	return;
 }
 
 my $query = query_vector($node, 5, dims => 8);

@@ -6,6 +6,7 @@
 #include "am/build/block_rows.hpp"
 #include "am/build/parallel_build.hpp"
 #include "am/method/callbacks.hpp"
+#include "am/recall/reach.hpp"
 #include "storage/value_format.hpp"
 #include "pg/fault.hpp"
 
@@ -132,6 +133,7 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	// vectorgpu_indexes, pg_prewarm) and so read the empty block 0 into the cache, where it would hide a page written
 	// past it.
 	buffered_write_page(index, 0, page);
+	warn_of_reach(index, nullptr);
 
 	result->heap_tuples = heap_tuples;
 	result->index_tuples = static_cast<double>(state->n_tuples);

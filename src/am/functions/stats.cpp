@@ -1,11 +1,11 @@
 // The function behind the view vectorgpu_indexes: one row for each of our indexes that the user may see, from
 // metapages. It waits for no table lock. For an index of another release it raises no error but reports that it needs
 // REINDEX. PG dialect.
+#include "am/functions/peek.hpp"
 #include "am/method/callbacks.hpp"
-#include "storage/delta_value.hpp"
 #include "am/method/index_access.hpp"
-#include "pg/fault.hpp"
 #include "pg/privilege.hpp"
+#include "storage/delta_value.hpp"
 
 #include <cstring>
 
@@ -129,34 +129,6 @@ metric_name(Metric metric)
 	return "unknown";
 }
 
-/// Read block 0 without assuming that it is valid. Returns false unless it is a metapage of this release; *version is 0
-/// if even that is unknown, as for a damaged page.
-bool
-peek_version(Relation index, uint32 *version)
-{
-	Buffer buffer;
-	Page page;
-	const MetaData *meta;
-	bool intact = false;
-
-	*version = 0;
-	if (RelationGetNumberOfBlocks(index) == 0)
-		return false;
-	(void) VG_FAULT("stats_peek");
-	buffer = ReadBufferExtended(index, MAIN_FORKNUM, 0, RBM_NORMAL, nullptr);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	page = BufferGetPage(buffer);
-	meta = reinterpret_cast<const MetaData *>(page_payload(page));
-	if (!PageIsNew(page) && page_tag(page)->magic == kPageMagic && page_tag(page)->role == PageRole::kMeta &&
-		meta->magic == kMetaMagic && page_checksum_ok(page))
-	{
-		*version = meta->version;
-		intact = meta->version == kFormatVersion && meta->complete == 1;
-	}
-	UnlockReleaseBuffer(buffer);
-	return intact;
-}
-
 void
 set_float8(StatsRow *row, StatsColumn column, double value)
 {
@@ -243,11 +215,13 @@ fill_from_metapage(Relation index, StatsRow *row)
 }
 
 /// Fill in all columns that are read from pages. Sets needs_reindex for a metapage of another release or a damaged one.
+/// state is a StatsRow.
 void
-fill_from_pages(Relation index, StatsRow *row)
+fill_from_pages(Relation index, void *state)
 {
+	StatsRow *row = static_cast<StatsRow *>(state);
 	uint32 version;
-	const bool intact = peek_version(index, &version);
+	const bool intact = peek_metapage(index, &version);
 
 	if (version != 0)
 	{
@@ -260,43 +234,6 @@ fill_from_pages(Relation index, StatsRow *row)
 		row->values[kNeedsReindex] = BoolGetDatum(true);
 }
 
-/// Run fill_from_pages in a subtransaction, so that one damaged index does not hide the others. Returns false if a page
-/// was damaged.
-bool
-try_fill_from_pages(Relation index, StatsRow *row)
-{
-	const MemoryContext context = CurrentMemoryContext;
-	const ResourceOwner owner = CurrentResourceOwner;
-	volatile bool intact = true;
-
-	BeginInternalSubTransaction(nullptr);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		fill_from_pages(index, row);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-	}
-	PG_CATCH();
-	{
-		ErrorData *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-		if (error->sqlerrcode != ERRCODE_INDEX_CORRUPTED && error->sqlerrcode != ERRCODE_DATA_CORRUPTED)
-			ReThrowError(error);
-		FreeErrorData(error);
-		intact = false;
-	}
-	PG_END_TRY();
-	return intact;
-}
-
 /// Fill in the row of an open index.
 void
 fill_row(Relation index, StatsRow *row)
@@ -305,13 +242,12 @@ fill_row(Relation index, StatsRow *row)
 
 	row->values[kIsValid] = BoolGetDatum(is_valid);
 	row->nulls[kIsValid] = false;
-	// On a standby an unlogged index has no main fork.
-	if (RecoveryInProgress() && index->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+	if (!peek_has_pages(index))
 		return;
 	set_int8(row, kIndexBytes, static_cast<uint64>(RelationGetNumberOfBlocks(index)) * BLCKSZ);
 	row->values[kNeedsReindex] = BoolGetDatum(!is_valid);
 	row->nulls[kNeedsReindex] = false;
-	if (!try_fill_from_pages(index, row))
+	if (!peek_pages(index, fill_from_pages, row))
 		row->values[kNeedsReindex] = BoolGetDatum(true);
 }
 
@@ -364,6 +300,7 @@ void
 put_index(ReturnSetInfo *result, Oid index_oid)
 {
 	const Oid heap_oid = IndexGetRelation(index_oid, true);
+	Relation index;
 	StatsRow row;
 
 	if (!OidIsValid(heap_oid) || !pg::may_read_table(heap_oid))
@@ -373,15 +310,10 @@ put_index(ReturnSetInfo *result, Oid index_oid)
 	row.values[kIndexOid] = ObjectIdGetDatum(index_oid);
 	row.nulls[kIndexOid] = false;
 	// Another session is building, moving or dropping the index: then the row has only its name and this fact.
-	if (ConditionalLockRelationOid(index_oid, AccessShareLock))
+	if (peek_open(index_oid, &index))
 	{
-		Relation index = try_relation_open(index_oid, NoLock);
-
 		if (index == nullptr)
-		{
-			UnlockRelationOid(index_oid, AccessShareLock);
 			return;
-		}
 		fill_row(index, &row);
 		relation_close(index, AccessShareLock);
 	}

@@ -68,8 +68,8 @@ serves(const GraphWriter *writer)
 	const GraphModel *model = &writer->model;
 
 	return model->calibration.n_queries == 0 ||
-		(graph_reaches(model, kGraphDefaultRecall) &&
-			!graph_looks_at_all(engine::ivf::fractional_probes_for(model->calibration, kGraphDefaultRecall),
+		(graph_reaches(model, kDefaultRecallTarget) &&
+			!graph_looks_at_all(engine::ivf::fractional_probes_for(model->calibration, kDefaultRecallTarget),
 				static_cast<double>(writer->n_rows), graph_rows_per_width(writer->meta, model)));
 }
 

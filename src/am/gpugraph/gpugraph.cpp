@@ -28,6 +28,8 @@ const ApproximateMethod kApproximate = {
 	// behind the last row.
 	.most_from_first = 8192,
 	.width_name = "Search Width",
+	.describe_reach = graph_describe_reach,
+	.target_setting = "gpugraph.recall_target",
 };
 
 const AccessMethod kGraph = {

@@ -104,6 +104,13 @@ double graph_most_recall(const GraphModel *model, double n_nearest = engine::ivf
 /// 1; else only a look at all rows does.
 bool graph_reaches(const GraphModel *model, double recall, double n_nearest = engine::ivf::kCalibratedRows);
 
+/// graph_options.cpp. The recall target, if the width follows from it and it was measured that the graph does not reach
+/// it for the n_nearest nearest rows.
+MissedTarget graph_missed_target(const GraphModel *model, double n_nearest);
+
+/// graph_options.cpp. ApproximateMethod::describe_reach.
+bool graph_describe_reach(Relation index, const MetaData *meta, const SegmentEntry *segment, RecallReach *reach);
+
 /// graph_options.cpp. The width of a pass's search of a segment, for a batch of `wanted` rows behind n_before others.
 /// At least n_rows where a look at all rows is faster, or alone reaches gpugraph.recall_target.
 double graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *segment, uint64 n_before,
@@ -116,8 +123,6 @@ double graph_rows_per_width(const MetaData *meta, const GraphModel *model);
 /// graph_options.cpp. True if a processor looks at all rows instead of a search of this width. With codes, and where
 /// the width was set, only if the engine does.
 bool graph_looks_at_all(double width, double n_rows, double rows_per_width);
-
-constexpr double kGraphDefaultRecall = 0.95; // of gpugraph.recall_target
 
 constexpr uint32 kGraphPlanSteps = 12; // a scan for more rows looks at all rows
 

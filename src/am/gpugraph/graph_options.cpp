@@ -64,7 +64,7 @@ struct GraphReloptions
 };
 
 int width_setting = 0;
-double recall_target = kGraphDefaultRecall;
+double recall_target = kDefaultRecallTarget;
 relopt_kind options_kind;
 
 relopt_enum_elt_def kPruneKinds[] = {
@@ -153,7 +153,7 @@ graph_define_options()
 		nullptr);
 	pg::define_real("gpugraph.recall_target",
 		"Share of the nearest rows that a scan has to find, if gpugraph.search_width is 0.", nullptr, &recall_target,
-		kGraphDefaultRecall, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+		kDefaultRecallTarget, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::reserve_prefix("gpugraph");
 }
 
@@ -260,6 +260,35 @@ graph_reaches(const GraphModel *model, double recall, double n_nearest)
 {
 	return recall < 1 &&
 		graph_most_recall(model, n_nearest) >= recall - (n_nearest > kCalibratedRows ? kCloseEnoughDeep : kCloseEnough);
+}
+
+MissedTarget
+graph_missed_target(const GraphModel *model, double n_nearest)
+{
+	if (width_setting > 0 || model->calibration.n_queries == 0 || graph_reaches(model, recall_target, n_nearest))
+		return {};
+	return {recall_target, graph_most_recall(model, n_nearest)};
+}
+
+bool
+graph_describe_reach(Relation index, const MetaData *meta, const SegmentEntry *segment, RecallReach *reach)
+{
+	GraphModel model;
+	double usual_width;
+
+	if (!graph_read_model(index, meta, segment, &model, nullptr))
+		return false;
+	usual_width = kPlanWidth * wider_by_codes(model.hash_bits);
+	reach->measured = model.calibration.n_queries > 0;
+	reach->recall = graph_most_recall(&model);
+	reach->margin = kCloseEnough;
+	reach->saves_nothing = engine::graph::looks_at_all(usual_width, static_cast<double>(segment->n_rows)) ||
+		usual_width * graph_rows_per_width(meta, &model) >= static_cast<double>(segment->n_rows);
+	reach->of = "of its graph";
+	reach->hint = model.hash_bits != 0 && model.hash_bits < engine::graph::kMaxHashBits
+		? "Use more hash_bits, or none, a higher degree, an index of gpuivf, or a lower recall target."
+		: "Use a higher degree, an index of gpuivf, or a lower recall target.";
+	return true;
 }
 
 double

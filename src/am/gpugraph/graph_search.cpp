@@ -380,6 +380,9 @@ graph_search_segment(const SegmentSearch *search)
 		return false;
 	width = graph_width(search->meta, &known->model, search->segment, search->approximate->n_before,
 		search->approximate->wanted, search->approximate->round);
+	note_missed_target(search->approximate->missed,
+		graph_missed_target(
+			&known->model, static_cast<double>(search->approximate->n_before + search->approximate->wanted)));
 	if (engine::graph::looks_at_all(width, static_cast<double>(search->segment->n_rows)))
 		return search_rows(search);
 	*search->approximate->coverage = Coverage::kPart;

@@ -109,6 +109,7 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 	// place and form.
 	look->whole = model->hash_bits == 0 && all;
 	look->width = all ? 0 : probes->probes;
+	look->missed = graph_missed_target(model, static_cast<double>(n_before + wanted));
 	return true;
 }
 

@@ -111,21 +111,6 @@ rows_per_part(const GraphWriter *writer, const BuildSpec *spec)
 	return rows;
 }
 
-void
-tell_of_parts(const GraphWriter *writer)
-{
-	const BuildSpec spec = build_spec(writer);
-
-	if (writer->model.n_parts == 1 || !writer->watch.report)
-		return;
-	ereport(NOTICE,
-		(errmsg("index \"%s\" has %u graphs, because maintenance_work_mem has no room for one of all rows",
-			 RelationGetRelationName(writer->plan.index), writer->model.n_parts),
-			errdetail("Searches look at one after the other and take longer."),
-			errhint("Set maintenance_work_mem to '" UINT64_FORMAT "MB', and rebuild the index.",
-				part_bytes(writer, &spec, writer->n_rows) / (1024 * 1024) + 1)));
-}
-
 /// The memory of building the parts, shared by all of them.
 struct PartMemory
 {
@@ -339,23 +324,16 @@ graph_entry_count(const GraphWriter *writer, uint32 n_rows)
 void
 graph_tell(const GraphWriter *writer)
 {
-	const GraphModel *model = &writer->model;
-	const engine::ivf::Calibration *calibration = &model->calibration;
+	const BuildSpec spec = build_spec(writer);
 
-	tell_of_parts(writer);
-	if (!writer->watch.report || graph_reaches(model, kGraphDefaultRecall) ||
-		graph_looks_at_all(calibration->probes[calibration->n_points - 1], static_cast<double>(writer->n_rows),
-			graph_rows_per_width(writer->meta, model)))
-		return; // the last one in any case
+	if (writer->model.n_parts == 1 || !writer->watch.report)
+		return;
 	ereport(NOTICE,
-		(errmsg("searches of index \"%s\" by its graph do not reach the default recall target",
-			 RelationGetRelationName(writer->plan.index)),
-			errdetail("They found %.2f of the nearest rows at most. Scans look at all rows where "
-					  "gpugraph.recall_target is higher, and take longer.",
-				graph_most_recall(model)),
-			model->hash_bits != 0 && model->hash_bits < 512
-				? errhint("More hash_bits, none, or another degree may find more.")
-				: errhint("Another degree may find more, or an index of gpuivf.")));
+		(errmsg("index \"%s\" has %u graphs, because maintenance_work_mem has no room for one of all rows",
+			 RelationGetRelationName(writer->plan.index), writer->model.n_parts),
+			errdetail("Searches look at one after the other and take longer."),
+			errhint("Set maintenance_work_mem to '" UINT64_FORMAT "MB', and rebuild the index.",
+				part_bytes(writer, &spec, writer->n_rows) / (1024 * 1024) + 1)));
 }
 
 bool

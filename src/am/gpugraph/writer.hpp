@@ -40,8 +40,7 @@ bool graph_build(GraphWriter *writer);
 /// parts.cpp. Builds the graphs of all parts: edges, parts, entries, entry_vectors, calibration. False: it gave way.
 bool graph_build_parts(GraphWriter *writer, uint32 degree);
 
-/// parts.cpp. Tells of a graph in parts, and where edges do not lead through the rows' neighbourhoods or codes do not
-/// tell rows apart.
+/// parts.cpp. Tells of a graph in parts.
 void graph_tell(const GraphWriter *writer);
 
 /// codes.cpp. Makes codes of a part's rows in memory [rows->n_rows, code bytes]; for the first part also the code

@@ -29,6 +29,8 @@ const ApproximateMethod kApproximate = {
 	.most_from_first = 128,
 	.width_name = "Probes",
 	.describe_lists = ivf_describe_lists,
+	.describe_reach = ivf_describe_reach,
+	.target_setting = "gpuivf.recall_target",
 };
 
 const AccessMethod kIvf = {

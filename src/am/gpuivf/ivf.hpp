@@ -139,8 +139,9 @@ bool ivf_probes_follow_rows(const IvfModel *model);
 
 /// ivf_search.cpp. The lists that a round of a scan (ApproximateSearch::round) for `wanted` rows behind n_before others
 /// looks at. The fraction and a hash of the query decide whether it rounds up or down, always the same way for a query.
+/// Notes in *missed a target for which it looks at all lists.
 uint32 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round,
-	uint64 n_before, uint64 wanted, const void *query);
+	uint64 n_before, uint64 wanted, const void *query, MissedTarget *missed);
 
 /// The planner's estimate of a scan.
 struct IvfPlan
@@ -205,6 +206,13 @@ void ivf_check(
 /// rows.cpp. SegmentFormat::read_vectors.
 bool ivf_read_vectors(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 first, uint64 n,
 	char *dest, BufferAccessStrategy strategy);
+
+/// ivf_options.cpp. The target of a search for `wanted` rows, if the number of lists follows from it, and it was
+/// measured that no part of the lists reaches it: at least some searches look at all of them.
+MissedTarget ivf_missed_target(const IvfModel *model, uint64 wanted, double target);
+
+/// ivf_options.cpp. ApproximateMethod::describe_reach.
+bool ivf_describe_reach(Relation index, const MetaData *meta, const SegmentEntry *segment, RecallReach *reach);
 
 /// rows.cpp. ApproximateMethod::describe_lists.
 bool ivf_describe_lists(Relation index, const MetaData *meta, ListStatistics *statistics);

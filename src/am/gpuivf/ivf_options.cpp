@@ -21,12 +21,13 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kRowsPerList = 40; // fewer make centroids that are rows themselves
-constexpr double kDefaultRecall = 0.95;
+constexpr uint64 kRowsPerList = 40;        // fewer make centroids that are rows themselves
 constexpr double kDefaultShare = 1.0 / 32; // of the lists, without calibration
 constexpr uint64 kCalibratedRows = engine::ivf::kCalibratedRows;
 constexpr double kMoreRows = 0.25;    // for k rows the probes grow by (k / 10) to this power, without calibration
 constexpr double kPlanMoreRows = 0.3; // the same for the planner, which counts the selection too
+
+constexpr double kCloseEnough = 0.005; // below a target: samples of 1,000 rows do not tell less apart
 
 constexpr double kBytesBesides = 16;     // of a row, beside vector and code: row id, number, place
 constexpr double kMoreCandidates = 0.25; // for k rows 1 + (f - 1) (10 / k)^0.25 each, f: candidates for one of ten.
@@ -45,7 +46,7 @@ struct IvfReloptions
 };
 
 int probes_setting = 0;
-double recall_target = kDefaultRecall;
+double recall_target = kDefaultRecallTarget;
 relopt_kind options_kind;
 
 relopt_enum_elt_def kStorages[] = {
@@ -115,6 +116,27 @@ plan_code_bytes(const IvfStorageRequest *request, double dim)
 	return bits / 8.0 * (request->pq_m > 0 ? request->pq_m : ivf_default_pq_m(bits, static_cast<uint32>(dim)));
 }
 
+/// The highest measured recall of `wanted` rows by fewer than all lists.
+double
+most_recall(const IvfModel *model, uint64 wanted)
+{
+	const engine::ivf::Calibration *calibration = &model->calibration;
+	const engine::ivf::DepthCalibration *depths = &model->depths;
+	const auto most = [model, calibration](const float *recall)
+	{
+		float best = 0;
+
+		for (uint32 p = 0; p < calibration->n_points && calibration->probes[p] < model->n_lists; p++)
+			best = Max(best, recall[p]);
+		return best;
+	};
+	float reached = most(calibration->recall);
+
+	for (uint32 d = 0; d < depths->n_depths && (d == 0 ? kCalibratedRows : depths->depths[d - 1]) < wanted; d++)
+		reached = Min(reached, most(depths->recall[d]));
+	return static_cast<double>(reached);
+}
+
 /// Without a model, by those of SIFT.
 double
 planned_probes(double n_lists, double wanted, double target)
@@ -134,7 +156,7 @@ ivf_define_options()
 	pg::define_int("gpuivf.probes", "Lists that a scan looks at first.", "0: chosen by gpuivf.recall_target.",
 		&probes_setting, 0, 0, kMaxLists, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::define_real("gpuivf.recall_target", "Share of the nearest rows that a scan has to find, if gpuivf.probes is 0.",
-		nullptr, &recall_target, kDefaultRecall, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+		nullptr, &recall_target, kDefaultRecallTarget, 0, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::reserve_prefix("gpuivf");
 }
 
@@ -194,6 +216,33 @@ ivf_probes(const IvfModel *model, uint64 wanted, double target)
 		probes = std::ceil(model->n_lists * kDefaultShare) *
 			std::pow(static_cast<double>(Max(wanted, kCalibratedRows)) / kCalibratedRows, kMoreRows);
 	return Max(Min(probes, static_cast<double>(model->n_lists)), 1.0);
+}
+
+MissedTarget
+ivf_missed_target(const IvfModel *model, uint64 wanted, double target)
+{
+	const double reached = most_recall(model, wanted);
+
+	if (probes_setting > 0 || model->calibration.n_queries == 0 || (target < 1 && target <= reached))
+		return {};
+	return {target, reached};
+}
+
+bool
+ivf_describe_reach(Relation index, const MetaData *meta, const SegmentEntry *segment, RecallReach *reach)
+{
+	IvfModel model;
+
+	if (!ivf_read_model(index, meta, segment, &model, nullptr))
+		return false;
+	reach->measured = model.calibration.n_queries > 0;
+	reach->recall = most_recall(&model, kCalibratedRows);
+	reach->margin = kCloseEnough;
+	reach->of = "of a part of its lists";
+	reach->hint = ivf_options(meta)->storage == IvfStorage::kPlain
+		? "Use more lists, an index of gpugraph, or a lower recall target."
+		: "Use finer codes or full vectors, more lists, or a lower recall target.";
+	return true;
 }
 
 double

@@ -159,7 +159,7 @@ probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
 	return search->approximate->exact
 		? ranked->n_lists
 		: ivf_round_probes(search->meta, search->segment, &ranked->described, search->approximate->round,
-			  search->approximate->n_before, search->approximate->wanted, search->query);
+			  search->approximate->n_before, search->approximate->wanted, search->query, search->approximate->missed);
 }
 
 /// The lists to look at: the nearest first, in the order of their centroids' scores (NaN last), or all as they lie.
@@ -311,7 +311,8 @@ search_found(const SegmentSearch *search)
 	if (!ivf_read_model(search->index, search->meta, search->segment, &model, search->strategy))
 		return false;
 	if (ivf_round_probes(search->meta, search->segment, &model, search->approximate->round,
-			search->approximate->n_before, search->approximate->wanted, search->query) >= model.n_lists)
+			search->approximate->n_before, search->approximate->wanted, search->query,
+			search->approximate->missed) >= model.n_lists)
 		return search_all(search);
 	*search->approximate->coverage = Coverage::kPart;
 	return ivf_refine_found(search, &layout);
@@ -334,16 +335,19 @@ measured_rows(const SegmentEntry *segment, const IvfModel *model, uint64 wanted)
 
 uint32
 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfModel *model, uint32 round,
-	uint64 n_before, uint64 wanted, const void *query)
+	uint64 n_before, uint64 wanted, const void *query, MissedTarget *missed)
 {
 	const uint32 hash =
 		hash_bytes(static_cast<const unsigned char *>(query), static_cast<int>(meta_vector_bytes(meta)));
-	double probes = ivf_probes(model, measured_rows(segment, model, n_before + wanted),
-		batch_plan_target(ivf_recall_target(), n_before, n_before + wanted));
+	const uint64 rows = measured_rows(segment, model, n_before + wanted);
+	const double target = batch_plan_target(ivf_recall_target(), n_before, n_before + wanted);
+	double probes = ivf_probes(model, rows, target);
 
 	for (uint32 i = 0; i < round && probes < model->n_lists; i++)
 		probes *= kRoundGrowth;
 	probes = std::floor(probes + hash * 0x1p-32);
+	if (round == 0 && probes >= model->n_lists)
+		note_missed_target(missed, ivf_missed_target(model, rows, target));
 	return static_cast<uint32>(Min(probes, static_cast<double>(model->n_lists)));
 }
 

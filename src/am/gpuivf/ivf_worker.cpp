@@ -70,7 +70,7 @@ probes(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32
 
 	if (!ivf_read_model(index, meta, segment, &model, strategy))
 		return false;
-	probes->probes = ivf_round_probes(meta, segment, &model, round, n_before, wanted, query);
+	probes->probes = ivf_round_probes(meta, segment, &model, round, n_before, wanted, query, &look->missed);
 	look->whole = probes->probes >= model.n_lists;
 	look->width = look->whole ? 0 : probes->probes;
 	if (look->whole && finds_candidates(meta))

@@ -7,6 +7,7 @@
 #include "am/maintain/merge.hpp"
 
 #include "am/method/index_access.hpp"
+#include "am/recall/reach.hpp"
 #include "am/maintain/row_merge.hpp"
 #include "storage/extent.hpp"
 #include "storage/segment_writer.hpp"
@@ -312,6 +313,8 @@ merge_index(Relation index, Relation heap, const MergePlan *plan, bool give_way,
 	SegmentEntry entry;
 	RowCounts delta_counts;
 	StopCheck stop;
+	RecallReach reach; // before the merge
+	bool reach_known;
 	bool done = true;
 
 	memset(result, 0, sizeof(*result));
@@ -327,6 +330,7 @@ merge_index(Relation index, Relation heap, const MergePlan *plan, bool give_way,
 	merge->format = access_method(index, &merge->meta)->format;
 	merge->delta_end = delta_end(index, &merge->meta, nullptr);
 	resolve_sources(merge, plan);
+	reach_known = index_reach(index, &merge->meta, &reach);
 
 	for (uint32 i = 0; i < merge->n_sources; i++)
 		count_segment(index, &merge->meta, &merge->meta.segments[merge->sources[i]], nullptr, &merge->counts, &stop);
@@ -341,7 +345,10 @@ merge_index(Relation index, Relation heap, const MergePlan *plan, bool give_way,
 	if (done && merge->counts.rows + merge->counts.null_rows > 0)
 		done = write_rows(merge, delta, &entry);
 	if (done)
+	{
 		publish(merge, plan, merge->n_blocks > 0 ? &entry : nullptr);
+		warn_of_reach(index, reach_known ? &reach : nullptr);
+	}
 	else
 		reclaim_pending(index);
 	if (delta != nullptr)

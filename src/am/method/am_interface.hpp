@@ -20,6 +20,20 @@ struct ListStatistics
 	double drift;     // the greatest of all segments: 1 if rows lie as near to their centroids as those trained for
 };
 
+/// Of settings of a recall target.
+constexpr double kDefaultRecallTarget = 0.95;
+
+/// The recall of the 10 nearest rows that the searches of a segment were measured to find when it was written.
+struct RecallReach
+{
+	bool measured;
+	double recall;      // the highest of searches that do not look at all rows; above it a scan looks at all rows
+	double margin;      // a target that is that much higher still counts as reached
+	bool saves_nothing; // a look at all rows takes no longer than a search that reaches the default target usually does
+	const char *of;     // for messages: "of its graph"
+	const char *hint;   // for messages: a sentence
+};
+
 /// What an approximate access method has besides. Its searches may look at a part of a segment and have rounds
 /// (ApproximateSearch::round).
 struct ApproximateMethod
@@ -33,6 +47,12 @@ struct ApproximateMethod
 
 	/// Lists for the view vectorgpu_indexes. May be null. False: a page was foreign.
 	bool (*describe_lists)(Relation index, const MetaData *meta, ListStatistics *statistics);
+
+	/// The recall that a segment with rows reaches. Null: there is no recall target. False: a page was foreign.
+	bool (*describe_reach)(Relation index, const MetaData *meta, const SegmentEntry *segment, RecallReach *reach);
+
+	/// The setting of the recall target; null with describe_reach.
+	const char *target_setting;
 };
 
 struct AccessMethod

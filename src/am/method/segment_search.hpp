@@ -11,6 +11,23 @@ namespace vectorgpu::am
 /// How much of the rows a search has looked at. After kPart a later round looks at more.
 using engine::Coverage;
 
+/// A recall target that a pass could not reach but by a look at all rows of a segment.
+struct MissedTarget
+{
+	double target;  // the highest of them; 0: there is none
+	double reached; // the least recall that the index was measured to reach instead
+};
+
+/// Notes one, or several of another scan or round.
+inline void
+note_missed_target(MissedTarget *missed, const MissedTarget &other)
+{
+	if (other.target <= 0)
+		return;
+	missed->reached = missed->target > 0 ? Min(missed->reached, other.reached) : other.reached;
+	missed->target = Max(missed->target, other.target);
+}
+
 /// What an approximate access method's search needs besides.
 struct ApproximateSearch
 {
@@ -30,6 +47,7 @@ struct ApproximateSearch
 	uint64 n_candidates;
 	Coverage *coverage;   // to be lowered if the search leaves rows out
 	uint32 *width;        // ScanCounters::pass_width
+	MissedTarget *missed; // ScanCounters::missed
 	uint64 *n_up_to_last; // EXPLAIN only, else null: search_offer adds the rows that do not come after the last one
 						  // returned
 };

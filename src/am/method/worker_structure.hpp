@@ -1,6 +1,7 @@
 // What the worker's copies of an index need from its pages if its segments have a structure. PG dialect.
 #pragma once
 
+#include "am/method/segment_search.hpp"
 #include "storage/segment_format.hpp"
 #include "storage/shape.hpp"
 #include "wire/copy_messages.hpp"
@@ -11,8 +12,9 @@ namespace vectorgpu::am
 /// How a round looks at a segment.
 struct RoundLook
 {
-	bool whole;   // at every row; if so for all segments, the request has no probes
-	uint32 width; // note_width; 0: at every row
+	bool whole;          // at every row; if so for all segments, the request has no probes
+	uint32 width;        // note_width; 0: at every row
+	MissedTarget missed; // why at every row
 };
 
 /// Functions that return bool and read pages return false if a page was foreign.

@@ -17,6 +17,7 @@ namespace
 {
 
 constexpr double kNsPerMs = 1000 * 1000;
+constexpr const char *kOutOfReach = "recall target out of reach";
 
 const char *
 bypass_name(Bypass bypass)
@@ -119,6 +120,12 @@ explain_as_text(const ScanCounters *counters, const char *width_name, ExplainSta
 	if (counters->n_shipped > 0)
 		text_number(es, "Shipped", counters->n_shipped);
 	appendStringInfoChar(es->str, '\n');
+	if (counters->missed.target > 0)
+	{
+		pg::explain_begin_line(es);
+		appendStringInfo(es->str, "Exhaustive Because: %s  Recall Wanted: %.3f  Recall Reached: %.3f\n", kOutOfReach,
+			counters->missed.target, counters->missed.reached);
+	}
 	if (counters->n_worker_batches > 0 && es->timing)
 	{
 		pg::explain_begin_line(es);
@@ -146,7 +153,7 @@ number_group(ExplainState *es, const char *name, const uint64 *counts, int n, co
 }
 
 /// The same in JSON, XML and YAML: every property, those that are zero as well, but widths only of access methods that
-/// have one.
+/// have one, and a recall target only if it was out of reach.
 void
 explain_as_properties(const ScanCounters *counters, const char *width_name, ExplainState *es)
 {
@@ -165,6 +172,12 @@ explain_as_properties(const ScanCounters *counters, const char *width_name, Expl
 		number(es, psprintf("Most %s", width_name), counters->most_width);
 	}
 	number(es, "Exhaustive", counters->n_exhaustive);
+	if (counters->missed.target > 0)
+	{
+		ExplainPropertyText("Exhaustive Because", kOutOfReach, es);
+		ExplainPropertyFloat("Recall Wanted", nullptr, counters->missed.target, 3, es);
+		ExplainPropertyFloat("Recall Reached", nullptr, counters->missed.reached, 3, es);
+	}
 	number(es, "Late Rows", counters->n_late);
 	number(es, "Rows Left Out", counters->n_left_out);
 	number(es, "Compared", counters->n_compared);

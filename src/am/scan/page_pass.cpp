@@ -251,6 +251,7 @@ page_pass(Relation index, ScanState *state, const RowId *candidates, uint64 n_ca
 		.n_candidates = n_candidates,
 		.coverage = coverage,
 		.width = &state->counters->pass_width,
+		.missed = &state->counters->missed,
 		.n_up_to_last = state->left_out.counts ? &n_up_to_last : nullptr,
 	};
 	SegmentSearch search = {

@@ -1,6 +1,7 @@
 // The counters of a scan for EXPLAIN (ANALYZE): who answered its batches, and why the worker did not. PG dialect.
 #pragma once
 
+#include "am/method/segment_search.hpp"
 #include "bridge/shared_state.hpp"
 #include "wire/messages.hpp"
 
@@ -38,6 +39,7 @@ struct ScanCounters
 						// looked at whole
 	uint32 least_width; // of the rounds that had one; 0: none
 	uint32 most_width;
+	MissedTarget missed; // recall targets that passes could not reach but by a look at all rows
 	uint64 n_late;       // rows returned behind one further away (vectorgpu.scan_order = relaxed)
 	uint64 n_left_out;   // rows found nearer than one that was returned before them (strict): see LeftOutRows
 	uint64 n_compared;   // rows that the backend looked at: by their distance, an estimate of it or a count of matches

@@ -191,7 +191,7 @@ choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probe
 	for (uint32 i = 0; i < state->meta.n_segments; i++)
 	{
 		const SegmentEntry *segment = &state->meta.segments[i];
-		RoundLook look;
+		RoundLook look = {};
 
 		if (segment->n_rows == 0)
 			continue;
@@ -201,6 +201,7 @@ choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *probe
 			return false;
 		all = all && look.whole;
 		note_width(&state->counters->pass_width, look.width);
+		note_missed_target(&state->counters->missed, look.missed);
 		++*n;
 	}
 	if (all)

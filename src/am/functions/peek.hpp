@@ -1,0 +1,24 @@
+// Looking at an index for a view, without waiting for a lock and without an error for one that is damaged or of another
+// release. PG dialect. Used by stats.cpp and reach_function.cpp.
+#pragma once
+
+#include "am/method/am_interface.hpp"
+
+namespace vectorgpu::am
+{
+
+/// Opens an index with AccessShareLock. False: another session has locked it, since it builds, moves or drops it. True:
+/// *index, which the caller closes together with the lock, or null if there is none any more.
+bool peek_open(Oid index_oid, Relation *index);
+
+/// False for a temporary index of another session, and on a standby for an unlogged one, which has no main fork there.
+bool peek_has_pages(Relation index);
+
+/// Reads block 0 without assuming that it is valid. False unless it is a metapage of this release; *version is 0 if
+/// even that is unknown, as for a damaged page.
+bool peek_metapage(Relation index, uint32 *version);
+
+/// Calls `read` in a subtransaction, so that one damaged index does not hide the others. False if a page was damaged.
+bool peek_pages(Relation index, void (*read)(Relation index, void *state), void *state);
+
+} // namespace vectorgpu::am
