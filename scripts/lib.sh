@@ -126,7 +126,8 @@ mirror_tree() {
 # it into the server copy. It first deletes objects built with other flags or for another server. It neither uses nor
 # changes the checkout's own objects, so a test build is never mistaken for a release build. It leaves out kernels, which
 # take minutes to compile, on a machine without a GPU, unless CUDA=1 is given. VECTORGPU_BUILT_WORKER: a worker program of
-# the same sources and flags, which is installed instead of building one.
+# the same sources and flags, which is installed instead of building one. VECTORGPU_BUILT_OBJECTS: a folder of a build with
+# the same flags for another server, whose objects that know no server are taken over.
 build_extension() {
 	local tree=$1 log=$2 flags
 
@@ -139,6 +140,9 @@ build_extension() {
 	if [ "$(cat "$tree/.flags" 2>/dev/null)" != "$flags" ]; then
 		find "$tree" \( -name '*.o' -o -name '*.d' -o -name '*.so' \) -delete
 		printf '%s\n' "$flags" >"$tree/.flags"
+	fi
+	if [ -n "${VECTORGPU_BUILT_OBJECTS:-}" ]; then
+		(cd "$VECTORGPU_BUILT_OBJECTS" && find src/common src/engine src/wire -name '*.[od]' -print0 | tar --null -T - -cf -) | tar -C "$tree" --no-same-owner -xf -
 	fi
 	[ -z "${VECTORGPU_BUILT_WORKER:-}" ] || set -- "$@" WORKER_TARGETS=
 	make -C "$tree" -j "$JOBS" PG_CONFIG="$PG_CONFIG" "$@" >"$log" 2>&1 &&

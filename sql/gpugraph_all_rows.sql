@@ -16,6 +16,7 @@ INSERT INTO near_vectors SELECT i, v::vector, (v || v || v || v[:16])::vector
 CREATE INDEX near_bits_b ON near_bits USING gpugraph (b);
 CREATE INDEX near_v ON near_vectors USING gpugraph (v vector_l2_ops);
 CREATE INDEX near_long ON near_vectors USING gpugraph (long_v vector_l2_ops);
+ANALYZE near_bits, near_vectors; -- from 18 on CREATE INDEX does not count the rows of a table without autovacuum
 
 -- How a scan looked at rows: by a search and its width, or at all of them
 CREATE FUNCTION pg_temp.looks(tab text, distance text, wanted int) RETURNS text LANGUAGE plpgsql AS $$

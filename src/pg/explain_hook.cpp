@@ -165,11 +165,15 @@ executor_end(QueryDesc *query)
 		standard_ExecutorEnd(query);
 }
 
-/// Do what EXPLAIN does without a hook: plan the query and report the time and buffers used.
+/// Do what EXPLAIN does without a hook: plan the query and report the time and buffers used. Core exports its own
+/// function from 17 on.
 void
 plan_and_explain(Query *query, int cursor_options, IntoClause *into, ExplainState *es, const char *query_string,
 	ParamListInfo params, QueryEnvironment *environment)
 {
+#if PG_VERSION_NUM >= 170000
+	standard_ExplainOneQuery(query, cursor_options, into, es, query_string, params, environment);
+#else
 	const BufferUsage before = pgBufferUsage;
 	BufferUsage used = {};
 	instr_time start;
@@ -183,6 +187,7 @@ plan_and_explain(Query *query, int cursor_options, IntoClause *into, ExplainStat
 	if (es->buffers)
 		BufferUsageAccumDiff(&used, &pgBufferUsage, &before);
 	ExplainOnePlan(plan, into, es, query_string, params, environment, &duration, es->buffers ? &used : nullptr);
+#endif
 }
 
 void

@@ -125,7 +125,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				errmsg("non-MVCC snapshots are not supported with %s", state->am->name),
 				errdetail("A search needs one state of the table from its first row to its last.")));
-	pgstat_count_index_scan(index);
+	pg::count_index_search(scan);
 	(void) VG_FAULT("scan_start");
 	state->heap = scan->heapRelation;
 	state->snapshot = scan->xs_snapshot;
