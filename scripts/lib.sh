@@ -55,6 +55,20 @@ need_packages() {
 	fi
 }
 
+# find_pg_config: prints the pg_config of an installed server that vectorgpu can be built for, the newest of Debian's after that in PATH; nothing if there
+# is none.
+find_pg_config() {
+	local config
+
+	for config in "$(command -v pg_config)" /usr/lib/postgresql/{18,17,16,15}/bin/pg_config; do
+		if [[ "$("$config" --version 2>/dev/null)" =~ ^PostgreSQL\ 1[5-8] ]] && [ -x "$("$config" --bindir)/postgres" ] &&
+			[ -e "$("$config" --includedir-server)/postgres.h" ]; then
+			echo "$config"
+			return
+		fi
+	done
+}
+
 # Sets PG_CONFIG from VECTORGPU_PG_CONFIG, or to Debian's PostgreSQL.
 pick_pg_config() {
 	PG_CONFIG=${VECTORGPU_PG_CONFIG:-/usr/lib/postgresql/$PG_MAJOR/bin/pg_config}

@@ -55,7 +55,7 @@ DECLARE
 	plan json;
 BEGIN
 	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
-	RETURN (SELECT string_agg(key || ' ' || value, ', ' ORDER BY key) FROM json_each_text(plan #> '{0,Vectorgpu Scans,0}') WHERE key ~ '^(Answered|Rounds|Least|Most)');
+	RETURN (SELECT string_agg(key || ' ' || value, ', ' ORDER BY key) FROM json_each_text(pg_temp.first_scan(plan)) WHERE key ~ '^(Answered|Rounds|Least|Most)');
 END $$;
 SET vectorgpu.worker = on;
 SELECT vectorgpu_prewarm('expl_ivf_v') > 0 AS warm;
@@ -83,7 +83,7 @@ BEGIN
 		PERFORM set_config('vectorgpu.worker', answerer, true);
 		EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
 		RETURN QUERY SELECT s ->> 'Answered By', (plan #>> '{0,Plan,Actual Rows}')::numeric::int8, (s ->> 'Rows Left Out')::int8, (s ->> 'Late Rows')::int8
-			FROM (SELECT plan #> '{0,Vectorgpu Scans,0}' AS s) scan;
+			FROM (SELECT pg_temp.first_scan(plan) AS s) scan;
 	END LOOP;
 END $$;
 SELECT vectorgpu_prewarm('expl_ivf_v') > 0 AS warm;
@@ -113,7 +113,7 @@ DECLARE
 	plan json;
 BEGIN
 	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
-	RETURN plan #> '{0,Vectorgpu Scans,0}';
+	RETURN pg_temp.first_scan(plan);
 END $$;
 CREATE FUNCTION expl_candidates(method text, options text, OUT of text, OUT answered text, OUT looked_at_more boolean, OUT enough boolean, OUT rescored text, OUT alike boolean)
 	LANGUAGE plpgsql AS $$
@@ -257,10 +257,10 @@ SET parallel_tuple_cost = 0;
 SET cpu_tuple_cost = 1;
 SET min_parallel_table_scan_size = 0;
 SET parallel_leader_participation = off;
-SELECT count(*) FILTER (WHERE l ~ 'Parallel Bitmap Heap Scan') AS parallel, count(*) FILTER (WHERE l ~ 'Vectorgpu Scan using expl_bitmap_tags') AS scans,
+SELECT count(*) FILTER (WHERE l ~ 'Parallel Bitmap Heap Scan') AS parallel, count(*) FILTER (WHERE l ~ 'Answered By:') AS scans,
 	array_agg(btrim(l)) FILTER (WHERE l ~ 'Not Counted') AS not_counted FROM expl_run($$SELECT count(*) FROM expl_bitmap WHERE match_at_least(tags, '{3,14}', 1)$$) l;
 RESET parallel_leader_participation;
-SELECT count(*) FILTER (WHERE l ~ 'Vectorgpu Scan using expl_bitmap_tags') AS scans FROM expl_run($$SELECT count(*) FROM expl_bitmap WHERE match_at_least(tags, '{3,14}', 1)$$) l;
+SELECT count(*) FILTER (WHERE l ~ 'Answered By:') AS scans FROM expl_run($$SELECT count(*) FROM expl_bitmap WHERE match_at_least(tags, '{3,14}', 1)$$) l;
 RESET enable_indexscan;
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;

@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 
 SET vectorgpu.stable_pages = off; -- a search is as wide as LIMIT says
 -- half of the strings nearly equal
@@ -25,7 +27,7 @@ DECLARE
 	scan json;
 BEGIN
 	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT id FROM %s ORDER BY %s LIMIT %s', tab, distance, wanted) INTO plan;
-	scan := plan #> '{0,Vectorgpu Scans,0}';
+	scan := pg_temp.first_scan(plan);
 	RETURN CASE WHEN (scan ->> 'Exhaustive')::int > 0 THEN 'all rows' ELSE 'width ' || (scan ->> 'Most Search Width') END;
 END $$;
 SELECT 'b <~> ' || quote_literal(b) AS by_bits FROM near_bits WHERE id = 3 \gset

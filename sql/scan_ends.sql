@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 LOAD 'vectorgpu';
 SET vectorgpu.worker_min_size = 0;
 SET vectorgpu.worker_timeout = '2min';
@@ -35,7 +37,7 @@ DECLARE
 	plan json;
 BEGIN
 	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
-	RETURN plan #> '{0,Vectorgpu Scans,0}';
+	RETURN pg_temp.first_scan(plan);
 END $$;
 CREATE FUNCTION ids_of(query text) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE

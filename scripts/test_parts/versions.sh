@@ -6,7 +6,7 @@
 VERSIONS=${VECTORGPU_VERSIONS:-16 17 18}
 
 # The TAP files of the quick suite, for gpuflat and gpuivf; --files names others, for every access method.
-VERSION_FILES='/(010|030|060|100)_'
+VERSION_FILES='/(010|030|060|067|100|259)_'
 VERSION_METHODS_LEFT_OUT='@gpugraph|@gpuivf-'
 
 # part_versions [long]: the suites of each version beside each other, each in a process of its own; `long`: all TAP files and all ways.
@@ -28,6 +28,39 @@ part_versions() {
 	done
 	wait
 	[ ${#suffixes[@]} -eq 0 ] || counted_beside "${suffixes[@]}"
+	from_version_to_version
+}
+
+# from_version_to_version: the TAP file that goes from each version to the later ones, with the servers and modules of the suites above. The first server
+# is from PyPI too, as old as the others: dumps of a newer minor release of an older version may use what they do not know.
+from_version_to_version() {
+	local version LOGS=$LOGS/versions installations=() TAP_ONLY=/066_ TAP_ENVIRONMENT
+
+	[[ test/t/066_versions.pl =~ ${FILES:-.} ]] || return 0
+	mkdir -p "$LOGS"
+	version=$("$PG_CONFIG" --version)
+	version=${version#PostgreSQL } version=${version%%[!0-9]*}
+	! install_same_module "$version" >"$LOGS/first.log" 2>&1 || installations+=("$WORK/first")
+	for version in $VERSIONS; do
+		[ ! -e "$WORK/pg$version/installation" ] || installations+=("$(cat "$WORK/pg$version/installation")")
+	done
+	if [ ${#installations[@]} -lt 2 ]; then
+		skip "from version to version" "no server of another version"
+		return
+	fi
+	TAP_ENVIRONMENT=("VECTORGPU_INSTALLATIONS=${installations[*]}")
+	part_tap tap-versions test/t 1800
+}
+
+# install_same_module VERSION: copies the server of PyPI to WORK/first, with the main server's module, which is of the same major version.
+install_same_module() {
+	local config extension
+
+	config=$("$ROOT/scripts/servers" "$1") || return 1
+	extension=$WORK/pg$("$PG_CONFIG" --sharedir)/extension
+	cp -a "$(dirname "$(dirname "$config")")" "$WORK/first" &&
+		cp "$WORK/pg$("$PG_CONFIG" --pkglibdir)"/vectorgpu* "$("$WORK/first/bin/pg_config" --pkglibdir)/" &&
+		cp "$extension"/vectorgpu* "$("$WORK/first/bin/pg_config" --sharedir)/extension/" && chmod -R a+rX "$WORK/first"
 }
 
 # unsupported_versions: the header that every source includes refuses other versions and says why.
@@ -72,6 +105,7 @@ version_suites() {
 	WORK=$WORK/${KIND#-} LOGS=$LOGS/${KIND#-}
 	mkdir -p "$LOGS"
 	build_in_turn || return
+	echo "${SERVER_BIN%/bin}" >"$WORK/installation"
 	if [ "${2:-}" = long ]; then
 		start_server || return
 		three_ways ''

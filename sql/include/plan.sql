@@ -11,5 +11,9 @@ BEGIN
 		RETURN NEXT regexp_replace(line, '( rows=\d+)\.00 ', '\1 ');
 	END LOOP;
 END $$;
+-- What EXPLAIN (FORMAT JSON) says of the first scan of ours: from 18 on in its node of the plan.
+CREATE FUNCTION pg_temp.first_scan(plan json) RETURNS json LANGUAGE sql AS $$
+	SELECT coalesce(plan #> '{0,Vectorgpu Scans,0}', jsonb_path_query_first(plan::jsonb, '$.**."Vectorgpu Scan"')::json)
+$$;
 -- force_parallel_mode until 15
 SELECT name AS parallel_mode FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query') \gset
