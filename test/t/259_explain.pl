@@ -59,7 +59,7 @@ for my $method (sort keys %query)
 		cmp_ok(scalar @costs, '>=', 4, "$name: two nodes have costs");
 		is(join(' ', grep { !/^\d+(?:\.\d+)?$/ } @costs), '', "$name: all of them finite");
 		is(() = $plan =~ /${method}_i/g, $in_node ? 1 : 2, "$name: the scan is there");
-		is(() = $plan =~ /Answered.By/g, 1, "$name: and what it did");
+		is(() = $plan =~ /(?<!\/)Answered.By/g, 1, "$name: and what it did");
 		like($plan, qr/enable.seqscan/i, "$name: settings");
 		if ($format eq 'JSON')
 		{
@@ -104,7 +104,7 @@ for my $first ('auto_explain', 'vectorgpu')
 		is(join(' ', grep { $log !~ /Index.Name[>": ]+${_}_i|Index Scan using ${_}_i/ } sort keys %query), '', "$name: plans of all access methods in the log");
 		like($log, qr/LATERAL/, "$name: and of the nested statement");
 		is(() = $log =~ /LOG:  duration: [\d.]+ ms  plan:/g, 6, "$name: of each one");
-		is(() = $log =~ /Answered.By/g, $in_node ? 5 : 0, "$name: what the scans did, if they can add to plans");
+		is(() = $log =~ /(?<!\/)Answered.By/g, $in_node ? 5 : 0, "$name: what the scans did, if they can add to plans");
 	}
 	for my $method (sort keys %query)
 	{
