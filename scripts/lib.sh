@@ -55,6 +55,20 @@ need_packages() {
 	fi
 }
 
+# find_pg_config: prints the pg_config of an installed server that vectorgpu can be built for, the newest of Debian's after that in PATH; nothing if there
+# is none.
+find_pg_config() {
+	local config
+
+	for config in "$(command -v pg_config)" /usr/lib/postgresql/{18,17,16,15}/bin/pg_config; do
+		if [[ "$("$config" --version 2>/dev/null)" =~ ^PostgreSQL\ 1[5-8] ]] && [ -x "$("$config" --bindir)/postgres" ] &&
+			[ -e "$("$config" --includedir-server)/postgres.h" ]; then
+			echo "$config"
+			return
+		fi
+	done
+}
+
 # Sets PG_CONFIG from VECTORGPU_PG_CONFIG, or to Debian's PostgreSQL.
 pick_pg_config() {
 	PG_CONFIG=${VECTORGPU_PG_CONFIG:-/usr/lib/postgresql/$PG_MAJOR/bin/pg_config}
@@ -126,7 +140,8 @@ mirror_tree() {
 # it into the server copy. It first deletes objects built with other flags or for another server. It neither uses nor
 # changes the checkout's own objects, so a test build is never mistaken for a release build. It leaves out kernels, which
 # take minutes to compile, on a machine without a GPU, unless CUDA=1 is given. VECTORGPU_BUILT_WORKER: a worker program of
-# the same sources and flags, which is installed instead of building one.
+# the same sources and flags, which is installed instead of building one. VECTORGPU_BUILT_OBJECTS: a folder of a build with
+# the same flags for another server, whose objects that know no server are taken over.
 build_extension() {
 	local tree=$1 log=$2 flags
 
@@ -139,6 +154,9 @@ build_extension() {
 	if [ "$(cat "$tree/.flags" 2>/dev/null)" != "$flags" ]; then
 		find "$tree" \( -name '*.o' -o -name '*.d' -o -name '*.so' \) -delete
 		printf '%s\n' "$flags" >"$tree/.flags"
+	fi
+	if [ -n "${VECTORGPU_BUILT_OBJECTS:-}" ]; then
+		(cd "$VECTORGPU_BUILT_OBJECTS" && find src/common src/engine src/wire -name '*.[od]' -print0 | tar --null -T - -cf -) | tar -C "$tree" --no-same-owner -xf -
 	fi
 	[ -z "${VECTORGPU_BUILT_WORKER:-}" ] || set -- "$@" WORKER_TARGETS=
 	make -C "$tree" -j "$JOBS" PG_CONFIG="$PG_CONFIG" "$@" >"$log" 2>&1 &&

@@ -11,7 +11,9 @@ CREATE OPERATOR public.<~> (LEFTARG = bit, RIGHTARG = bit, FUNCTION = public.ham
 CREATE OPERATOR public.<%> (LEFTARG = bit, RIGHTARG = bit, FUNCTION = public.jaccard_distance, COMMUTATOR = <%>);
 
 -- it cannot be created in public: the error says why, and leaves nothing behind
+\set SHOW_CONTEXT never
 CREATE EXTENSION vectorgpu;
+\unset SHOW_CONTEXT
 SELECT count(*) FROM pg_extension WHERE extname = 'vectorgpu';
 
 CREATE SCHEMA other;

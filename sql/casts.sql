@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 
 SELECT castsource::regtype, casttarget::regtype, castfunc::regprocedure, castcontext
 FROM pg_cast WHERE 'vector'::regtype IN (castsource, casttarget) OR 'halfvec'::regtype IN (castsource, casttarget)
@@ -49,7 +51,7 @@ SELECT subvector('[1,2,3]'::vector, 1, 2)::vector(2), subvector('[1,2,3]'::halfv
 CREATE TABLE t (v vector(2));
 CREATE INDEX t_v ON t USING gpuflat (v);
 SET enable_seqscan = off;
-EXPLAIN (COSTS OFF) SELECT * FROM t ORDER BY v <-> '[1,2]'::halfvec;
+SELECT pg_temp.plan($$SELECT * FROM t ORDER BY v <-> '[1,2]'::halfvec$$);
 EXPLAIN (COSTS OFF) SELECT * FROM t ORDER BY v <-> '[1,2]'::halfvec::vector;
 CREATE INDEX t_h ON t USING gpuflat ((v::halfvec(2)));
 EXPLAIN (COSTS OFF) SELECT * FROM t ORDER BY v::halfvec(2) <-> '[1,2]'::halfvec;

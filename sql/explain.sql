@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 LOAD 'vectorgpu';
 
 CREATE TABLE expl (id int, v vector(3)) WITH (autovacuum_enabled = off);
@@ -17,7 +19,14 @@ CREATE FUNCTION expl_run(query text, format text DEFAULT 'text') RETURNS SETOF t
 DECLARE
 	line text;
 BEGIN
-	FOR line IN EXECUTE format('EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT %s) %s', format, query) LOOP
+	FOR line IN EXECUTE format('EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF, FORMAT %s) %s', format, query) LOOP
+		-- the same words for all of PostgreSQL's versions
+		CONTINUE WHEN line ~ '^ *(Disabled: true|Index Searches: \d+)$';
+		line := regexp_replace(line, '(rows=|Actual[ -]Rows"?[:>] ?)(\d+)\.00', '\1\2', 'g');
+		line := regexp_replace(line, '(InitPlan \d+) \(returns \$\d+\)$', '\1');
+		line := regexp_replace(line, '\(InitPlan 1\)\.col1', '$0', 'g');
+		line := regexp_replace(line, '(Scan[ -]Direction"?[:>] ?"?)Forward', '\1NoMovement', 'g');
+		line := regexp_replace(line, ',?\n *["<]?(Index[ -]Searches|Disabled)"?[:>] ?[^,\n]*', '', 'g');
 		line := regexp_replace(line, '(Worker[ -]Engine"?[:>] ?"?)[a-z]+', '\1ENGINE');
 		RETURN NEXT regexp_replace(line, '((Candidates|Rescored)"?[:>] ?)\d+', '\1N', 'g');
 	END LOOP;
@@ -46,7 +55,7 @@ DECLARE
 	plan json;
 BEGIN
 	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
-	RETURN (SELECT string_agg(key || ' ' || value, ', ' ORDER BY key) FROM json_each_text(plan #> '{0,Vectorgpu Scans,0}') WHERE key ~ '^(Answered|Rounds|Least|Most)');
+	RETURN (SELECT string_agg(key || ' ' || value, ', ' ORDER BY key) FROM json_each_text(pg_temp.first_scan(plan)) WHERE key ~ '^(Answered|Rounds|Least|Most)');
 END $$;
 SET vectorgpu.worker = on;
 SELECT vectorgpu_prewarm('expl_ivf_v') > 0 AS warm;
@@ -73,8 +82,8 @@ BEGIN
 	FOREACH answerer IN ARRAY '{off,on}'::text[] LOOP
 		PERFORM set_config('vectorgpu.worker', answerer, true);
 		EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
-		RETURN QUERY SELECT s ->> 'Answered By', (plan #>> '{0,Plan,Actual Rows}')::int8, (s ->> 'Rows Left Out')::int8, (s ->> 'Late Rows')::int8
-			FROM (SELECT plan #> '{0,Vectorgpu Scans,0}' AS s) scan;
+		RETURN QUERY SELECT s ->> 'Answered By', (plan #>> '{0,Plan,Actual Rows}')::numeric::int8, (s ->> 'Rows Left Out')::int8, (s ->> 'Late Rows')::int8
+			FROM (SELECT pg_temp.first_scan(plan) AS s) scan;
 	END LOOP;
 END $$;
 SELECT vectorgpu_prewarm('expl_ivf_v') > 0 AS warm;
@@ -104,7 +113,7 @@ DECLARE
 	plan json;
 BEGIN
 	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
-	RETURN plan #> '{0,Vectorgpu Scans,0}';
+	RETURN pg_temp.first_scan(plan);
 END $$;
 CREATE FUNCTION expl_candidates(method text, options text, OUT of text, OUT answered text, OUT looked_at_more boolean, OUT enough boolean, OUT rescored text, OUT alike boolean)
 	LANGUAGE plpgsql AS $$
@@ -234,9 +243,9 @@ SELECT expl_run($$SELECT count(line) FROM (SELECT FROM expl ORDER BY v <-> '[1,2
 	expl_run('SELECT id FROM expl ORDER BY v <-> ''[1,2,3]'' LIMIT 5') line$$);
 PREPARE expl_prepared AS SELECT id FROM expl ORDER BY v <-> $1 LIMIT 5;
 SELECT expl_run($$EXECUTE expl_prepared('[1,2,3]')$$);
-SET force_parallel_mode = on;
+SET :parallel_mode = on;
 SELECT expl_run($$SELECT id FROM expl ORDER BY v <-> '[1,2,3]' LIMIT 5$$);
-RESET force_parallel_mode;
+RESET :parallel_mode;
 -- one process builds the bitmap with which parallel workers read the table
 CREATE TABLE expl_bitmap AS SELECT i AS id, ARRAY[i % 7, i % 11 + 10] AS tags FROM generate_series(1, 3000) i;
 CREATE INDEX expl_bitmap_tags ON expl_bitmap USING gpumatch (tags);
@@ -248,10 +257,10 @@ SET parallel_tuple_cost = 0;
 SET cpu_tuple_cost = 1;
 SET min_parallel_table_scan_size = 0;
 SET parallel_leader_participation = off;
-SELECT count(*) FILTER (WHERE l ~ 'Parallel Bitmap Heap Scan') AS parallel, count(*) FILTER (WHERE l ~ 'Vectorgpu Scan using expl_bitmap_tags') AS scans,
+SELECT count(*) FILTER (WHERE l ~ 'Parallel Bitmap Heap Scan') AS parallel, count(*) FILTER (WHERE l ~ 'Answered By:') AS scans,
 	array_agg(btrim(l)) FILTER (WHERE l ~ 'Not Counted') AS not_counted FROM expl_run($$SELECT count(*) FROM expl_bitmap WHERE match_at_least(tags, '{3,14}', 1)$$) l;
 RESET parallel_leader_participation;
-SELECT count(*) FILTER (WHERE l ~ 'Vectorgpu Scan using expl_bitmap_tags') AS scans FROM expl_run($$SELECT count(*) FROM expl_bitmap WHERE match_at_least(tags, '{3,14}', 1)$$) l;
+SELECT count(*) FILTER (WHERE l ~ 'Answered By:') AS scans FROM expl_run($$SELECT count(*) FROM expl_bitmap WHERE match_at_least(tags, '{3,14}', 1)$$) l;
 RESET enable_indexscan;
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
@@ -268,7 +277,7 @@ BEGIN
 	EXECUTE format('EXPLAIN (FORMAT JSON, %s) SELECT id FROM expl ORDER BY v <-> ''[1,2,3]'' LIMIT 5', options) INTO plan;
 	RETURN (SELECT string_agg(key, ', ' ORDER BY ordinality) FROM json_object_keys(plan -> 0) WITH ORDINALITY k(key, ordinality));
 END $$;
-SELECT expl_keys('ANALYZE'), expl_keys('ANALYZE, BUFFERS'), expl_keys('BUFFERS'), expl_keys('SUMMARY'), expl_keys('SETTINGS');
+SELECT expl_keys('ANALYZE, BUFFERS OFF'), expl_keys('ANALYZE, BUFFERS'), expl_keys('BUFFERS'), expl_keys('SUMMARY'), expl_keys('SETTINGS');
 EXPLAIN (ANALYZE, FORMAT JSON, TIMING OFF) SELECT id FROM no_such_table;
 DROP TABLE expl, expl_temp, expl_made;
 DROP FUNCTION expl_run, expl_keys;

@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 \set file :srcdir '/sql/include/compare.sql'
 \i :file
 
@@ -82,12 +84,12 @@ SELECT pg_temp.compare_scans('flat_narrow', 'h <-> ''[50]''', 'LIMIT 777');
 SELECT pg_temp.compare_scans('flat_narrow', 'b <~> B''1''');
 
 -- inside a parallel worker
-SET force_parallel_mode = regress;
+SET :parallel_mode = regress;
 SET enable_seqscan = off;
 SELECT id FROM flat_basic ORDER BY v <-> '[1,2,3,1,5]' LIMIT 5;
 SELECT count(*) FROM (SELECT id FROM flat_basic ORDER BY b <~> B'0101010101010' OFFSET 0) x;
 RESET enable_seqscan;
-RESET force_parallel_mode;
+RESET :parallel_mode;
 
 DROP TABLE flat_wide, flat_narrow, scalar_bits;
 DROP FUNCTION flat_row(int);

@@ -20,7 +20,8 @@ INSERT INTO flat_build SELECT i, flat_vector(i), '' FROM generate_series(4001, 5
 ROLLBACK;
 SET max_parallel_maintenance_workers = 0;
 CREATE INDEX flat_build_v ON flat_build USING gpuflat (v);
-SELECT i.reltuples = count(*) AS index_tuples, t.reltuples = count(*) AS heap_tuples FROM flat_build, pg_class i, pg_class t
+-- from 18 on CREATE INDEX leaves alone the count of a table without autovacuum
+SELECT i.reltuples = count(*) AS index_tuples, t.reltuples = count(*) OR (t.reltuples = -1 AND current_setting('server_version_num')::int >= 180000) AS heap_tuples FROM flat_build, pg_class i, pg_class t
 WHERE i.relname = 'flat_build_v' AND t.relname = 'flat_build' GROUP BY i.reltuples, t.reltuples;
 
 -- updated rows are indexed by the root of their HOT chain, so ids are compared as sets here
@@ -50,7 +51,7 @@ SET max_parallel_maintenance_workers = 2;
 SET min_parallel_table_scan_size = 0;
 SET maintenance_work_mem = '128MB';
 CREATE INDEX flat_build_v ON flat_build USING gpuflat (v);
-SELECT i.reltuples = count(*) AS index_tuples, t.reltuples = count(*) AS heap_tuples FROM flat_build, pg_class i, pg_class t
+SELECT i.reltuples = count(*) AS index_tuples, t.reltuples = count(*) OR (t.reltuples = -1 AND current_setting('server_version_num')::int >= 180000) AS heap_tuples FROM flat_build, pg_class i, pg_class t
 WHERE i.relname = 'flat_build_v' AND t.relname = 'flat_build' GROUP BY i.reltuples, t.reltuples;
 SELECT pg_temp.same_rows('flat_build', '[50,50,50]');
 CREATE INDEX CONCURRENTLY flat_build_c ON flat_build USING gpuflat (v) WHERE id % 2 = 0;

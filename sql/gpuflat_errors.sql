@@ -11,7 +11,8 @@ BEGIN
 	RETURN 'ok';
 EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-	RETURN sqlstate || ' ' || sqlerrm || coalesce(' / ' || nullif(hint, ''), '');
+	-- from 17 on names have a schema
+	RETURN sqlstate || ' ' || replace(sqlerrm, 'public.', '') || coalesce(' / ' || nullif(hint, ''), '');
 END $$;
 
 CREATE TABLE flat_errors (id int, v vector(3), h halfvec(3), b bit(5), any_v vector, any_h halfvec, any_b bit varying,

@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 \set file :srcdir '/sql/include/compare.sql'
 \i :file
 
@@ -33,7 +35,7 @@ SET enable_seqscan = off;
 SET enable_sort = off;
 
 -- a scan with a known LIMIT reads the index once; others read it again for each larger batch
-CREATE FUNCTION pg_temp.index_blocks(query text) RETURNS float8 LANGUAGE plpgsql SET force_parallel_mode = off
+CREATE FUNCTION pg_temp.index_blocks(query text) RETURNS float8 LANGUAGE plpgsql SET :parallel_mode = off
 	SET vectorgpu.worker = off AS $$
 DECLARE
 	before bigint := pg_stat_get_xact_blocks_fetched('flat_limit_v'::regclass);
@@ -108,7 +110,7 @@ WITH near AS MATERIALIZED (SELECT id FROM flat_limit ORDER BY v <-> '[50,50,50]'
 SELECT id FROM (SELECT id, v <-> '[50,50,50]' AS d FROM flat_limit ORDER BY v <-> '[50,50,50]' OFFSET 0) x WHERE d > 5 LIMIT 2;
 
 -- two distances: the index does not serve them
-EXPLAIN (COSTS OFF) SELECT id FROM flat_limit ORDER BY v <-> '[50,50,50]', v <-> '[1,1,1]' LIMIT 2;
+SELECT pg_temp.plan($$SELECT id FROM flat_limit ORDER BY v <-> '[50,50,50]', v <-> '[1,1,1]' LIMIT 2$$);
 
 -- partitions: MergeAppend gives each child the limit
 CREATE TABLE flat_parted (id int, v vector(3)) PARTITION BY RANGE (id);

@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 \set file :srcdir '/sql/include/compare.sql'
 \i :file
 
@@ -19,7 +21,7 @@ SELECT id, v, v <-> '[1,0]' AS d FROM flat_null ORDER BY v <-> '[1,0]';
 
 -- a zero query, a NULL query
 SELECT id, v <=> '[0,0]' AS d FROM flat_null ORDER BY v <=> '[0,0]';
-EXPLAIN (COSTS OFF) SELECT id, v <-> NULL AS d FROM flat_null ORDER BY v <-> NULL::vector;
+SELECT pg_temp.plan($$SELECT id, v <-> NULL AS d FROM flat_null ORDER BY v <-> NULL::vector$$);
 PREPARE by_query(vector) AS SELECT id, v <-> $1 AS d FROM flat_null ORDER BY v <-> $1;
 SET plan_cache_mode = force_generic_plan;
 EXPLAIN (COSTS OFF) EXECUTE by_query(NULL);

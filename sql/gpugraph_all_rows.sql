@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 
 SET vectorgpu.stable_pages = off; -- a search is as wide as LIMIT says
 -- half of the strings nearly equal
@@ -16,6 +18,7 @@ INSERT INTO near_vectors SELECT i, v::vector, (v || v || v || v[:16])::vector
 CREATE INDEX near_bits_b ON near_bits USING gpugraph (b);
 CREATE INDEX near_v ON near_vectors USING gpugraph (v vector_l2_ops);
 CREATE INDEX near_long ON near_vectors USING gpugraph (long_v vector_l2_ops);
+ANALYZE near_bits, near_vectors; -- from 18 on CREATE INDEX does not count the rows of a table without autovacuum
 
 -- How a scan looked at rows: by a search and its width, or at all of them
 CREATE FUNCTION pg_temp.looks(tab text, distance text, wanted int) RETURNS text LANGUAGE plpgsql AS $$
@@ -24,7 +27,7 @@ DECLARE
 	scan json;
 BEGIN
 	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT id FROM %s ORDER BY %s LIMIT %s', tab, distance, wanted) INTO plan;
-	scan := plan #> '{0,Vectorgpu Scans,0}';
+	scan := pg_temp.first_scan(plan);
 	RETURN CASE WHEN (scan ->> 'Exhaustive')::int > 0 THEN 'all rows' ELSE 'width ' || (scan ->> 'Most Search Width') END;
 END $$;
 SELECT 'b <~> ' || quote_literal(b) AS by_bits FROM near_bits WHERE id = 3 \gset

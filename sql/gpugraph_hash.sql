@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 \set file :srcdir '/sql/include/compare.sql'
 \i :file
 
@@ -60,7 +62,7 @@ RESET gpugraph.recall_target;
 -- a narrow search: a LIMIT that is known gets its rows, in order; a scan without one ends with all rows
 SET gpugraph.search_width = 1;
 SET enable_seqscan = off;
-EXPLAIN (COSTS OFF) SELECT id FROM hashed ORDER BY v <-> (SELECT v FROM hashed WHERE id = 7) LIMIT 10;
+SELECT pg_temp.plan($$SELECT id FROM hashed ORDER BY v <-> (SELECT v FROM hashed WHERE id = 7) LIMIT 10$$);
 CREATE FUNCTION pg_temp.scan(tail text) RETURNS TABLE (n bigint, different bigint, in_order boolean) LANGUAGE plpgsql AS $$
 BEGIN
 	RETURN QUERY EXECUTE format('SELECT count(*), count(DISTINCT id), coalesce(bool_and(ordered), true) FROM (

@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 \set file :srcdir '/sql/include/compare.sql'
 \i :file
 
@@ -236,7 +238,7 @@ CREATE INDEX ON code_wide USING gpuivf (b bit_hamming_ops) WITH (storage = pq);
 CREATE INDEX code_wide_v ON code_wide USING gpuivf (v) WITH (storage = pq);
 -- changed parameters count from the next REINDEX on
 ALTER INDEX code_wide_v SET (storage = sq8);
-EXPLAIN (COSTS OFF) SELECT 1 FROM code_wide ORDER BY v <-> (SELECT v FROM code_wide LIMIT 1) LIMIT 1;
+SELECT pg_temp.plan($$SELECT 1 FROM code_wide ORDER BY v <-> (SELECT v FROM code_wide LIMIT 1) LIMIT 1$$);
 ALTER INDEX code_wide_v SET (storage = pq, opq);
 REINDEX INDEX code_wide_v;
 -- contradictory parameters are refused at once; those that the column does not allow, by the next REINDEX

@@ -138,7 +138,9 @@ CREATE INDEX ON cannot USING gpumatch (b);
 CREATE INDEX ON cannot USING gpumatch (i);
 CREATE INDEX ON cannot USING gpumatch ((a::int[]), (a::bigint[]));
 CREATE INDEX ON cannot USING gpumatch ((a::int[])) WITH (lists = 3);
+\set VERBOSITY sqlstate
 CREATE INDEX ON cannot USING gpumatch ((a::int[]) array_match_ops (n = 3));
+\unset VERBOSITY
 CREATE UNIQUE INDEX ON cannot USING gpumatch ((a::int[]));
 DROP FUNCTION set_row(int);
 DROP TABLE sets, many, other, cannot, huge;

@@ -14,13 +14,15 @@ ANALYZE pload_rows;
 
 -- In the leader of a parallel query: without workers it does all work.
 \c -
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 SET enable_seqscan = off;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET max_parallel_workers = 0;
 SET gpuivf.probes = 1;
-EXPLAIN (COSTS OFF) SELECT DISTINCT pload_nearest(i) FROM pload_rows;
+SELECT string_agg(btrim(line, ' ->'), ', ') FILTER (WHERE line ~ 'Parallel|Workers') AS parallel FROM pg_temp.plan('SELECT DISTINCT pload_nearest(i) FROM pload_rows') line;
 SELECT DISTINCT pload_nearest(i) FROM pload_rows;
 SHOW gpuivf.probes;
 SHOW gpuivf.recall_target;
@@ -50,7 +52,7 @@ SELECT DISTINCT pload_nearest(i) FROM pload_rows;
 -- In a parallel worker
 \c -
 SET enable_seqscan = off;
-SET force_parallel_mode = regress;
+SET :parallel_mode = regress;
 SET gpuivf.probes = 1;
 SELECT pload_nearest(1);
 SHOW gpuivf.probes;

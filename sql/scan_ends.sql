@@ -2,6 +2,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 LOAD 'vectorgpu';
 SET vectorgpu.worker_min_size = 0;
 SET vectorgpu.worker_timeout = '2min';
@@ -35,7 +37,7 @@ DECLARE
 	plan json;
 BEGIN
 	EXECUTE format('EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) %s', query) INTO plan;
-	RETURN plan #> '{0,Vectorgpu Scans,0}';
+	RETURN pg_temp.first_scan(plan);
 END $$;
 CREATE FUNCTION ids_of(query text) RETURNS int[] LANGUAGE plpgsql AS $$
 DECLARE
@@ -189,8 +191,11 @@ SELECT name, p.* FROM methods m, paged(name, '') p WHERE name IN ('ends_ivf', 'e
 RESET gpuivf.probes;
 RESET gpugraph.search_width;
 -- without stable pages one search for all
-SELECT name, d ->> 'Rounds' AS stable, o ->> 'Rounds' AS otherwise FROM methods m, only_index(name) i, scan_of(with_query('SELECT id FROM ends ORDER BY $d LIMIT 200', m)) d,
-	set_config('vectorgpu.stable_pages', 'off', true) s, scan_of(with_query('SELECT id FROM ends ORDER BY $d LIMIT 200', m)) o, set_config('vectorgpu.stable_pages', 'on', true) e WHERE name = 'ends_ivf';
+SELECT only_index('ends_ivf');
+SELECT scan_of(with_query('SELECT id FROM ends ORDER BY $d LIMIT 200', m)) ->> 'Rounds' AS stable FROM methods m WHERE name = 'ends_ivf';
+SET vectorgpu.stable_pages = off;
+SELECT scan_of(with_query('SELECT id FROM ends ORDER BY $d LIMIT 200', m)) ->> 'Rounds' AS otherwise FROM methods m WHERE name = 'ends_ivf';
+RESET vectorgpu.stable_pages;
 DELETE FROM ends WHERE id % 7 = 0;
 INSERT INTO ends SELECT id + 10000, grp, v, bits, tags FROM ends WHERE id % 3 = 0;
 SELECT name, p.* FROM methods m, paged(name, '') p ORDER BY name;

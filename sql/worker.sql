@@ -7,7 +7,9 @@ LOAD 'vectorgpu';
 
 SELECT name, boot_val, unit, context, vartype FROM pg_settings
 	WHERE name ~ '^vectorgpu\.(worker|spin_time|inline_load|ship_limit)' AND name !~ 'vectorgpu\.worker(_min_size)?$' ORDER BY name;
+\set VERBOSITY sqlstate
 SET vectorgpu.worker_timeout = '5ms';
+\unset VERBOSITY
 SET vectorgpu.worker_threads = 2;
 SET vectorgpu.spin_time_us = 20000;
 -- The test waits for the worker, on a busy machine too.

@@ -11,6 +11,13 @@ tap_name() {
 	echo "$name"
 }
 
+# tap_modules: prints the folder of PostgreSQL::Test. A server without it is driven by the modules of Debian's server, which know later versions.
+tap_modules() {
+	local own=$SERVER_PGXS/src/test/perl
+
+	if [ -d "$own" ]; then echo "$own"; else echo "/usr/lib/postgresql/$PG_MAJOR/lib/pgxs/src/test/perl"; fi
+}
+
 # make_initdb: an initdb that copies one data folder for the hundred nodes of the TAP files with equal options; for other options it calls
 # the server's initdb.
 make_initdb() {
@@ -53,7 +60,7 @@ tap_file() {
 	run_as env -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE TESTDIR="$WORK/tap/$name" \
 		top_builddir="$WORK" PATH="$WORK/initdb:$SERVER_BIN:$PATH" PG_REGRESS="$SERVER_PGXS/src/test/regress/pg_regress" \
 		VECTORGPU_FAULT_LIST="$WORK/tree/test/faults.txt" VECTORGPU_ACCESS_METHOD="${method%-*}" VECTORGPU_STORAGE="$storage" VECTORGPU_SHARE="$share" "${way[@]}" "${environment[@]}" "${TAP_ENVIRONMENT[@]}" \
-		timeout --kill-after=30 "$limit" perl -I "$SERVER_PGXS/src/test/perl" -I "$WORK/tree/test/t/lib" ${TAP_MODULE:+"-M$TAP_MODULE"} "$WORK/tree/$file" \
+		timeout --kill-after=30 "$limit" perl -I "$(tap_modules)" -I "$WORK/tree/test/t/lib" ${TAP_MODULE:+"-M$TAP_MODULE"} "$WORK/tree/$file" \
 		>"$log" 2>&1 || status=$?
 	if [ "$status" -eq 0 ] && grep -q '^1\.\.0 # SKIP' "$log"; then
 		sed -n 's/^1\.\.0 # SKIP */skip /p' "$log" | head -n 1 >"$LOGS/tap/$name.verdict"
@@ -99,6 +106,8 @@ tap_entries() {
 
 	cd "$ROOT" || return
 	find "$1" -maxdepth 1 -name '*.pl' 2>/dev/null | grep -E "${TAP_ONLY:-.}" | grep -vE "${TAP_EXCEPT:-^$}" | sort | while read -r file; do
+		# It needs servers of several versions: see versions.sh.
+		[[ $file != test/t/066_* || "${TAP_ENVIRONMENT[*]}" == *VECTORGPU_INSTALLATIONS* ]] || continue
 		echo "$file"
 		# shellcheck disable=SC2016
 		! grep -q 'USING \$AM' "$file" || [[ $file == test/t/060_* && $every_method -eq 0 ]] || printf '%s@gpuivf\n%s@gpugraph\n' "$file" "$file"
@@ -116,7 +125,7 @@ tap_entries() {
 			110_*) [ "$every_method" -eq 0 ] && echo "$file@gpuivf-pq" || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
 			210_*) [ "$every_method" -eq 0 ] && echo "$file@gpugraph-hash" || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
 		esac
-	done | grep -E "${FILES:-.}"
+	done | grep -vE "${TAP_WITHOUT:-^$}" | grep -E "${FILES:-.}"
 }
 
 # make_small_file_system: for the test of a full disk; only root can mount one, and not in every container.

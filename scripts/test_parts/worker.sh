@@ -184,11 +184,12 @@ three_ways() {
 
 # in_parallel_workers: the SQL tests with the worker on; PostgreSQL runs each query that allows it in a parallel worker (C32).
 in_parallel_workers() {
-	local schedule=sql/schedule.parallel
+	local schedule=sql/schedule.parallel setting
 
+	setting=$(sql "SELECT name FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query')")
 	# Not explain: it shows counts of the scanning process, and those of parallel workers are not counted.
 	grep -vxE 'test: (explain)' "$ROOT/sql/schedule" >"$WORK/tree/$schedule"
-	export PGOPTIONS='-c vectorgpu.worker=on -c vectorgpu.worker_min_size=0 -c force_parallel_mode=regress'
+	export PGOPTIONS="-c vectorgpu.worker=on -c vectorgpu.worker_min_size=0 -c $setting=regress"
 	part_pg_regress regress-parallel src/test/regress/pg_regress "$WORK/tree" regression "$schedule"
 	unset PGOPTIONS
 }

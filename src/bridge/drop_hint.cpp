@@ -30,7 +30,7 @@ bool
 will_remove_files()
 {
 	SharedState *state = shared_state();
-	RelFileNode *files;
+	pg::RelationFile *files;
 	int n_files;
 
 	if (state == nullptr || pg_atomic_read_u32(&state->supervisor_pid) == 0)

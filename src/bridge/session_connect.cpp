@@ -59,7 +59,7 @@ acquire_fds()
 void
 make_event_set()
 {
-	session.events = CreateWaitEventSet(TopMemoryContext, 4);
+	session.events = pg::new_wait_event_set(4);
 	AddWaitEventToSet(session.events, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, nullptr);
 	AddWaitEventToSet(session.events, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, nullptr, nullptr);
 	AddWaitEventToSet(session.events, WL_SOCKET_READABLE, session.client.wakeup, nullptr, nullptr);

@@ -6,6 +6,7 @@
 #include "bridge/shared_state.hpp"
 #include "pg/privilege.hpp"
 
+#include <cinttypes>
 #include <cstring>
 
 extern "C"
@@ -17,7 +18,6 @@ extern "C"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "utils/acl.h"
-#include "utils/relfilenodemap.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
@@ -245,8 +245,8 @@ put_copy(ReturnSetInfo *result, const wire::CopyInfo *copy, uint64 now_ns)
 	set(row, kTablespace, ObjectIdGetDatum(copy->key.tablespace));
 	set(row, kFileNode, ObjectIdGetDatum(copy->key.relfilenode));
 	set(row, kUuid,
-		CStringGetTextDatum(psprintf("%016" INT64_MODIFIER "x%016" INT64_MODIFIER "x",
-			static_cast<uint64>(copy->key.uuid_high), static_cast<uint64>(copy->key.uuid_low))));
+		CStringGetTextDatum(psprintf("%016" PRIx64 "%016" PRIx64, static_cast<uint64>(copy->key.uuid_high),
+			static_cast<uint64>(copy->key.uuid_low))));
 	set_int8(row, kCopyBytes, copy->resident_bytes);
 	set_int8(row, kRows, copy->n_rows);
 	set_int8(row, kDeltaRows, copy->delta_rows);
@@ -272,7 +272,7 @@ may_see(const wire::CopyKey *key)
 	if (superuser() || has_privs_of_role(GetUserId(), ROLE_PG_STAT_SCAN_TABLES))
 		return true;
 	index =
-		RelidByRelfilenode(key->tablespace == MyDatabaseTableSpace ? InvalidOid : key->tablespace, key->relfilenode);
+		pg::relation_of_file(key->tablespace == MyDatabaseTableSpace ? InvalidOid : key->tablespace, key->relfilenode);
 	heap = OidIsValid(index) ? IndexGetRelation(index, true) : InvalidOid;
 	return OidIsValid(heap) && pg::may_read_table(heap);
 }

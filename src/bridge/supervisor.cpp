@@ -26,7 +26,6 @@ extern "C"
 {
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
-#include "postmaster/bgworker_internals.h"
 #include "postmaster/interrupt.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
@@ -453,7 +452,7 @@ void
 supervisor_init()
 {
 	BackgroundWorker worker;
-	const slist_node *first = BackgroundWorkerList.head.next;
+	const void *last = pg::last_registered_worker();
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;
@@ -462,7 +461,7 @@ supervisor_init()
 	RegisterBackgroundWorker(&worker);
 	// If no slot is left, this only logs a line. Scans then request one as without preloading, and report what is
 	// missing.
-	preloaded = BackgroundWorkerList.head.next != first;
+	preloaded = pg::last_registered_worker() != last;
 }
 
 void

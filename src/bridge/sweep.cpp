@@ -10,13 +10,6 @@
 
 #include <sys/stat.h>
 
-extern "C"
-{
-#include "catalog/pg_tablespace_d.h"
-#include "common/relpath.h"
-#include "storage/backendid.h"
-}
-
 namespace vectorgpu::bridge
 {
 
@@ -26,7 +19,7 @@ namespace
 bool
 relation_is_gone(const wire::CopyKey *key)
 {
-	char *path = GetRelationPath(key->database, key->tablespace, key->relfilenode, InvalidBackendId, MAIN_FORKNUM);
+	char *path = pg::main_file_path(key->database, key->tablespace, key->relfilenode);
 	struct stat status;
 	const bool gone = stat(path, &status) != 0 ? errno == ENOENT : status.st_size == 0;
 

@@ -125,24 +125,34 @@ enum_value(const config_enum_entry *options, const char *text, int *value)
 	return false;
 }
 
+/// Return the server's entry of a parameter, or null.
+const config_generic *
+entry_of(const char *name)
+{
+#if PG_VERSION_NUM >= 160000
+	return find_option(name, false, true, 0);
+#else
+	config_generic **entries = get_guc_variables();
+
+	for (int i = 0; i < GetNumConfigOptions(); i++)
+		if (pg_strcasecmp(entries[i]->name, name) == 0)
+			return entries[i];
+	return nullptr;
+#endif
+}
+
 /// Return the value to which a parameter was set before its definition, if the user who set it has the right to; else
 /// null. Before the definition PostgreSQL lets every user set it.
 const char *
 said_of(const Definition *d)
 {
-	config_generic **settings = get_guc_variables();
+	const config_generic *entry = entry_of(d->name);
 
-	for (int i = 0; i < GetNumConfigOptions(); i++)
-	{
-		const config_generic *setting = settings[i];
-
-		if (pg_strcasecmp(setting->name, d->name) != 0)
-			continue;
-		if (d->context == PGC_USERSET || setting->scontext <= PGC_SIGHUP ||
-			(d->context == PGC_SUSET && setting->scontext == PGC_SUSET))
-			return GetConfigOption(d->name, true, false);
-		break;
-	}
+	if (entry == nullptr)
+		return nullptr;
+	if (d->context == PGC_USERSET || entry->scontext <= PGC_SIGHUP ||
+		(d->context == PGC_SUSET && entry->scontext == PGC_SUSET))
+		return GetConfigOption(d->name, true, false);
 	return nullptr;
 }
 
@@ -194,10 +204,36 @@ take_value(const Definition *d)
 			give(d->of_enum.value, said, number, d->of_enum.initial, d->of_enum.check, d->of_enum.assign);
 			break;
 		case Kind::kString:
-			// malloc'd, as the server expects: it frees the string that it replaces.
-			give(d->of_string.value, said, said ? strdup(text) : nullptr,
-				d->of_string.initial != nullptr ? strdup(d->of_string.initial) : nullptr, d->of_string.check,
+			give(d->of_string.value, said, said ? setting_strdup(text) : nullptr,
+				d->of_string.initial != nullptr ? setting_strdup(d->of_string.initial) : nullptr, d->of_string.check,
 				d->of_string.assign);
+			break;
+		case Kind::kPrefix:
+			break;
+	}
+}
+
+/// Set the variable back to its initial value: from 16 on a server with assertions demands that of a definition.
+void
+give_back(const Definition *d)
+{
+	switch (d->kind)
+	{
+		case Kind::kBool:
+			*d->of_bool.value = d->of_bool.initial;
+			break;
+		case Kind::kInt:
+			*d->of_int.value = d->of_int.initial;
+			break;
+		case Kind::kReal:
+			*d->of_real.value = d->of_real.initial;
+			break;
+		case Kind::kEnum:
+			*d->of_enum.value = d->of_enum.initial;
+			break;
+		case Kind::kString:
+			setting_free(*d->of_string.value);
+			*d->of_string.value = nullptr;
 			break;
 		case Kind::kPrefix:
 			break;
@@ -303,6 +339,7 @@ define_postponed()
 		Definition *d = postponed;
 
 		postponed = d->next;
+		give_back(d);
 		define_now(d);
 		pfree(d);
 	}

@@ -1,12 +1,16 @@
-// See explain_hook.hpp. Two hooks work together: ExplainOneQuery_hook knows the ExplainState that EXPLAIN writes to.
-// ExecutorEnd_hook sees the plan's scans with their counters while the query's group is still open: ExplainOnePlan ends
-// the executor after the plan and before the execution time.
+// See explain_hook.hpp. From 18 on a hook is called for each node of a plan. Before, two hooks work together:
+// ExplainOneQuery_hook knows the ExplainState that EXPLAIN writes to. ExecutorEnd_hook sees the plan's scans with their
+// counters while the query's group is still open: ExplainOnePlan ends the executor after the plan and before the
+// execution time.
 #include "pg/explain_hook.hpp"
+
+#include "pg/limit_hook.hpp"
 
 #include <cstring>
 
 extern "C"
 {
+#include "commands/defrem.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "nodes/nodeFuncs.h"
@@ -21,13 +25,6 @@ namespace vectorgpu::pg
 namespace
 {
 
-/// The EXPLAIN in progress. Functions in its query may run EXPLAIN too.
-struct Explaining
-{
-	ExplainState *es;
-	const char *query_string; // the very pointer: nested statements have texts of their own
-};
-
 /// A scan of one of our indexes.
 struct FoundScan
 {
@@ -38,9 +35,6 @@ struct FoundScan
 };
 
 ScanExplainer scan_explainer;
-Explaining current = {nullptr, nullptr};
-ExplainOneQuery_hook_type previous_explain_hook = nullptr;
-ExecutorEnd_hook_type previous_end_hook = nullptr;
 
 int
 count_workers(const WorkerInstrumentation *workers)
@@ -73,6 +67,60 @@ scan_of_node(const PlanState *state, FoundScan *found)
 		found->scan = nullptr;
 	return found->scan != nullptr || found->n_workers > 0;
 }
+
+/// Add the properties of a scan.
+void
+explain_found(const FoundScan *found, ExplainState *es)
+{
+	if (found->scan != nullptr)
+		scan_explainer.explain(found->scan, es);
+	if (found->n_workers > 0)
+		ExplainPropertyInteger("Parallel Workers Not Counted", nullptr, found->n_workers, es);
+}
+
+#if PG_VERSION_NUM >= 180000
+
+explain_per_node_hook_type previous_node_hook = nullptr;
+int extension_id;
+
+/// The option VECTORGPU: on, if it is not given.
+void
+set_option(ExplainState *es, DefElem *option, ParseState *parsing)
+{
+	bool *on = static_cast<bool *>(palloc(sizeof(bool)));
+
+	*on = defGetBoolean(option);
+	SetExplainExtensionState(es, extension_id, on);
+}
+
+/// Add to a node of the plan. In the text format the properties follow those of the node, elsewhere they are a group.
+void
+explain_node(PlanState *state, List *ancestors, const char *relationship, const char *plan_name, ExplainState *es)
+{
+	const bool *on = static_cast<const bool *>(GetExplainExtensionState(es, extension_id));
+	FoundScan found;
+
+	if (previous_node_hook != nullptr)
+		previous_node_hook(state, ancestors, relationship, plan_name, es);
+	if (!es->analyze || (on != nullptr && !*on) || !scan_of_node(state, &found))
+		return;
+	ExplainOpenGroup("Vectorgpu Scan", "Vectorgpu Scan", true, es);
+	explain_found(&found, es);
+	ExplainCloseGroup("Vectorgpu Scan", "Vectorgpu Scan", true, es);
+}
+
+#else
+
+/// The EXPLAIN in progress. Functions in its query may run EXPLAIN too.
+struct Explaining
+{
+	ExplainState *es;
+	const char *query_string; // the very pointer: nested statements have texts of their own
+};
+
+Explaining current = {nullptr, nullptr};
+ExplainOneQuery_hook_type previous_explain_hook = nullptr;
+ExecutorEnd_hook_type previous_end_hook = nullptr;
 
 /// planstate_tree_walker callback: collect the scans of our indexes (FoundScan) in the order in which EXPLAIN shows
 /// them.
@@ -131,10 +179,7 @@ explain_scan(const FoundScan *scan, const PlannedStmt *plan, ExplainState *es)
 		ExplainPropertyText("Relation Name", table, es);
 		ExplainPropertyText("Alias", alias, es);
 	}
-	if (scan->scan != nullptr)
-		scan_explainer.explain(scan->scan, es);
-	if (scan->n_workers > 0)
-		ExplainPropertyInteger("Parallel Workers Not Counted", nullptr, scan->n_workers, es);
+	explain_found(scan, es);
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 		es->indent--;
 	ExplainCloseGroup("Vectorgpu Scan", nullptr, true, es);
@@ -165,11 +210,15 @@ executor_end(QueryDesc *query)
 		standard_ExecutorEnd(query);
 }
 
-/// Do what EXPLAIN does without a hook: plan the query and report the time and buffers used.
+/// Do what EXPLAIN does without a hook: plan the query and report the time and buffers used. Core exports its own
+/// function from 17 on.
 void
 plan_and_explain(Query *query, int cursor_options, IntoClause *into, ExplainState *es, const char *query_string,
 	ParamListInfo params, QueryEnvironment *environment)
 {
+#if PG_VERSION_NUM >= 170000
+	standard_ExplainOneQuery(query, cursor_options, into, es, query_string, params, environment);
+#else
 	const BufferUsage before = pgBufferUsage;
 	BufferUsage used = {};
 	instr_time start;
@@ -183,6 +232,7 @@ plan_and_explain(Query *query, int cursor_options, IntoClause *into, ExplainStat
 	if (es->buffers)
 		BufferUsageAccumDiff(&used, &pgBufferUsage, &before);
 	ExplainOnePlan(plan, into, es, query_string, params, environment, &duration, es->buffers ? &used : nullptr);
+#endif
 }
 
 void
@@ -206,12 +256,18 @@ explain_one_query(Query *query, int cursor_options, IntoClause *into, ExplainSta
 	PG_END_TRY();
 }
 
+#endif
+
 } // namespace
 
 bool
-explain_analyzes()
+explain_analyzes(IndexScanDesc scan)
 {
+#if PG_VERSION_NUM >= 180000
+	return scan_is_measured(scan);
+#else
 	return current.es != nullptr && current.es->analyze;
+#endif
 }
 
 void
@@ -224,10 +280,17 @@ void
 explain_hook_install(const ScanExplainer &explainer)
 {
 	scan_explainer = explainer;
+#if PG_VERSION_NUM >= 180000
+	extension_id = GetExplainExtensionId("vectorgpu");
+	RegisterExtensionExplainOption("vectorgpu", set_option);
+	previous_node_hook = explain_per_node_hook;
+	explain_per_node_hook = explain_node;
+#else
 	previous_explain_hook = ExplainOneQuery_hook;
 	ExplainOneQuery_hook = explain_one_query;
 	previous_end_hook = ExecutorEnd_hook;
 	ExecutorEnd_hook = executor_end;
+#endif
 }
 
 } // namespace vectorgpu::pg

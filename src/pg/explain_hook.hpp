@@ -1,5 +1,5 @@
-// EXPLAIN (ANALYZE) shows how each scan of our indexes was answered. PostgreSQL 15 does not let an index access method
-// add to a plan, so this is a list after the plan. PG dialect.
+// EXPLAIN (ANALYZE) shows how each scan of our indexes was answered. PostgreSQL 18 lets a module add to the nodes of a
+// plan. Earlier versions do not, so that there this is a list after the plan. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -7,6 +7,10 @@
 extern "C"
 {
 #include "commands/explain.h"
+#if PG_VERSION_NUM >= 180000
+#include "commands/explain_format.h"
+#include "commands/explain_state.h"
+#endif
 #include "nodes/execnodes.h"
 }
 
@@ -25,13 +29,14 @@ struct ScanExplainer
 	void (*explain)(IndexScanDesc scan, ExplainState *es);
 };
 
-/// True while EXPLAIN (ANALYZE) runs a query: scans may then count more than usual.
-bool explain_analyzes();
+/// True if EXPLAIN (ANALYZE) runs the scan's query: scans may then count more than usual. From 18 on also for EXECUTE,
+/// and if auto_explain measures the query.
+bool explain_analyzes(IndexScanDesc scan);
 
 /// Begin a line of the text format; core's function for this is static.
 void explain_begin_line(ExplainState *es);
 
-/// Install the hooks. Called once, from _PG_init.
+/// Install the hooks, and for 18 define the option VECTORGPU of EXPLAIN. Called once, from _PG_init.
 void explain_hook_install(const ScanExplainer &explainer);
 
 } // namespace vectorgpu::pg

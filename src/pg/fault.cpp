@@ -113,7 +113,7 @@ check_fault_setting(char **value, void **extra, GucSource source)
 			return false;
 		}
 	}
-	*extra = malloc(sizeof(plan));
+	*extra = setting_alloc(sizeof(plan));
 	if (*extra == nullptr)
 		return false;
 	memcpy(*extra, &plan, sizeof(plan));

@@ -342,6 +342,14 @@ scan_wish(IndexScanDesc scan)
 }
 
 bool
+scan_is_measured(IndexScanDesc scan)
+{
+	const ScanNote *note = next_note(nullptr, scan);
+
+	return note != nullptr && note->scan->ss.ps.state->es_instrument != 0;
+}
+
+bool
 scan_received(IndexScanDesc scan, uint64 *rows)
 {
 	const ScanNote *note = next_note(nullptr, scan);

@@ -42,6 +42,9 @@ void limit_hook_install(bool (*is_our_index)(Relation index));
 /// that many rows goes on if asked for more.
 ScanWish scan_wish(IndexScanDesc scan);
 
+/// True if the plan of this scan, which must be ordered, is measured: by EXPLAIN (ANALYZE) or auto_explain.
+bool scan_is_measured(IndexScanDesc scan);
+
 /// True if the Limit above takes rows from this scan only. *rows: how many it has received since it was last
 /// (re)started.
 bool scan_received(IndexScanDesc scan, uint64 *rows);

@@ -157,8 +157,7 @@ maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 	if (!auto_merge || delta_bytes < threshold || !IsUnderPostmaster || IsInParallelMode())
 		return;
 	// A worker cannot see a temporary table, or one that this transaction has created or rewritten.
-	if (RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||
-		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
+	if (RelationUsesLocalBuffers(index) || made_by_this_transaction(index))
 		return;
 	now = monotonic_ms();
 	if (now < no_slot_until)

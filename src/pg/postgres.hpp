@@ -14,6 +14,8 @@ extern "C"
 #include "utils/rel.h"
 }
 
+#include "pg/compat.hpp"
+
 // port.h defines these as macros, which breaks C++ standard headers that are included later.
 #undef printf
 #undef fprintf

@@ -72,7 +72,7 @@ meta_read(Relation index, Snapshot snapshot, MetaData *meta)
 	Page page = BufferGetPage(buffer);
 
 	if (snapshot != nullptr)
-		TestForOldSnapshot(snapshot, index, page);
+		pg::check_snapshot_age(snapshot, index, page);
 	memcpy(meta, page_payload(page), sizeof(MetaData));
 	UnlockReleaseBuffer(buffer);
 }

@@ -147,7 +147,7 @@ read_block(Relation index, const IndexUuid &uuid, BlockNumber block, BufferAcces
 	if (recent == nullptr || strategy != nullptr)
 		return ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	if (*recent != InvalidBuffer && (++known->n_reads * UINT32_C(2654435769)) >> kFullLookupShift != 0 &&
-		ReadRecentBuffer(index->rd_node, MAIN_FORKNUM, block, *recent))
+		ReadRecentBuffer(pg::file_of(index), MAIN_FORKNUM, block, *recent))
 	{
 		pgstat_count_buffer_read(index);
 		pgstat_count_buffer_hit(index);

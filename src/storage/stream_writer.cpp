@@ -40,7 +40,7 @@ flush_bulk(StreamWriter *writer)
 	}
 	(void) VG_FAULT("bulk_write");
 	if (RelationNeedsWAL(writer->index))
-		log_newpages(&writer->index->rd_node, MAIN_FORKNUM, static_cast<int>(writer->n_pages), blocks, pages, true);
+		log_newpages(&pg::file_of(writer->index), MAIN_FORKNUM, static_cast<int>(writer->n_pages), blocks, pages, true);
 	for (uint32 i = 0; i < writer->n_pages; i++)
 	{
 		PageSetChecksumInplace(pages[i], blocks[i]);
@@ -110,7 +110,7 @@ stream_write_begin(StreamWriter *writer, Relation index, WriteMode mode, const I
 	writer->kind = kind;
 	writer->start_block = start_block;
 	writer->next_block = start_block;
-	writer->pages = static_cast<char *>(palloc(static_cast<Size>(kBulkBatchPages) * BLCKSZ));
+	writer->pages = pg::palloc_pages(kBulkBatchPages, false);
 }
 
 void
@@ -181,7 +181,7 @@ bulk_write_page(Relation index, ForkNumber fork, BlockNumber block, Page page)
 	(void) VG_FAULT("bulk_write_page");
 	// The init fork of an unlogged index is logged although the index is not: a crash restores the index from it.
 	if (RelationNeedsWAL(index) || fork == INIT_FORKNUM)
-		log_newpage(&index->rd_node, fork, block, page, true);
+		log_newpage(&pg::file_of(index), fork, block, page, true);
 	PageSetChecksumInplace(page, block);
 	smgrextend(RelationGetSmgr(index), fork, block, page, true);
 }

@@ -9,7 +9,7 @@ s/'\[50,50\]'/ARRAY[500]/
 s/'\[1,1\]'/ARRAY[1]/
 s/ <-> / <#> /g
 s/vector\(2\)/int[]/g
-s/vector_norm\(v\) BETWEEN 2500 AND 2502/v[1] BETWEEN 5000 AND 5002/
+s/public\.vector_norm\(v\) BETWEEN 2500 AND 2502/v[1] BETWEEN 5000 AND 5002/
 s/bw_slow\(v vector\) RETURNS vector/bw_slow(v int[]) RETURNS int[]/
 s/bw_slow\(vector\)/bw_slow(int[])/
 # Keep the number of rows on a page of the table.

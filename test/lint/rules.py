@@ -15,6 +15,8 @@ WORDS = ["st" "ubs?", "st" "ubbed", "place" "holders?", "work in pro" "gress"]
 UNFINISHED = re.compile(rf"\b(?:{'|'.join(MARKS)}|(?i:{'|'.join(WORDS)}))\b")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(?:work|home|root|Users|opt/pg-\w*|tmp/house)(?:/|\b)")
 ONE_MACHINE = re.compile(r"^[^#]*(-m(?:arch|tune|cpu)=native|-Ofast|-f(?:fast-math|unsafe-math-optimizations|associative-math)|use_fast_math)")
+VERSION_QUESTION = re.compile(r"\b(?:PG_VERSION_NUM|PG_MAJORVERSION(?:_NUM)?|CATALOG_VERSION_NO)\b")
+NOT_OF_SRC_PG = re.compile(r"^(?!src/pg/|test/lint/).*(?<!\.md)$")
 BUILD_FILE = re.compile(r"(?:^|/)(?:Makefile|CMakeLists\.txt|CMakePresets\.json|[^/]+\.cmake)$|^scripts/|^test/gpu/run$")
 FAULT = re.compile(r'\bVG_FAULT\(\s*"([^"]*)"\s*\)')
 FAULT_LIST = "test/faults.txt"
@@ -124,6 +126,10 @@ def no_machine_paths(tree):
 
 def code_is_portable(tree):
     return matches(tree, ONE_MACHINE, "of one machine, or of other arithmetic:", BUILD_FILE)
+
+
+def versions_are_known_in_one_place(tree):
+    return matches(tree, VERSION_QUESTION, "asks for the server's version outside of src/pg:", NOT_OF_SRC_PG)
 
 
 def whitespace_is_clean(tree):
@@ -384,6 +390,7 @@ ALL = [
     Rule("finished", "no marks of unfinished work", nothing_is_unfinished),
     Rule("machine-paths", "no paths of one machine", no_machine_paths),
     Rule("portable-code", "nothing is compiled for one machine, or with other arithmetic than its source says", code_is_portable),
+    Rule("versions", "only src/pg knows how PostgreSQL's versions differ", versions_are_known_in_one_place),
     Rule("white-space", "no trailing white space, tabs indent C++", whitespace_is_clean),
     Rule("readmes", "every source folder has a README.md", folders_have_readmes),
     Rule("faults", f"every fault point has a name of its own and is in {FAULT_LIST}", faults_are_listed),

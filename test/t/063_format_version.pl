@@ -14,7 +14,7 @@ use VectorgpuLoad;
 
 plan skip_all => 'no python3' if system('python3 -c "import ctypes" 2>/dev/null') != 0;
 
-my $node   = make_node('format_version', conf => "fsync = off\n");
+my $node   = make_node('format_version', checksums => 0, conf => "fsync = off\n");
 my $python = <<'EOP';
 import ctypes, struct, sys
 path, version, fill, seal = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])

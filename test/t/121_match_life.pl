@@ -23,7 +23,7 @@ my $seconds = $long ? 60 : 3;
 my $crashes = $ENV{VECTORGPU_CRASH_ROUNDS} // ($long ? 100 : 2);
 my $lost_commits = $long ? 20 : 1;
 # No page is evicted, which would flush the log first: asynchronous commits stay in memory.
-my $node = make_node('life', streaming => 1,
+my $node = make_node('life', streaming => 1, checksums => 0,
 	conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_restart_delay_max = 0\n"
 	  . "vectorgpu.worker_timeout = 60s\nautovacuum = off\nvectorgpu.auto_merge = off\n"
 	  . "shared_buffers = 32MB\nsynchronous_commit = off\nbgwriter_lru_maxpages = 0\nwal_writer_delay = 10s\nwal_writer_flush_after = 1GB\n");

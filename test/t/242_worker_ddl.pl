@@ -188,7 +188,7 @@ if ($AM eq 'gpuflat')
 }
 
 # Parallel workers have sessions of their own.
-is($node->safe_psql('postgres', "SET force_parallel_mode = regress; SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(0, ARRAY[8])::vector) s"),
+is($node->safe_psql('postgres', "SET $PARALLEL_MODE = regress; SET enable_seqscan = off; SELECT count(*) FROM (SELECT id FROM t ORDER BY v <-> array_fill(0, ARRAY[8])::vector) s"),
 	$node->safe_psql('postgres', 'SELECT count(*) FROM t'), 'in a parallel worker');
 
 # Copies of dropped indexes are swept, and no statement waits for a stopped worker.

@@ -111,13 +111,13 @@ for my $mode ('regress', 'on')
 	my $rows = "SELECT id, v $OP test_vector(1, 16)::$CAST FROM t ORDER BY 2 LIMIT 7";
 	my %found = map {
 		(my $scan, my $setup) = @$_;
-		$scan => [ map { [ split /\|/ ] } split /\n/, $node->safe_psql('postgres', "SET force_parallel_mode = $mode; $setup; $rows") ]
+		$scan => [ map { [ split /\|/ ] } split /\n/, $node->safe_psql('postgres', "SET $PARALLEL_MODE = $mode; $setup; $rows") ]
 	} ([ index => 'SET enable_seqscan = off; SET enable_sort = off' ], [ sequential => 'SET enable_indexscan = off' ]);
 	my %ids = map { $_->[0] => 1 } @{ $found{index} };
 
 	# Ties are ordered by the TID of the HOT chain's root, not of the row's version.
-	is_deeply([ map { $_->[1] } @{ $found{index} } ], [ map { $_->[1] } @{ $found{sequential} } ], "force_parallel_mode = $mode: distances");
-	is(scalar keys %ids, 7, "force_parallel_mode = $mode: as many rows");
+	is_deeply([ map { $_->[1] } @{ $found{index} } ], [ map { $_->[1] } @{ $found{sequential} } ], "$PARALLEL_MODE = $mode: distances");
+	is(scalar keys %ids, 7, "$PARALLEL_MODE = $mode: as many rows");
 }
 # Enough for a parallel plan.
 $node->safe_psql('postgres', "INSERT INTO t SELECT nextval('t_id'), 1, $any FROM generate_series(1, 2000); ANALYZE t");

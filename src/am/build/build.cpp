@@ -31,7 +31,7 @@ constexpr uint32 kFirstSegmentId = 1;
 Page
 new_page()
 {
-	return static_cast<Page>(palloc0(BLCKSZ));
+	return static_cast<Page>(pg::palloc_pages(1, true));
 }
 
 void

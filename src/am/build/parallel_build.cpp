@@ -12,6 +12,7 @@
 #include "am/build/parallel_build.hpp"
 
 #include "am/build/build_worker.hpp"
+#include "pg/parallel_build.hpp"
 #include "storage/value_format.hpp"
 
 #include <cstring>
@@ -24,7 +25,6 @@ extern "C"
 #include "commands/progress.h"
 #include "executor/instrument.h"
 #include "nodes/execnodes.h"
-#include "optimizer/optimizer.h"
 #include "pgstat.h"
 #include "storage/shm_mq.h"
 #include "tcop/tcopprot.h"
@@ -270,7 +270,7 @@ parallel_build_scan(BuildState *state, double *heap_tuples)
 	// Chunks are ranges of heap blocks, so this works only for tables with the heap access method.
 	if (state->heap->rd_tableam != GetHeapamTableAmRoutine())
 		return false;
-	n_workers = plan_create_index_workers(RelationGetRelid(state->heap), RelationGetRelid(state->index));
+	n_workers = pg::planned_build_workers(state->heap, state->index, state->info);
 	if (n_workers == 0)
 		return false;
 	leader.state = state;

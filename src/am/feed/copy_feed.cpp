@@ -346,9 +346,9 @@ set_shape(Feed *feed, const MetaData *meta)
 void
 copy_key(Relation index, const MetaData *meta, wire::CopyKey *key)
 {
-	key->database = index->rd_node.dbNode;
-	key->tablespace = index->rd_node.spcNode;
-	key->relfilenode = index->rd_node.relNode;
+	key->database = pg::file_database(pg::file_of(index));
+	key->tablespace = pg::file_tablespace(pg::file_of(index));
+	key->relfilenode = pg::file_number(pg::file_of(index));
 	key->zero = 0;
 	key->uuid_high = meta->uuid.high;
 	key->uuid_low = meta->uuid.low;

@@ -220,8 +220,7 @@ loader_request(Relation index)
 	uint64 code;
 
 	// Another process cannot see a relation that this transaction has created.
-	if (shared == nullptr || RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||
-		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
+	if (shared == nullptr || RelationUsesLocalBuffers(index) || pg::made_by_this_transaction(index))
 		return;
 	memset(&order, 0, sizeof(order));
 	order.database = MyDatabaseId;

@@ -121,7 +121,7 @@ asker_begin(Asker *asker, const IndexAccess *access, Snapshot snapshot, uint32 k
 	asker->op = recall_operator(access->index);
 	asker->k = k;
 	asker->slot = table_slot_create(access->heap, nullptr);
-	asker->scan = index_beginscan(access->heap, access->index, snapshot, 0, 1);
+	asker->scan = pg::begin_index_scan(access->heap, access->index, snapshot, 0, 1);
 }
 
 void

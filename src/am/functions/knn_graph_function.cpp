@@ -38,7 +38,7 @@ struct KnnCall
 {
 	Oid index;
 	uint32 k;
-	RelFileNode file; // of the table, to detect a rewrite, which changes TIDs
+	pg::RelationFile file; // of the table, to detect a rewrite, which changes TIDs
 	KnnWalk walk;
 	KnnEdge *edges; // [n_edges], in `batch`
 	uint64 n_edges;
@@ -65,7 +65,7 @@ make_call(FunctionCallInfo fcinfo)
 
 	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
 	knn_check_index(access.index);
-	call->file = access.heap->rd_node;
+	call->file = pg::file_of(access.heap);
 	// Keep the locks until the end of the transaction: TIDs must mean the same in all batches.
 	LockRelationOid(RelationGetRelid(access.heap), AccessShareLock);
 	LockRelationOid(call->index, AccessShareLock);
@@ -102,7 +102,7 @@ first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 void
 check_not_rewritten(const KnnCall *call, Relation heap)
 {
-	if (!RelFileNodeEquals(heap->rd_node, call->file))
+	if (!pg::same_file(pg::file_of(heap), call->file))
 		ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				errmsg("table \"%s\" was rewritten while its k-NN graph was read", RelationGetRelationName(heap)),

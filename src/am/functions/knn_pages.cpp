@@ -88,7 +88,7 @@ count_seen(Relation heap, Snapshot snapshot, BlockNumber block)
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	page = BufferGetPage(buffer);
-	TestForOldSnapshot(snapshot, heap, page);
+	pg::check_snapshot_age(snapshot, heap, page);
 	n_places = PageGetMaxOffsetNumber(page);
 	all_visible = PageIsAllVisible(page) && !snapshot->takenDuringRecovery; // see heapgetpage
 	for (; n < n_places; n++)

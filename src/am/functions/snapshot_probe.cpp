@@ -27,7 +27,7 @@ int64
 count_rows(Relation heap, Relation index, Snapshot snapshot)
 {
 	TupleTableSlot *slot = table_slot_create(heap, nullptr);
-	IndexScanDesc scan = index_beginscan(heap, index, snapshot, 0, 0);
+	IndexScanDesc scan = vectorgpu::pg::begin_index_scan(heap, index, snapshot, 0, 0);
 	int64 n_rows = 0;
 
 	index_rescan(scan, nullptr, 0, nullptr, 0);
@@ -42,7 +42,7 @@ int64
 count_bitmap_rows(Relation index, Snapshot snapshot)
 {
 	TIDBitmap *bitmap = tbm_create(static_cast<long>(work_mem) * 1024, nullptr);
-	IndexScanDesc scan = index_beginscan_bitmap(index, snapshot, 0);
+	IndexScanDesc scan = vectorgpu::pg::begin_bitmap_scan(index, snapshot, 0);
 	int64 n_rows;
 
 	index_rescan(scan, nullptr, 0, nullptr, 0);

@@ -65,7 +65,7 @@ n_bytes(const MetaData *meta, const SegmentEntry *segment)
 /// number. A file that was rolled back (SET TABLESPACE copies the uuid) may have had another one of that number.
 struct KnownModel
 {
-	RelFileNode file;
+	pg::RelationFile file;
 	IndexUuid uuid;
 	uint32 segment;
 	GraphModel model;
@@ -82,12 +82,12 @@ known_model(Relation index, const MetaData *meta, const SegmentEntry *segment, B
 	KnownModel *known = &known_models[segment->id % kKnownModels];
 	GraphModel model;
 
-	if (known->segment != segment->id || !RelFileNodeEquals(known->file, index->rd_node) ||
+	if (known->segment != segment->id || !pg::same_file(known->file, pg::file_of(index)) ||
 		!uuid_equal(known->uuid, meta->uuid))
 	{
 		if (!graph_read_model(index, meta, segment, &model, strategy))
 			return nullptr;
-		*known = {index->rd_node, meta->uuid, segment->id, model};
+		*known = {pg::file_of(index), meta->uuid, segment->id, model};
 	}
 	return &known->model;
 }

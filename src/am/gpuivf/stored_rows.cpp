@@ -23,7 +23,7 @@ constexpr int kKeptSources = 16; // segments of a merge, at most
 /// uuid.
 struct Source
 {
-	RelFileNode file;
+	pg::RelationFile file;
 	IndexUuid uuid;
 	uint32 segment;
 	Codec codec;
@@ -88,7 +88,7 @@ read_source(
 			!stream_read(index, meta, segment, kOffsetStream, 0, offset_bytes, source->offsets, strategy))
 			return false;
 	}
-	source->file = index->rd_node;
+	source->file = pg::file_of(index);
 	source->uuid = meta->uuid;
 	source->segment = segment->id;
 	return true;
@@ -105,7 +105,7 @@ source_of(Relation index, const MetaData *meta, const SegmentEntry *segment, Buf
 
 	for (int i = 0; i < sources->n; i++)
 		if (sources->sources[i]->segment == segment->id &&
-			RelFileNodeEquals(sources->sources[i]->file, index->rd_node) &&
+			pg::same_file(sources->sources[i]->file, pg::file_of(index)) &&
 			uuid_equal(sources->sources[i]->uuid, meta->uuid))
 			return sources->sources[i];
 	if (sources->n == kKeptSources)

@@ -192,7 +192,7 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 		*pages = Max(static_cast<double>(path->indexinfo->pages) * kPagesRead, 1.0);
 		if (path->path.pathtype == T_IndexOnlyScan || list_length(path->indexorderbys) > 1)
 		{
-			*startup_cost = *total_cost = disable_cost * 1e10;
+			pg::forbid_path(path, startup_cost, total_cost);
 			return;
 		}
 		if (path->indexorderbys == NIL)
@@ -206,7 +206,7 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 		if (path->indexorderbys != NIL && sizes.options.source == types::ElementSource::kTextGrams &&
 			!sizes.options.has_texts)
 		{
-			*startup_cost = *total_cost = disable_cost * 1e10;
+			pg::forbid_path(path, startup_cost, total_cost);
 			return;
 		}
 		pass = search_cost(sizes, items, rows, wanted);

@@ -46,7 +46,7 @@ count_segment(Relation index, const MetaData *meta, const SegmentEntry *segment,
 	{
 		const uint64 n = Min(kPayloadBytes * 8, n_bits - first);
 
-		vacuum_delay_point();
+		pg::vacuum_pause();
 		if (stopped(stop))
 			return;
 		must_not_be_foreign(index,
@@ -90,7 +90,7 @@ sort_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, RowCo
 	{
 		const uint64 n = Min(static_cast<uint64>(kHeaderBatch), end - row);
 
-		vacuum_delay_point();
+		pg::vacuum_pause();
 		(void) VG_FAULT("sort_delta_read");
 		if (stopped(stop))
 		{

@@ -73,7 +73,7 @@ fill_from_delta(RowMerge *merge, RowSource *source)
 	Datum datum;
 	bool is_null;
 
-	while (n < merge->batch_rows && tuplesort_getdatum(merge->delta, true, &datum, &is_null, nullptr))
+	while (n < merge->batch_rows && pg::next_sorted(merge->delta, &datum, &is_null))
 	{
 		DeltaKey key;
 
@@ -136,7 +136,7 @@ advance(RowMerge *merge, RowSource *source)
 			return;
 		if (source->segment != nullptr && source->next == source->n_rows)
 			break;
-		vacuum_delay_point();
+		pg::vacuum_pause();
 		(void) VG_FAULT("row_merge_fill");
 		source->at = 0;
 		if (source->segment != nullptr)

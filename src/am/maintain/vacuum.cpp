@@ -126,7 +126,7 @@ vacuum_tombstone_page(BulkDelete *pass, const SegmentEntry *segment, uint32 posi
 	{
 		const uint32 n_batch = static_cast<uint32>(Min(static_cast<uint64>(kBatchRows), n - done));
 
-		vacuum_delay_point();
+		pg::vacuum_pause();
 		read_row_ids(pass, segment, first + done, n_batch);
 		for (uint32 i = 0; i < n_batch; i++)
 		{
@@ -156,7 +156,7 @@ vacuum_delta(BulkDelete *pass)
 		const uint64 n = Min(static_cast<uint64>(kBatchRows), pass->delta_end - row);
 		uint64 n_dead = 0;
 
-		vacuum_delay_point();
+		pg::vacuum_pause();
 		if (!delta_read(pass->index, &pass->meta, row, n, pass->headers, nullptr, 0))
 			page_corrupted(pass->index, 0, "A chunk of the delta belongs to something else.");
 		for (uint64 i = 0; i < n; i++)

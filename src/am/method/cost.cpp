@@ -68,8 +68,8 @@ passes_for(double rows, double first)
 } // namespace
 
 bool
-common_cost_estimate(const IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
-	double *correlation, double *pages)
+common_cost_estimate(
+	IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity, double *correlation, double *pages)
 {
 	const IndexOptInfo *index = path->indexinfo;
 	double seq_page = 0;
@@ -83,7 +83,7 @@ common_cost_estimate(const IndexPath *path, Cost *startup_cost, Cost *total_cost
 	// was read. And a scan orders by one distance: only ORDER BY v <-> a, v <-> b would use two.
 	if (path->path.pathtype == T_IndexOnlyScan || list_length(path->indexorderbys) > 1)
 	{
-		*startup_cost = *total_cost = disable_cost * 1e10;
+		pg::forbid_path(path, startup_cost, total_cost);
 		return true;
 	}
 	if (path->indexorderbys != NIL)

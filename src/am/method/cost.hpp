@@ -18,7 +18,7 @@ void exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, 
 
 /// For an amcostestimate: estimates scans that cost the same with every access method (in TID order), or that none can
 /// do. False: the scan is ordered by a distance; everything but the two costs is set.
-bool common_cost_estimate(const IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
+bool common_cost_estimate(IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
 	double *correlation, double *pages);
 
 /// The rows that a scan is to return by its query's LIMIT, at most `rows`; without LIMIT those of a first batch.

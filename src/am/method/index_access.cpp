@@ -67,7 +67,7 @@ check_right(Oid heap_oid, IndexRight right)
 	if (right == IndexRight::kMaintain)
 	{
 		// As VACUUM does.
-		if (!pg_class_ownercheck(heap_oid, GetUserId()) && !pg_database_ownercheck(MyDatabaseId, GetUserId()))
+		if (!pg::owns_table(heap_oid, GetUserId()) && !pg::owns_database(MyDatabaseId, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, get_rel_name(heap_oid));
 		return;
 	}

@@ -1,5 +1,6 @@
 // The shape of an index by the catalogs, and the parts of a handler that all access methods share. PG dialect.
 #include "am/method/callbacks.hpp"
+#include "pg/parallel_build.hpp"
 #include "storage/value_format.hpp"
 
 #include "common/limits.hpp"
@@ -87,6 +88,7 @@ new_routine()
 	routine->ampredlocks = false; // core locks the whole index under SERIALIZABLE
 	routine->amcanparallel = false;
 	routine->amcaninclude = false;
+	pg::allow_parallel_build(routine);
 	routine->amusemaintenanceworkmem = true;
 	routine->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
 	routine->amkeytype = InvalidOid;

@@ -279,7 +279,7 @@ recall_ask_index(
 {
 	const uint32 wanted = k + (query->has_own ? 1 : 0);
 	TupleTableSlot *slot = table_slot_create(heap, nullptr);
-	IndexScanDesc scan = index_beginscan(heap, index, snapshot, 0, 1);
+	IndexScanDesc scan = pg::begin_index_scan(heap, index, snapshot, 0, 1);
 	ScanKeyData key;
 	FmgrInfo function;
 

@@ -235,7 +235,7 @@ measure(const RecallSample *sample)
 
 		memcpy(query.answer, sample->rows, sample->n_rows * sizeof(RowId));
 		query.n_answer = sample->n_rows;
-		if (access.index->rd_node.relNode == sample->file_node)
+		if (pg::file_number(pg::file_of(access.index)) == sample->file_node)
 		{
 			if (recall_scan_table(access.index, access.heap, GetActiveSnapshot(), &op, &query, 1, sample->k,
 					pg::monotonic_ms() + static_cast<uint64>(most_time_ms())))
@@ -282,14 +282,13 @@ recall_sample_begin(IndexScanDesc scan, uint64 limit, MemoryContext context)
 		IsParallelWorker() || !IsUnderPostmaster || pg_prng_double(&pg_global_prng_state) >= sample_rate)
 		return nullptr;
 	// Another process cannot see indexes of this session or this transaction only.
-	if (RelationUsesLocalBuffers(index) || index->rd_createSubid != InvalidSubTransactionId ||
-		index->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
+	if (RelationUsesLocalBuffers(index) || pg::made_by_this_transaction(index))
 		return nullptr;
 	caller = MemoryContextSwitchTo(context);
 	sample = static_cast<RecallSample *>(palloc0(sizeof(RecallSample)));
 	sample->database = MyDatabaseId;
 	sample->index = RelationGetRelid(index);
-	sample->file_node = index->rd_node.relNode;
+	sample->file_node = pg::file_number(pg::file_of(index));
 	sample->k = static_cast<uint32>(limit);
 	sample->row_capacity = kRowsPerWanted * sample->k + kSpareRows;
 	sample->rows = static_cast<RowId *>(palloc(sample->row_capacity * sizeof(RowId)));

@@ -21,9 +21,9 @@ namespace
 uint64
 hash_of_segments(IndexScanDesc scan, const ScanState *state)
 {
-	const RelFileNode file = scan->indexRelation->rd_node;
-	const uint64 parts[] = {static_cast<uint64>(file.spcNode) << 32 | file.relNode, state->meta.uuid.high,
-		state->meta.uuid.low, state->meta.manifest_generation};
+	const pg::RelationFile &file = pg::file_of(scan->indexRelation);
+	const uint64 parts[] = {static_cast<uint64>(pg::file_tablespace(file)) << 32 | pg::file_number(file),
+		state->meta.uuid.high, state->meta.uuid.low, state->meta.manifest_generation};
 
 	return hash_bytes_extended(reinterpret_cast<const unsigned char *>(parts), sizeof(parts), 0) | 1;
 }

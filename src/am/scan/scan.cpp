@@ -11,6 +11,7 @@
 #include "am/method/row_value.hpp"
 #include "storage/value_format.hpp"
 #include "engine/distance/distance.hpp"
+#include "pg/explain_hook.hpp"
 #include "pg/fault.hpp"
 #include "pg/limit_hook.hpp"
 
@@ -125,7 +126,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				errmsg("non-MVCC snapshots are not supported with %s", state->am->name),
 				errdetail("A search needs one state of the table from its first row to its last.")));
-	pgstat_count_index_scan(index);
+	pg::count_index_search(scan);
 	(void) VG_FAULT("scan_start");
 	state->heap = scan->heapRelation;
 	state->snapshot = scan->xs_snapshot;
@@ -165,6 +166,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->rounds.round = 0;
 	state->rounds.exhaustive = false;
 	state->rounds.relaxed = !scan_drops_late_rows();
+	state->left_out.shown = pg::explain_analyzes(scan);
 	state->left_out.n = 0;
 	state->left_out.all_counted = false;
 	// Conditions are not evaluated for an empty index: computing the bound may raise an error.

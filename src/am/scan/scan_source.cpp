@@ -6,7 +6,6 @@
 #include "am/scan/rounds.hpp"
 #include "am/scan/worker_candidates.hpp"
 #include "am/scan/worker_scan.hpp"
-#include "pg/explain_hook.hpp"
 #include "storage/page.hpp"
 
 #include <algorithm>
@@ -64,7 +63,7 @@ counts_left_out(const ScanState *state)
 {
 	return state->am->approximate != nullptr && state->phase == ScanPhase::kScored && !state->rounds.relaxed &&
 		state->place.has_last && !state->plan.from_first && !state->bounds.nan_only && !state->left_out.all_counted &&
-		pg::explain_analyzes();
+		state->left_out.shown;
 }
 
 /// Makes passes over the pages, for an approximate access method until the batch is full or no row was left out.

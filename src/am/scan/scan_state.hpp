@@ -95,6 +95,7 @@ struct ReturnedRows
 /// For EXPLAIN: rows found nearer than rows returned before them, which a strict scan leaves out.
 struct LeftOutRows
 {
+	bool shown;       // EXPLAIN will show them
 	bool counts;      // the batch may find such rows, and counts them
 	uint64 n;         // of this search so far
 	bool all_counted; // a pass over all rows has come past the last one returned

@@ -28,7 +28,7 @@ constexpr int kOpen = 0;
 constexpr int kInclusive = 1;
 constexpr int kExclusive = 2;
 
-void invalid_binary(const char *type_name, const char *detail) pg_attribute_noreturn();
+[[noreturn]] void invalid_binary(const char *type_name, const char *detail);
 
 void
 invalid_binary(const char *type_name, const char *detail)

@@ -51,7 +51,7 @@ struct CallTypes
 	ArgumentType types[FLEXIBLE_ARRAY_MEMBER];
 };
 
-void refuse_type(Oid type, int argument, const char *function, const char *hint) pg_attribute_noreturn();
+[[noreturn]] void refuse_type(Oid type, int argument, const char *function, const char *hint);
 
 void
 refuse_type(Oid type, int argument, const char *function, const char *hint)

@@ -31,7 +31,7 @@ struct Parser
 	const char *type_name;
 };
 
-void malformed(const Parser *parser, const char *expected) pg_attribute_noreturn();
+[[noreturn]] void malformed(const Parser *parser, const char *expected);
 
 void
 malformed(const Parser *parser, const char *expected)
@@ -166,7 +166,7 @@ token_key(Parser *parser, Token token)
 	return {key, static_cast<uint32>(length)};
 }
 
-void refuse_string_range(void) pg_attribute_noreturn();
+[[noreturn]] void refuse_string_range(void);
 
 void
 refuse_string_range(void)

@@ -121,7 +121,7 @@ extern StoredSlice read_stored_slice(ValueReader *reader);
 extern void check_attributes(int64 n, const char *type_name);
 
 /// Raise the error for a number with too many digits.
-extern void number_too_long(void) pg_attribute_noreturn();
+[[noreturn]] extern void number_too_long(void);
 
 /// Return the elements of a matchrow, one per attribute that is not NULL. Long strings are shortened (element.hpp).
 extern ElementList row_elements(Datum row);

@@ -86,7 +86,7 @@ BEGIN
 					RAISE NOTICE 'narrow scans of %: the planner takes %', i.index_name, plan #> '{0,Plan,Plans,0}';
 					RETURN;
 				END IF;
-				n_narrow := n_narrow + ((plan #>> '{0,Vectorgpu Scans,0,Compared}')::bigint < i.rows)::int;
+				n_narrow := n_narrow + (coalesce(plan #>> '{0,Vectorgpu Scans,0,Compared}', plan #>> '{0,Plan,Plans,0,Vectorgpu Scan,Compared}')::bigint < i.rows)::int;
 				FOR by_worker IN SELECT 'off' UNION ALL SELECT 'on' FROM pg_settings WHERE name = 'vectorgpu.worker' AND reset_val = 'on'
 						AND current_setting('shared_preload_libraries') ~ 'vectorgpu' LOOP
 					PERFORM set_config('vectorgpu.worker', by_worker, true);

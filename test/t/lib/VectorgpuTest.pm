@@ -51,12 +51,28 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 our @EXPORT = qw(
   make_node create_extension make_table fill_vectors query_vector random_vector_sql
   scan_rows compare_scans compare_sweep check_index make_standby wait_standby
-  faults_enabled with_storage pages_answer data_folder data_path require_data open_data read_data leave_unchecked check_all $AM
+  faults_enabled with_storage pages_answer data_folder data_path require_data open_data read_data leave_unchecked check_all $AM server_major major_of $PARALLEL_MODE $OLD_SNAPSHOTS
 );
 
 # The access method of the indexes of a test that holds for all of them: scripts/test runs each file that uses $AM once for each
 # access method. An approximate one then looks at all rows, so that its answers are exact.
 our $AM = $ENV{VECTORGPU_ACCESS_METHOD} // 'gpuflat';
+
+# The major version of the server in PATH, and of one in a folder.
+sub server_major { return major_of(undef); }
+
+sub major_of
+{
+	my ($folder) = @_;
+	my $program = defined $folder ? "$folder/bin/postgres" : 'postgres';
+	my ($major) = `$program --version` =~ /\) (\d+)/ or die "no server: $program";
+
+	return $major;
+}
+
+# The setting that runs queries in parallel workers, and whether snapshots may become too old: what the versions name, or have, differently.
+our $PARALLEL_MODE = server_major() < 16 ? 'force_parallel_mode' : 'debug_parallel_query';
+our $OLD_SNAPSHOTS = server_major() < 17;
 
 # VECTORGPU_STORAGE: storage parameters of each index that a test makes with the access method without any. with_storage adds them to SQL that is not
 # run by psql.
@@ -90,12 +106,14 @@ if ($ENV{VECTORGPU_STORAGE})
 #   conf       text appended to postgresql.conf
 #   streaming  1: the node may have standbys
 #   extension  0: leave CREATE EXTENSION to the caller
+#   install_path  of another server than that in PATH
+#   checksums  0: pages without data checksums, which 18 makes by default
 sub make_node
 {
 	my ($name, %opt) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $node = PostgreSQL::Test::Cluster->new($name, defined $opt{install_path} ? (install_path => $opt{install_path}) : ());
 
-	$node->init(allows_streaming => $opt{streaming} ? 1 : 0);
+	$node->init(allows_streaming => $opt{streaming} ? 1 : 0, extra => ($opt{checksums} // 1) == 0 && major_of($opt{install_path}) >= 18 ? ['--no-data-checksums'] : []);
 	$node->append_conf('postgresql.conf',
 		"autovacuum = off\njit = off\nmax_parallel_workers_per_gather = 0\ngpuivf.probes = 65536\ngpugraph.search_width = 1000000\n");
 	# A standby that lost its connection on a busy machine still finds the WAL.

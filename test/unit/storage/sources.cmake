@@ -6,7 +6,7 @@ if(VECTORGPU_PG_CONFIG)
 endif()
 if(EXISTS "${storage_include}/postgres.h")
   set(storage_sources storage/stream storage/stream_writer storage/page storage/extent storage/metapage storage/segment_writer storage/delta
-    am/feed/copy_feed am/feed/feed_session am/feed/feed_tombstones)
+    am/feed/copy_feed am/feed/feed_session am/feed/feed_tombstones pg/compat)
   list(TRANSFORM storage_sources PREPEND ${PROJECT_SOURCE_DIR}/src/)
   list(TRANSFORM storage_sources APPEND .cpp)
   # PG dialect: no -Wshadow.

@@ -1,0 +1,215 @@
+// What PostgreSQL 15 to 18 do in different ways. See compat.hpp.
+#include "pg/postgres.hpp"
+
+extern "C"
+{
+#include "access/relscan.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "commands/vacuum.h"
+#include "common/relpath.h"
+#include "nodes/pathnodes.h"
+#include "optimizer/cost.h"
+#include "pgstat.h"
+#include "postmaster/bgworker_internals.h"
+#include "storage/bufmgr.h"
+#include "storage/latch.h"
+#include "utils/acl.h"
+#include "utils/guc.h"
+#include "utils/snapmgr.h"
+#include "utils/tuplesort.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/procnumber.h"
+#else
+#include "storage/backendid.h"
+#endif
+#if PG_VERSION_NUM >= 160000
+#include "utils/relfilenumbermap.h"
+#else
+#include "utils/relfilenodemap.h"
+#endif
+}
+
+namespace vectorgpu::pg
+{
+
+#if PG_VERSION_NUM >= 180000
+namespace
+{
+
+// A plan is chosen first by its number of disabled nodes: more than any plan without the path can have.
+constexpr int kForbiddenNodes = 1000;
+
+} // namespace
+#endif
+
+char *
+main_file_path(Oid database, Oid tablespace, Oid number)
+{
+#if PG_VERSION_NUM >= 180000
+	return pstrdup(GetRelationPath(database, tablespace, number, INVALID_PROC_NUMBER, MAIN_FORKNUM).str);
+#elif PG_VERSION_NUM >= 170000
+	return GetRelationPath(database, tablespace, number, INVALID_PROC_NUMBER, MAIN_FORKNUM);
+#else
+	return GetRelationPath(database, tablespace, number, InvalidBackendId, MAIN_FORKNUM);
+#endif
+}
+
+Oid
+relation_of_file(Oid tablespace, Oid number)
+{
+#if PG_VERSION_NUM >= 160000
+	return RelidByRelfilenumber(tablespace, number);
+#else
+	return RelidByRelfilenode(tablespace, number);
+#endif
+}
+
+char *
+palloc_pages(Size n, bool zeroed)
+{
+#if PG_VERSION_NUM >= 160000
+	return static_cast<char *>(palloc_aligned(n * BLCKSZ, PG_IO_ALIGN_SIZE, zeroed ? MCXT_ALLOC_ZERO : 0));
+#else
+	return static_cast<char *>(zeroed ? palloc0(n * BLCKSZ) : palloc(n * BLCKSZ));
+#endif
+}
+
+void
+check_snapshot_age(Snapshot snapshot, Relation relation, char *page)
+{
+#if PG_VERSION_NUM < 170000
+	TestForOldSnapshot(snapshot, relation, page);
+#endif
+}
+
+bool
+owns_table(Oid table, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, table, role);
+#else
+	return pg_class_ownercheck(table, role);
+#endif
+}
+
+bool
+owns_database(Oid database, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(DatabaseRelationId, database, role);
+#else
+	return pg_database_ownercheck(database, role);
+#endif
+}
+
+IndexScanDesc
+begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int n_keys, int n_orders)
+{
+#if PG_VERSION_NUM >= 180000
+	return index_beginscan(heap, index, snapshot, nullptr, n_keys, n_orders);
+#else
+	return index_beginscan(heap, index, snapshot, n_keys, n_orders);
+#endif
+}
+
+IndexScanDesc
+begin_bitmap_scan(Relation index, Snapshot snapshot, int n_keys)
+{
+#if PG_VERSION_NUM >= 180000
+	return index_beginscan_bitmap(index, snapshot, nullptr, n_keys);
+#else
+	return index_beginscan_bitmap(index, snapshot, n_keys);
+#endif
+}
+
+void
+count_index_search(IndexScanDesc scan)
+{
+	pgstat_count_index_scan(scan->indexRelation);
+#if PG_VERSION_NUM >= 180000
+	if (scan->instrument != nullptr)
+		scan->instrument->nsearches++;
+#endif
+}
+
+void
+forbid_path(IndexPath *path, double *startup_cost, double *total_cost)
+{
+#if PG_VERSION_NUM >= 180000
+	path->path.disabled_nodes = kForbiddenNodes;
+#endif
+	*startup_cost = *total_cost = disable_cost * 1e10;
+}
+
+void
+vacuum_pause()
+{
+#if PG_VERSION_NUM >= 180000
+	vacuum_delay_point(false);
+#else
+	vacuum_delay_point();
+#endif
+}
+
+bool
+next_sorted(Tuplesortstate *sort, Datum *value, bool *is_null)
+{
+#if PG_VERSION_NUM >= 160000
+	return tuplesort_getdatum(sort, true, true, value, is_null, nullptr);
+#else
+	return tuplesort_getdatum(sort, true, value, is_null, nullptr);
+#endif
+}
+
+WaitEventSet *
+new_wait_event_set(int n_events)
+{
+#if PG_VERSION_NUM >= 170000
+	return CreateWaitEventSet(nullptr, n_events);
+#else
+	return CreateWaitEventSet(TopMemoryContext, n_events);
+#endif
+}
+
+const void *
+last_registered_worker()
+{
+#if PG_VERSION_NUM >= 180000
+	return dlist_is_empty(&BackgroundWorkerList) ? nullptr : dlist_head_node(&BackgroundWorkerList);
+#else
+	return BackgroundWorkerList.head.next;
+#endif
+}
+
+void *
+setting_alloc(Size size)
+{
+#if PG_VERSION_NUM >= 160000
+	return guc_malloc(LOG, size);
+#else
+	return malloc(size);
+#endif
+}
+
+char *
+setting_strdup(const char *text)
+{
+#if PG_VERSION_NUM >= 160000
+	return guc_strdup(LOG, text);
+#else
+	return strdup(text);
+#endif
+}
+
+void
+setting_free(void *memory)
+{
+#if PG_VERSION_NUM >= 160000
+	guc_free(memory);
+#else
+	free(memory);
+#endif
+}
+
+} // namespace vectorgpu::pg
