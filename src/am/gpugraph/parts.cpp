@@ -133,7 +133,7 @@ tell_of_recall(const GraphWriter *writer)
 
 	if (!writer->watch.report || graph_reaches(model, kGraphDefaultRecall) ||
 		graph_looks_at_all(calibration->probes[calibration->n_points - 1], static_cast<double>(writer->n_rows),
-			graph_rows_per_width(writer->meta)))
+			graph_rows_per_width(writer->meta), model->n_entries))
 		return; // the last one in any case
 	ereport(NOTICE,
 		(errmsg("searches of index \"%s\" by its graph do not reach the default recall target",

@@ -39,7 +39,6 @@ constexpr double kDeltaRow = 25;   // one row of the delta
 constexpr double kReturned = 40;   // one returned row, beside core's cost of its page
 constexpr double kRangeShare = 0.25; // of the rows, for a range
 constexpr double kUnknownItems = 10; // of a query that is not known yet
-constexpr double kUnknownRows = 100; // wanted, without LIMIT: the first batch (batch_plan.cpp)
 constexpr double kBatchGrowth = 16;
 constexpr double kNearest = 0.04;           // of the texts are compared for the nearest one,
 constexpr double kNearestDecade = 0.17;     // and this share more for ten times as many
@@ -174,8 +173,9 @@ void
 match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages)
 {
-	const double rows = Max(path->indexinfo->tuples, 1.0);
-	const double wanted = root->limit_tuples > 0 ? Min(root->limit_tuples, rows) : kUnknownRows;
+	const ScanDemand demand = scan_demand(root, path);
+	const double rows = demand.rows;
+	const double wanted = demand.visited;
 	IndexSizes sizes;
 	double returned = rows;
 	Cost pass;
@@ -211,11 +211,13 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 		}
 		pass = search_cost(sizes, items, rows, wanted);
 		last_pass = search_cost(sizes, items, rows, rows);
-		if (match_is_signature(sizes.options.source) && every_row_wanted(root))
+		if (match_is_signature(sizes.options.source) && demand.exact)
 			pass = last_pass;
 	}
 	else
 		pass = last_pass = pass_cost(path, *pages * kPagesRead, rows);
+	if (path->indexorderbys != NIL)
+		pass += visit_cost(root, path, demand);
 	*startup_cost = pass;
 	*total_cost = pass + last_pass * (passes_for(returned, wanted) - 1) + returned * cpu_operator_cost * kReturned;
 }
