@@ -104,9 +104,10 @@ step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
 	const double exact_pages = flat_pages(costs->all_pages, rows, costs->degree);
 	const double scored = (width + kWayWidth) * costs->degree * kNewNeighbors;
 	const bool hashed = costs->hash_bits > 0;
-	const double gpu_us = hashed
-		? gpu_codes_us(width, rows)
-		: kGpuWayUs + engine::graph::gpu_graph_us(width, exact_pages * kPayloadBytes / rows / sizeof(float));
+	const double gpu_us = hashed ? gpu_codes_us(width, rows)
+								 : kGpuWayUs +
+			engine::graph::gpu_graph_us(
+				width, exact_pages * kPayloadBytes / rows / sizeof(float), costs->plan.n_entries);
 	double read;
 	Cost cost;
 
