@@ -29,7 +29,7 @@ constexpr double kWayWidth = 12;      // added width for the rows that a search 
 // us more than by lists, which cost about as much without this.
 constexpr double kWayCost = 3200;
 constexpr double kRowCost =
-	5; // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
+	6; // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
 constexpr double kCodeCost = 0.55;  // comparing a code, as a share of that: SIFT, 100,000 rows, 64 to 256 bits
 constexpr double kSmallPages = 768; // above this more, as the processor's caches hold less of the rows
 constexpr double kLargePages = 131072;
