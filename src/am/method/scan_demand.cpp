@@ -109,6 +109,42 @@ rows_of_joins(PlannerInfo *root, const RelOptInfo *rel)
 	return Max(rows, kLeastJoined);
 }
 
+/// True if one of the index's columns is an operand of the condition.
+bool
+serves(IndexOptInfo *index, const RestrictInfo *condition)
+{
+	const Node *clause = reinterpret_cast<const Node *>(condition->clause);
+	const List *operands = NIL;
+	ListCell *cell;
+
+	if (IsA(clause, OpExpr))
+		operands = reinterpret_cast<const OpExpr *>(clause)->args;
+	else if (IsA(clause, ScalarArrayOpExpr))
+		operands = reinterpret_cast<const ScalarArrayOpExpr *>(clause)->args;
+	else if (IsA(clause, NullTest))
+		operands = list_make1(reinterpret_cast<const NullTest *>(clause)->arg);
+	foreach (cell, operands)
+		for (int column = 0; column < index->nkeycolumns; column++)
+			if (match_index_to_operand(static_cast<Node *>(lfirst(cell)), column, index))
+				return true;
+	return false;
+}
+
+/// True if another index may find the rows that pass. One of ours cannot: it has no bitmap.
+bool
+another_index_serves(const RelOptInfo *rel)
+{
+	ListCell *condition;
+	ListCell *index;
+
+	foreach (index, rel->indexlist)
+		foreach (condition, rel->baserestrictinfo)
+			if (lfirst_node(IndexOptInfo, index)->amhasgetbitmap &&
+				serves(lfirst_node(IndexOptInfo, index), lfirst_node(RestrictInfo, condition)))
+				return true;
+	return false;
+}
+
 /// True if no LIMIT ends the query's scans early.
 bool
 every_row_wanted(const PlannerInfo *root)
@@ -171,7 +207,7 @@ visit_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand)
 	const auto pages = [=](double rows)
 	{ return rows < 1 ? rows : index_pages_fetched(rows, rel->pages, index_pages, root); };
 
-	if (demand.share >= 1 || rel->pages == 0)
+	if (demand.share >= 1 || rel->pages == 0 || !another_index_serves(rel))
 		return 0;
 	get_tablespace_page_costs(rel->reltablespace, &page_cost, nullptr);
 	all = pages(demand.rows);

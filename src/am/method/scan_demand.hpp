@@ -25,7 +25,8 @@ struct ScanDemand
 /// scan return more, one that multiplies them fewer.
 ScanDemand scan_demand(PlannerInfo *root, const IndexPath *path);
 
-/// The cost of reading the table for rows that do not pass, as far as core leaves it out.
+/// The cost of reading the table for rows that do not pass, as far as core leaves it out. 0 unless another index may
+/// find those that pass: core charges that one the same.
 Cost visit_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand);
 
 } // namespace vectorgpu::am
