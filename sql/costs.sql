@@ -71,7 +71,7 @@ BEGIN
 	PERFORM set_config('gpugraph.recall_target', recall_target, true);
 	RETURN startup_cost('SELECT id FROM cost_far ORDER BY v <-> array_fill(1, ARRAY[32])::vector LIMIT 10');
 END $$;
-SELECT far_cost('0.95') > 5 * far_cost('0.1') AS out_of_reach, far_cost('1') = far_cost('0.95') AS all_rows;
+SELECT far_cost('0.95') > 3 * far_cost('0.1') AS out_of_reach, far_cost('1') = far_cost('0.95') AS all_rows;
 SET enable_indexscan = off; -- nothing is read of the index then
 SELECT far_cost('0.99') - far_cost('0.1') BETWEEN 1 AND 50 AS by_the_target;
 RESET enable_indexscan;

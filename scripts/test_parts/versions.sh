@@ -36,7 +36,7 @@ part_versions() {
 from_version_to_version() {
 	local version LOGS=$LOGS/versions installations=() TAP_ONLY=/066_ TAP_ENVIRONMENT
 
-	[[ test/t/067_versions.pl =~ ${FILES:-.} ]] || return 0
+	[[ test/t/068_versions.pl =~ ${FILES:-.} ]] || return 0
 	mkdir -p "$LOGS"
 	version=$("$PG_CONFIG" --version)
 	version=${version#PostgreSQL } version=${version%%[!0-9]*}

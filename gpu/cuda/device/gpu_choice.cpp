@@ -57,7 +57,7 @@ choose_exact(std::span<const GraphChoice> graphs, uint64_t k, const Passes &pass
 	{
 		const GraphChoice &rows = graphs[i];
 		const double factor = rows.measured ? 1 : kExactAhead;
-		const double by_graph = engine::graph::gpu_graph_us(rows.width, rows.dim);
+		const double by_graph = engine::graph::gpu_graph_us(rows.width, rows.dim, rows.n_entries);
 		const double all = factor * exact_rows_us(rows);
 		const double begin = factor * exact_pass_us(rows, k);
 

@@ -21,6 +21,7 @@ struct GraphChoice
 	bool measured = true;   // false: the model does not cover the exact search of these rows or this query; only much
 							// longer searches of the graph are replaced by it
 	uint32_t width = 0;     // of the search
+	uint32_t n_entries = 0; // of the graph: entry points
 };
 
 /// Microseconds of an exact search for the k first, alone: the fixed part, and the part of the rows.

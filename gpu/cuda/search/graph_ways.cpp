@@ -7,6 +7,7 @@
 
 #include "cuda/device/gpu_choice.hpp"
 #include "cuda/device/staging.hpp"
+#include "cuda/resident/device_graph.hpp"
 #include "cuda/search/filter_plan.hpp"
 #include "engine/copies/segment_graph.hpp"
 #include "engine/distance/distance.hpp"
@@ -134,7 +135,7 @@ GraphChooser::choose(const SearchQuery &query, GraphWays ways, bool are_bytes) c
 		choices[n] = {source.n_rows, dim, source.block->pitch_bytes, by_dot && form == Form::kByte && are_bytes,
 			options.one_pass != nullptr && fits && !query.has_after && spec.metric != Metric::kL1 &&
 				filter_pays(source, 0, 1, k),
-			engine::width_of(query.probes, source.segment)};
+			engine::width_of(query.probes, source.segment), source.graph->layout.header.n_entries};
 		numbers[n++] = number;
 	}
 

@@ -70,7 +70,7 @@ serves(const GraphWriter *writer)
 	return model->calibration.n_queries == 0 ||
 		(graph_reaches(model, kDefaultRecallTarget) &&
 			!graph_looks_at_all(engine::ivf::fractional_probes_for(model->calibration, kDefaultRecallTarget),
-				static_cast<double>(writer->n_rows), graph_rows_per_width(writer->meta, model)));
+				static_cast<double>(writer->n_rows), graph_rows_per_width(writer->meta, model), model->n_entries));
 }
 
 /// Build a second graph with more edges. It stays if it serves.

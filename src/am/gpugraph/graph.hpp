@@ -3,6 +3,7 @@
 #pragma once
 
 #include "am/method/am_interface.hpp"
+#include "am/method/scan_demand.hpp"
 #include "engine/graph/build.hpp"
 #include "engine/graph/hash.hpp"
 #include "engine/interface/graph_layout.hpp"
@@ -120,9 +121,9 @@ double graph_width(const MetaData *meta, const GraphModel *model, const SegmentE
 /// 0: not known, with codes.
 double graph_rows_per_width(const MetaData *meta, const GraphModel *model);
 
-/// graph_options.cpp. True if a processor looks at all rows instead of a search of this width. With codes, and where
-/// the width was set, only if the engine does.
-bool graph_looks_at_all(double width, double n_rows, double rows_per_width);
+/// graph_options.cpp. True if a processor looks at all rows instead of a search of this width that begins with a look
+/// at n_entries entry points. With codes, and where the width was set, only if the engine does.
+bool graph_looks_at_all(double width, double n_rows, double rows_per_width, double n_entries);
 
 constexpr uint32 kGraphPlanSteps = 12; // a scan for more rows looks at all rows
 
@@ -130,14 +131,16 @@ constexpr uint32 kGraphPlanSteps = 12; // a scan for more rows looks at all rows
 struct GraphPlan
 {
 	uint32 n_steps;
-	double widths[kGraphPlanSteps]; // [n_steps] of the steps of ranks (batch_plan.hpp)
+	double widths[kGraphPlanSteps]; // [n_steps] of the steps of ranks (batch_plan.hpp),
+	double ends[kGraphPlanSteps];   // and the last rank of each
 	double rows_per_width;          // graph_rows_per_width
+	double n_entries;               // entry points, all of which each scan looks at
 	bool reaches; // false: it looks at all rows, since no measured width reaches gpugraph.recall_target
 };
 
 /// graph_options.cpp. By the calibration of the largest segment; without a segment, and where index scans are turned
 /// off, by that of SIFT.
-GraphPlan graph_plan(Relation index, double wanted);
+GraphPlan graph_plan(Relation index, const ScanDemand &demand);
 
 /// graph_options.cpp. Edges of a row, and bits of its code, for the planner.
 uint32 graph_plan_degree(Relation index);

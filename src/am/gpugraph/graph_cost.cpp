@@ -3,6 +3,7 @@
 #include "am/gpugraph/graph.hpp"
 
 #include "am/method/cost.hpp"
+#include "am/scan/batch_plan.hpp"
 #include "storage/page.hpp"
 #include "engine/graph/gpu_times.hpp"
 
@@ -28,7 +29,7 @@ constexpr double kWayWidth = 12;      // added width for the rows that a search 
 // us more than by lists, which cost about as much without this.
 constexpr double kWayCost = 3200;
 constexpr double kRowCost =
-	4; // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
+	6; // x cpu_tuple_cost: reading and scoring a vector out of order, in an index of kSmallPages,
 constexpr double kCodeCost = 0.55;  // comparing a code, as a share of that: SIFT, 100,000 rows, 64 to 256 bits
 constexpr double kSmallPages = 768; // above this more, as the processor's caches hold less of the rows
 constexpr double kLargePages = 131072;
@@ -40,7 +41,6 @@ constexpr double kGpuCodesWidthUs = 1; // added for each row of its width, and
 constexpr double kGpuCodesWidth =
 	3000; // at this width a search takes twice as long for each: 0.11 ms at 64, 0.6 at 512, 3.4 at 2,048, 9 at 4,096;
 constexpr double kGpuDecadeUs = 15; // added for ten times as many rows
-constexpr double kPassesOfAll = 3;  // exact passes of a scan that returns every row: batches grow by 16
 
 Cost
 row_cost(double pages)
@@ -75,29 +75,44 @@ search_cost(double width, double scored, uint32 hash_bits, double pages)
 struct StepCosts
 {
 	IndexPath *path;
+	ScanDemand demand;
 	GraphPlan plan;
-	double rows;
 	double all_pages;
 	double degree;
 	uint32 hash_bits;
 	Cost pass_of_all; // on a GPU, if a GPU answers
 };
 
+/// A look at all entry points.
+Cost
+entries_cost(const StepCosts &costs)
+{
+	const double n = Min(costs.plan.n_entries, costs.demand.rows);
+	const double pages = costs.hash_bits > 0
+		? n * costs.hash_bits / 8 / kPayloadBytes
+		: flat_pages(costs.all_pages, costs.demand.rows, costs.degree) * n / costs.demand.rows;
+
+	return pass_cost(costs.path, pages, n);
+}
+
 /// One step of ranks, by a search of this width. *looks_at_all: it is a look at all rows. Adds the pages read to
 /// *pages.
 Cost
 step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
 {
-	const double exact_pages = flat_pages(costs->all_pages, costs->rows, costs->degree);
+	const double rows = costs->demand.rows;
+	const double exact_pages = flat_pages(costs->all_pages, rows, costs->degree);
 	const double scored = (width + kWayWidth) * costs->degree * kNewNeighbors;
 	const bool hashed = costs->hash_bits > 0;
-	const double gpu_us = hashed
-		? gpu_codes_us(width, costs->rows)
-		: kGpuWayUs + engine::graph::gpu_graph_us(width, exact_pages * kPayloadBytes / costs->rows / sizeof(float));
+	const double gpu_us = hashed ? gpu_codes_us(width, rows)
+								 : kGpuWayUs +
+			engine::graph::gpu_graph_us(
+				width, exact_pages * kPayloadBytes / rows / sizeof(float), costs->plan.n_entries);
 	double read;
 	Cost cost;
 
-	*looks_at_all = !costs->plan.reaches || graph_looks_at_all(width, costs->rows, costs->plan.rows_per_width);
+	*looks_at_all =
+		!costs->plan.reaches || graph_looks_at_all(width, rows, costs->plan.rows_per_width, costs->plan.n_entries);
 	read = *looks_at_all ? costs->all_pages : Min(scored, costs->all_pages);
 	*pages += read;
 	// With codes the processor looks at all rows, also beside a GPU, which has no vectors.
@@ -109,9 +124,30 @@ step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
 		(void) gpu_search_cost(costs->path, gpu_exact_us(0) + kGpuMoreUs, exact_pages, &costs->pass_of_all);
 		return *looks_at_all ? costs->pass_of_all : Min(cost, costs->pass_of_all);
 	}
-	return *looks_at_all ? costs->pass_of_all
-						 : kWayCost * cpu_operator_cost + pass_cost(costs->path, 0, std::sqrt(costs->rows)) +
-			search_cost(width, scored, costs->hash_bits, costs->all_pages);
+	return *looks_at_all
+		? costs->pass_of_all
+		: kWayCost * cpu_operator_cost + search_cost(width, scored, costs->hash_bits, costs->all_pages);
+}
+
+/// The searches for the demand. Adds the pages read to *pages.
+Cost
+steps_cost(StepCosts *costs, double *pages)
+{
+	const GraphPlan &plan = costs->plan;
+	Cost unused;
+	Cost sum = gpu_search_cost(costs->path, 0, 0, &unused) ? 0 : model_cost() + entries_cost(*costs);
+	bool looks_at_all = false;
+
+	for (uint32 i = 0; i < plan.n_steps && !looks_at_all; i++)
+	{
+		const Cost cost = step_cost(costs, plan.widths[i], &looks_at_all, pages);
+
+		if (looks_at_all) // the order is exact from then on
+			return (i > 0 ? sum : 0) +
+				costs->pass_of_all * (1 + batch_plan_exact_batches(costs->demand, plan.ends[i], plan.ends[i]));
+		sum += cost;
+	}
+	return sum;
 }
 
 } // namespace
@@ -120,33 +156,22 @@ void
 graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages)
 {
-	StepCosts costs = {.path = path,
-		.rows = Max(path->indexinfo->tuples, 1.0),
-		.all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0)};
-	bool looks_at_all = false;
+	StepCosts costs = {.path = path, .all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0)};
 	Relation index;
-	Cost unused;
 
 	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
+	costs.demand = scan_demand(root, path);
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	costs.degree = graph_plan_degree(index);
 	costs.hash_bits = graph_plan_hash_bits(index);
-	costs.plan = graph_plan(index, wanted_rows(root, costs.rows));
+	costs.plan = graph_plan(index, costs.demand);
 	index_close(index, NoLock);
-	costs.pass_of_all = pass_cost(path, costs.all_pages, costs.rows);
+	costs.pass_of_all = pass_cost(path, costs.all_pages, costs.demand.rows);
 	*pages = 0;
-	*startup_cost = gpu_search_cost(path, 0, 0, &unused) ? 0 : model_cost();
-	for (uint32 i = 0; i < costs.plan.n_steps && !looks_at_all; i++)
-	{
-		*startup_cost += step_cost(&costs, costs.plan.widths[i], &looks_at_all, pages);
-		if (i == 0 && looks_at_all)
-			*startup_cost = costs.pass_of_all;
-	}
+	*startup_cost = steps_cost(&costs, pages);
 	*pages = Min(*pages, costs.all_pages);
-	if (every_row_wanted(root))
-		*startup_cost = costs.pass_of_all;
-	*total_cost = *startup_cost + kPassesOfAll * costs.pass_of_all + fetch_cost(costs.rows);
+	add_run_cost(root, path, costs.demand, costs.pass_of_all, startup_cost, total_cost);
 }
 
 } // namespace vectorgpu::am

@@ -227,9 +227,10 @@ graph_rows_per_width(const MetaData *meta, const GraphModel *model)
 }
 
 bool
-graph_looks_at_all(double width, double n_rows, double rows_per_width)
+graph_looks_at_all(double width, double n_rows, double rows_per_width, double n_entries)
 {
-	return engine::graph::looks_at_all(width, n_rows) || (width_setting == 0 && width * rows_per_width >= n_rows);
+	return engine::graph::looks_at_all(width, n_rows) ||
+		(width_setting == 0 && rows_per_width > 0 && width * rows_per_width + n_entries >= n_rows);
 }
 
 double
@@ -307,15 +308,15 @@ graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *s
 	// No measured width reaches the target: a wider search may take longer than a look at all rows, and find less.
 	if (width_setting == 0 && !graph_reaches(model, recall_target, last))
 		return Max(width, n_rows);
-	return graph_looks_at_all(width, n_rows, graph_rows_per_width(meta, model)) ? Max(width, n_rows) : width;
+	return graph_looks_at_all(width, n_rows, graph_rows_per_width(meta, model), model->n_entries) ? Max(width, n_rows)
+																								  : width;
 }
 
 GraphPlan
-graph_plan(Relation index, double wanted)
+graph_plan(Relation index, const ScanDemand &demand)
 {
 	const uint32 hash_bits = graph_plan_hash_bits(index);
-	GraphPlan plan = {
-		0, {}, hash_bits != 0 ? 0 : rows_per_width(ElementType::kFloat32, kPlanBytes, graph_plan_degree(index)), true};
+	GraphPlan plan = {};
 	const SegmentEntry *largest;
 	MetaData *meta = width_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
 	GraphModel model;
@@ -323,14 +324,15 @@ graph_plan(Relation index, double wanted)
 	const bool described =
 		meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr);
 
+	plan.rows_per_width =
+		hash_bits != 0 ? 0 : rows_per_width(ElementType::kFloat32, kPlanBytes, graph_plan_degree(index));
+	plan.reaches = !described || graph_reaches(&model, recall_target);
+	plan.n_entries = described ? model.n_entries : std::sqrt(demand.rows);
 	if (described)
-	{
-		plan.reaches = graph_reaches(&model, recall_target);
 		plan.rows_per_width = graph_rows_per_width(meta, &model);
-	}
 	if (meta != nullptr)
 		pfree(meta);
-	for (uint64 begin, end = 0; plan.n_steps < kGraphPlanSteps && batch_plan_next_step(wanted, &begin, &end);
+	for (uint64 begin, end = 0; plan.n_steps < kGraphPlanSteps && batch_plan_next_step(demand, &begin, &end);
 		plan.n_steps++)
 	{
 		const double target = batch_plan_target(recall_target, begin, end);
@@ -341,6 +343,7 @@ graph_plan(Relation index, double wanted)
 			? std::ceil(width_for(kPlanWidth * wider_by_codes(hash_bits) * recall_factor(target), last, hash_bits))
 			: graph_reaches(&model, recall_target, last) ? std::ceil(search_width(&model, target, last))
 														 : static_cast<double>(kMaxSearchWidth);
+		plan.ends[plan.n_steps] = last;
 	}
 	return plan;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "am/method/am_interface.hpp"
+#include "am/method/scan_demand.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/ivf/calibration.hpp"
 
@@ -147,8 +148,9 @@ uint32 ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const
 struct IvfPlan
 {
 	double n_lists;
-	double n_searches;    // one for each step of ranks (batch_plan.hpp)
+	double n_searches;    // of lists: one for each step of ranks (batch_plan.hpp)
 	double n_probes;      // of all of them together
+	double n_passes;      // over all rows, where lists do not give enough
 	double imbalance;     // rows of a list that is looked at over those of an average list
 	double scanned_share; // of the index's pages: those that a pass over all lists reads
 	double candidates;    // rows refined
@@ -158,10 +160,9 @@ struct IvfPlan
 	bool of_bits;     // a worker with a GPU searches these on its processors
 };
 
-/// ivf_options.cpp. A scan of an index with n_rows rows that is to return `wanted` of them, by the lists and the
-/// calibration of its largest segment. Without a segment, where gpuivf.probes is set and where index scans are turned
-/// off, by the storage parameters.
-IvfPlan ivf_plan(Relation index, double n_rows, double wanted);
+/// ivf_options.cpp. A scan with this demand, by the lists and the calibration of the index's largest segment. Without a
+/// segment, where gpuivf.probes is set and where index scans are turned off, by the storage parameters.
+IvfPlan ivf_plan(Relation index, const ScanDemand &demand);
 
 /// ivf_options.cpp. amoptions; AccessMethod::store_options.
 bytea *ivf_parse_options(Datum reloptions, bool validate);

@@ -264,8 +264,40 @@ ivf_candidates(const IvfModel *model, uint64 wanted)
 		candidates_for(model->candidates > 0 ? model->candidates : kDefaultCandidates, static_cast<double>(wanted))));
 }
 
+namespace
+{
+
+/// The steps of ranks, until one looks at all lists: from then on the order is exact.
+void
+plan_steps(const ScanDemand &demand, const IvfModel *model, IvfPlan *plan)
+{
+	plan->n_searches = plan->n_probes = plan->n_passes = plan->candidates = 0;
+	for (uint64 begin, end = 0; batch_plan_next_step(demand, &begin, &end);)
+	{
+		const double target = batch_plan_target(recall_target, begin, end);
+		const double n_probes = model != nullptr
+			? ivf_probes(model, end, target)
+			: Min(planned_probes(plan->n_lists, static_cast<double>(end), target), plan->n_lists);
+
+		if (n_probes >= plan->n_lists)
+		{
+			plan->n_passes =
+				1 + batch_plan_exact_batches(demand, static_cast<double>(end), static_cast<double>(end - begin));
+			return;
+		}
+		plan->n_searches++;
+		plan->n_probes += Min(n_probes * plan->imbalance, plan->n_lists) / plan->imbalance;
+		if (plan->has_codes)
+			plan->candidates += Min(
+				Max(kCalibratedRows * kDefaultCandidates, candidates_for(kPlanCandidates, static_cast<double>(end))),
+				demand.rows);
+	}
+}
+
+} // namespace
+
 IvfPlan
-ivf_plan(Relation index, double n_rows, double wanted)
+ivf_plan(Relation index, const ScanDemand &demand)
 {
 	static const IvfReloptions kNothing = {};
 	const IvfReloptions *given =
@@ -284,7 +316,7 @@ ivf_plan(Relation index, double n_rows, double wanted)
 	IvfPlan plan;
 	bool described;
 
-	plan.n_lists = ivf_lists_for(&options, static_cast<uint64>(Max(n_rows, 1.0)));
+	plan.n_lists = ivf_lists_for(&options, static_cast<uint64>(demand.rows));
 	plan.imbalance = 1;
 	meta = probes_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
 	// The model's page is ignored if a merge has reused it.
@@ -296,15 +328,6 @@ ivf_plan(Relation index, double n_rows, double wanted)
 	}
 	if (meta != nullptr)
 		pfree(meta);
-	plan.n_searches = 0;
-	plan.n_probes = 0;
-	for (uint64 begin, end = 0; batch_plan_next_step(wanted, &begin, &end); plan.n_searches++)
-	{
-		const double target = batch_plan_target(recall_target, begin, end);
-
-		plan.n_probes += described ? ivf_probes(&model, end, target)
-								   : Min(planned_probes(plan.n_lists, static_cast<double>(end), target), plan.n_lists);
-	}
 	plan.has_codes = storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq;
 	plan.from_table = plan.has_codes &&
 		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));
@@ -312,8 +335,7 @@ ivf_plan(Relation index, double n_rows, double wanted)
 		plan.has_codes ? (code_bytes + kBytesBesides / 2) / (code_bytes + vector_bytes + kBytesBesides) : 1;
 	plan.of_bits = index->rd_opcintype[0] == BITOID; // the operator class's type: a column may be bit varying
 	plan.list_cost = plan.of_bits ? (4 * dim + kBytesBesides) / (row_bytes + kBytesBesides) : 1;
-	plan.candidates =
-		plan.has_codes ? Max(kCalibratedRows * kDefaultCandidates, candidates_for(kPlanCandidates, wanted)) : 0;
+	plan_steps(demand, described ? &model : nullptr, &plan);
 	return plan;
 }
 

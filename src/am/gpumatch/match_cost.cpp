@@ -4,6 +4,7 @@
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "am/method/cost.hpp"
+#include "am/scan/batch_plan.hpp"
 
 #include <cmath>
 
@@ -33,24 +34,39 @@ constexpr double kItem = 0.2;      // one step of the bisection that finds an it
 								   // operator's cost ignores items
 constexpr double kPosting = 0.035; // one entry of a list
 constexpr double kCounter = 0.002; // one row's counter, compared
-constexpr double kBound = 0.4;     // one row's bound of an edit distance
-constexpr double kCompare = 5;     // one text, or one value of a signature, compared
+constexpr double kCompare = 5;     // one value of a signature compared
 constexpr double kDeltaRow = 25;   // one row of the delta
 constexpr double kReturned = 40;   // one returned row, beside core's cost of its page
 constexpr double kRangeShare = 0.25; // of the rows, for a range
 constexpr double kUnknownItems = 10; // of a query that is not known yet
-constexpr double kUnknownRows = 100; // wanted, without LIMIT: the first batch (batch_plan.cpp)
 constexpr double kBatchGrowth = 16;
-constexpr double kNearest = 0.04;           // of the texts are compared for the nearest one,
-constexpr double kNearestDecade = 0.17;     // and this share more for ten times as many
 constexpr double kPagesRead = 0.25;         // of the index, where the metapage is unknown
 constexpr Size kMostQueryBytes = 64 * 1024; // of a query that is parsed only to count its items
+
+// Texts, in microseconds: words of 8 letters, and sentences of 214 (README.md, "Edit distance"). A query of more than
+// 64 characters takes a word of bits for each 64.
+constexpr double kOperationUs = 0.02;  // cpu_operator_cost, of the constants above
+constexpr double kListFactor = 3;      // a text's grams are more frequent than Zipf's law has them
+constexpr double kBoundUs = 0.025;     // one row's bound
+constexpr double kTextUs = 0.05;       // one text compared, and for each of its characters
+constexpr double kCharacterUs = 0.004; // ... to read it, and to compare it with a word
+constexpr double kOperatorUs = 0.1;    // the same by the operator, which decodes both
+constexpr double kDecodeUs = 0.005;
+constexpr double kWordCharacters = 64;
+constexpr double kScanRowUs = 0.12;     // a sequential scan, for each row and
+constexpr double kScanPageUs = 1.6;     // each page
+constexpr double kNearest = 0.03;       // of the texts are compared for the nearest one,
+constexpr double kNearestDecade = 0.15; // this share more for ten times as many,
+constexpr double kShortText = 48;       // and the longer the query, the less its bounds tell: above this up to ...
+constexpr double kLongText = 112;
+constexpr double kLongShare = 0.6; // ... this share more
 
 struct IndexSizes
 {
 	double rows; // of segments
 	double keys;
 	double postings;
+	double characters; // of all texts, those of more than a byte counted by their bytes
 	MatchOptions options;
 };
 
@@ -85,6 +101,7 @@ read_sizes(const IndexOptInfo *info, IndexSizes *sizes)
 			sizes->keys +=
 				static_cast<double>(streams[static_cast<int>(kDictionary)].n_bytes) / sizeof(DictionaryEntry);
 			sizes->postings += static_cast<double>(streams[static_cast<int>(kPostings)].n_bytes) / sizeof(uint32);
+			sizes->characters += static_cast<double>(streams[static_cast<int>(kTexts)].n_bytes);
 		}
 		if (intact)
 			sizes->options = match_options(meta->am_options);
@@ -137,24 +154,103 @@ count_items(const MatchOptions &options, const IndexPath *path)
 	return items;
 }
 
-/// A search of all segments and the delta for `wanted` of `all` rows, without the cost of returning them.
-Cost
-search_cost(const IndexSizes &sizes, const QueryItems &items, double all, double wanted)
+/// Entries of the lists of the query's items.
+double
+entries_of(const IndexSizes &sizes, const QueryItems &items)
 {
-	const double steps = 1 + std::log2(Max(sizes.keys, 1.0));
 	// Queries ask for frequent keys more often, as rows have them more often: this is the length of the list of a row's
 	// key by Zipf's law.
 	const double list =
 		Min(Max(sizes.postings / Max(sizes.keys, 1.0), sizes.rows / std::log(Max(sizes.keys, 3.0))), sizes.rows);
-	const double touched = Min(items.n_single * list + items.n_ranges * sizes.rows * kRangeShare, sizes.postings);
-	double cost = kScan + (items.n_single + items.n_ranges) * steps * kItem + touched * kPosting +
-		sizes.rows * kCounter + Max(all - sizes.rows, 0.0) * kDeltaRow;
 
-	if (sizes.options.source == ElementSource::kTextGrams)
-		cost += sizes.rows * (kBound + kCompare * Min(kNearest + kNearestDecade * std::log10(Max(wanted, 1.0)), 1.0));
-	else if (match_is_signature(sizes.options.source))
+	return Min(items.n_single * list + items.n_ranges * sizes.rows * kRangeShare, sizes.postings);
+}
+
+/// A count of all segments and the delta, x cpu_operator_cost.
+double
+count_cost(const IndexSizes &sizes, const QueryItems &items, double entries, double all)
+{
+	const double steps = 1 + std::log2(Max(sizes.keys, 1.0));
+
+	return kScan + (items.n_single + items.n_ranges) * steps * kItem + entries * kPosting + sizes.rows * kCounter +
+		Max(all - sizes.rows, 0.0) * kDeltaRow;
+}
+
+/// A search of all segments and the delta for `wanted` of `all` rows, without the cost of returning them. Not of texts.
+Cost
+search_cost(const IndexSizes &sizes, const QueryItems &items, double all, double wanted)
+{
+	double cost = count_cost(sizes, items, entries_of(sizes, items), all);
+
+	if (match_is_signature(sizes.options.source))
 		cost += Min(Max(16 * wanted, 400.0), sizes.rows) * kCompare * 8; // candidates, scattered over the pages
 	return cost * cpu_operator_cost;
+}
+
+/// The planner's cost of what takes a sequential scan of the table a microsecond. The operator has one cost, whatever
+/// the texts: compared by it, long ones cost the planner next to nothing, and a search that compares them must cost no
+/// more.
+double
+cost_per_us(PlannerInfo *root, const IndexPath *path, double share, double operator_us)
+{
+	const RelOptInfo *rel = path->indexinfo->rel;
+	const double compared = rel->tuples * share;
+	const Cost scan = rel->pages * seq_page_cost + rel->tuples * (cpu_tuple_cost + rel->baserestrictcost.per_tuple);
+	QualCost distance;
+
+	if (path->indexorderbys == NIL)
+		return cpu_operator_cost / kOperationUs;
+	cost_qual_eval_node(&distance, static_cast<Node *>(linitial(path->indexorderbys)), root);
+	return (scan + compared * distance.per_tuple) /
+		Max(rel->pages * kScanPageUs + rel->tuples * kScanRowUs + compared * operator_us, 1.0);
+}
+
+/// A search for `wanted` of `all` texts.
+Cost
+text_search_cost(PlannerInfo *root, const IndexPath *path, const IndexSizes &sizes, const QueryItems &items,
+	const ScanDemand &demand, double wanted)
+{
+	const double query = items.n_single + sizes.options.elements.gram_length - 1; // an item for each of its grams
+	const double words = std::ceil(query / kWordCharacters);
+	const double size = sizes.characters / Max(sizes.rows, 1.0);
+	const double compare_us = kTextUs + kCharacterUs * size * (words > 1 ? 1 + words : 1);
+	const double operator_us = kOperatorUs + (kDecodeUs + kCharacterUs * words) * size;
+	const double is_long = Min(Max((query - kShortText) / (kLongText - kShortText), 0.0), 1.0);
+	const double compared =
+		Min(kNearest + kNearestDecade * std::log10(Max(wanted, 1.0)) + is_long * kLongShare, 1.0) * sizes.rows;
+	const double entries = Min(entries_of(sizes, items) * kListFactor, sizes.postings);
+	const double us =
+		count_cost(sizes, items, entries, demand.rows) * kOperationUs + sizes.rows * kBoundUs + compared * compare_us;
+
+	return us * cost_per_us(root, path, demand.share, operator_us);
+}
+
+/// The searches until the demand is met, by steps of rank or by batches.
+struct Searches
+{
+	Cost needed;
+	Cost of_all; // one for all rows
+};
+
+Searches
+searches_cost(PlannerInfo *root, const IndexPath *path, const IndexSizes &sizes, const QueryItems &items,
+	const ScanDemand &demand)
+{
+	const double n_batches = path->indexorderbys != NIL ? batch_plan_exact_batches(demand, 0, 0) : 1;
+	Searches cost = {0, 0};
+
+	if (sizes.options.source == ElementSource::kTextGrams)
+		return {text_search_cost(root, path, sizes, items, demand, demand.visited) * n_batches,
+			text_search_cost(root, path, sizes, items, demand, demand.rows)};
+	cost.of_all = search_cost(sizes, items, demand.rows, demand.rows);
+	if (!match_is_signature(sizes.options.source))
+		cost.needed = search_cost(sizes, items, demand.rows, demand.visited) * n_batches;
+	else if (demand.exact)
+		cost.needed = cost.of_all * n_batches;
+	else
+		for (uint64 begin, end = 0; batch_plan_next_step(demand, &begin, &end);)
+			cost.needed += search_cost(sizes, items, demand.rows, static_cast<double>(end));
+	return cost;
 }
 
 /// The number of passes that return `rows` rows.
@@ -174,12 +270,11 @@ void
 match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages)
 {
-	const double rows = Max(path->indexinfo->tuples, 1.0);
-	const double wanted = root->limit_tuples > 0 ? Min(root->limit_tuples, rows) : kUnknownRows;
+	const ScanDemand demand = scan_demand(root, path);
+	const double rows = demand.rows;
 	IndexSizes sizes;
 	double returned = rows;
-	Cost pass;
-	Cost last_pass;
+	Searches searches;
 
 	if (path->indexclauses == NIL &&
 		common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
@@ -209,15 +304,15 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 			pg::forbid_path(path, startup_cost, total_cost);
 			return;
 		}
-		pass = search_cost(sizes, items, rows, wanted);
-		last_pass = search_cost(sizes, items, rows, rows);
-		if (match_is_signature(sizes.options.source) && every_row_wanted(root))
-			pass = last_pass;
+		searches = searches_cost(root, path, sizes, items, demand);
 	}
 	else
-		pass = last_pass = pass_cost(path, *pages * kPagesRead, rows);
-	*startup_cost = pass;
-	*total_cost = pass + last_pass * (passes_for(returned, wanted) - 1) + returned * cpu_operator_cost * kReturned;
+		searches.needed = searches.of_all = pass_cost(path, *pages * kPagesRead, rows);
+	*startup_cost = searches.needed;
+	if (path->indexorderbys != NIL)
+		*startup_cost += visit_cost(root, path, demand);
+	*total_cost = *startup_cost + searches.of_all * (passes_for(returned, demand.visited) - 1) +
+		returned * cpu_operator_cost * kReturned;
 }
 
 } // namespace vectorgpu::am

@@ -18,6 +18,7 @@ constexpr uint64 kChunkRows =
 	kPayloadBytes / sizeof(RowId);         // rows whose items and ids are read together: a page of each
 constexpr uint64 kReadTogether = 8;        // from this number of texts wanted of a chunk on, all are read at once
 constexpr Size kMostTogether = 256 * 1024; // bytes of them
+constexpr uint64 kFirstPassRows = 16;
 
 /// The data read of a chunk of rows.
 struct TextChunk
@@ -158,27 +159,43 @@ level_tile(const SegmentSearch *search, const MatchSearch *query, const MatchCou
 	return true;
 }
 
-/// Offers the rows of the chunk whose level is `level`: the bound is `bound`. levels: of the chunk.
+/// Consecutive levels whose rows are compared in one pass over the tile.
+struct LevelRange
+{
+	uint32 first;
+	uint32 last;
+
+	bool has(uint8 level) const { return level >= first && level <= last; }
+};
+
+/// True if no row with this bound can enter: by a bound equal to the k-th row's distance none behind that row can.
 bool
-offer_level(
-	TextChunk *chunk, const MatchSearch *query, const uint8 *levels, uint32 level, double bound, engine::TopK *topk)
+is_out(const engine::TopK *topk, double bound, RowId row)
+{
+	return topk->full &&
+		(bound > topk->threshold.score || (bound >= topk->threshold.score && row > topk->threshold.row));
+}
+
+/// Offers the rows of the chunk with these levels, of bounds from first_bound on. levels: of the chunk.
+bool
+offer_chunk(TextChunk *chunk, const MatchSearch *query, const uint8 *levels, LevelRange range, int64 first_bound,
+	engine::TopK *topk)
 {
 	const SegmentSearch *search = chunk->search;
 	uint64 n_wanted = 0;
 
 	for (uint64 i = 0; i < chunk->n; i++)
-		n_wanted += levels[i] == level;
+		n_wanted += range.has(levels[i]);
 	for (uint64 i = 0; n_wanted > 0 && i < chunk->n; i++)
 	{
 		engine::match::TextView text;
 
-		if (levels[i] != level)
+		if (!range.has(levels[i]))
 			continue;
 		if (!need_rows(chunk))
 			return false;
-		// Rows ascend: by a bound equal to the k-th row's distance no row behind that row can enter.
-		if (topk->full && bound >= topk->threshold.score && chunk->rows[i] > topk->threshold.row)
-			return true;
+		if (is_out(topk, static_cast<double>(first_bound + levels[i]), chunk->rows[i]))
+			continue;
 		if (search->segment->n_dead > 0 &&
 			(chunk->dead[(chunk->first % 8 + i) / 8] >> ((chunk->first + i) % 8) & 1) != 0)
 			continue;
@@ -191,36 +208,52 @@ offer_level(
 	return true;
 }
 
-/// Offers the rows of a window in the order of their bounds.
+/// The levels of the next pass: one, or as many as have no more rows than the passes before. So each row of many is
+/// read a few times at most, and a bound that the first rows have made counts for the others. counts: rows of each
+/// level.
+LevelRange
+next_range(const uint64 *counts, uint32 first, uint32 last, uint64 n_done)
+{
+	LevelRange range = {first, first};
+	uint64 n = counts[first];
+
+	while (range.last < last && n + counts[range.last + 1] <= Max(n_done, kFirstPassRows))
+		n += counts[++range.last];
+	return range;
+}
+
+/// Offers the rows of a window in the order of their bounds, some bounds at a time.
 bool
 offer_window(TextChunk *chunk, const MatchSearch *query, const MatchCounters &tile, const GramWindow &window,
 	const uint8 *levels, engine::TopK *topk)
 {
-	uint8 last = 0;
+	uint64 counts[engine::match::kGramLevels + 1] = {};
+	uint64 n_done = 0;
+	uint32 last = engine::match::kGramLevels - 1;
 
 	for (uint64 i = 0; i < tile.n_rows; i++)
-		last = Max(last, levels[i] == engine::match::kNoGramLevel ? 0 : levels[i]);
+		counts[levels[i]]++;
+	while (last > 0 && counts[last] == 0)
+		last--;
 	for (uint32 level = 0; level <= last; level++)
 	{
-		const double bound = static_cast<double>(window.first + level);
+		LevelRange range;
 
-		if (topk->full && bound > topk->threshold.score)
+		if (topk->full && static_cast<double>(window.first + level) > topk->threshold.score)
 			return true;
-		for (uint64 at = 0; at < tile.n_rows;)
+		if (topk->full && static_cast<double>(window.first + last) > topk->threshold.score)
+			last = static_cast<uint32>(static_cast<int64>(topk->threshold.score) - window.first);
+		range = next_range(counts, level, last, n_done);
+		for (uint64 at = 0; at < tile.n_rows; at += kChunkRows)
 		{
-			const void *found = memchr(levels + at, static_cast<int>(level), tile.n_rows - at);
-			uint64 n;
-
-			if (found == nullptr)
-				break;
-			at = static_cast<uint64>(static_cast<const uint8 *>(found) - levels) / kChunkRows * kChunkRows;
-			n = Min(kChunkRows, tile.n_rows - at);
 			CHECK_FOR_INTERRUPTS();
-			start_chunk(chunk, tile.first_row + at, n);
-			if (!offer_level(chunk, query, levels + at, level, bound, topk))
+			start_chunk(chunk, tile.first_row + at, Min(kChunkRows, tile.n_rows - at));
+			if (!offer_chunk(chunk, query, levels + at, range, window.first, topk))
 				return false;
-			at += n;
 		}
+		for (; level < range.last; level++)
+			n_done += counts[level];
+		n_done += counts[level];
 	}
 	return true;
 }

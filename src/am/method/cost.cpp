@@ -2,7 +2,7 @@
 #include "am/method/cost.hpp"
 
 #include "am/method/am_interface.hpp"
-#include "am/scan/scan_settings.hpp"
+#include "am/scan/batch_plan.hpp"
 #include "storage/page.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/shared_state.hpp"
@@ -38,7 +38,7 @@ constexpr double kRowCost = 1;      // x cpu_operator_cost: the part of a row's 
 constexpr double kFetchCost = 40;   // x cpu_tuple_cost: returning a row: sorting, and a heap fetch out of order
 constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages of a row id
 
-constexpr double kFirstBatch = 100;  // rows without a known LIMIT (batch_plan.cpp)
+constexpr double kPassesOfAll = 3;   // of an approximate scan that returns every row: batches grow by 16
 constexpr double kRecall = 0.95;     // the approximate access methods' default
 constexpr double kMissesPower = 0.6; // SIFT, gpuivf and gpugraph: for a fifth of the misses 2.6 times the candidates
 constexpr double kCostPerUs = 240;   // x cpu_operator_cost, a cached sequential scan costs 0.6 a µs
@@ -112,30 +112,15 @@ fetch_cost(double rows)
 	return rows * cpu_tuple_cost * kFetchCost;
 }
 
-double
-wanted_rows(const PlannerInfo *root, double rows)
+void
+add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand, Cost pass_of_all, Cost *startup_cost,
+	Cost *total_cost)
 {
-	return Max(Min(root->limit_tuples > 0 ? root->limit_tuples : kFirstBatch, rows), 1.0);
-}
-
-bool
-every_row_wanted(const PlannerInfo *root)
-{
-	if (!scan_drops_late_rows())
-		return false;
-	for (; root != nullptr; root = root->parent_root)
-	{
-		const Node *limit = root->parse->limitCount;
-
-		if (limit != nullptr && !(IsA(limit, Const) && reinterpret_cast<const Const *>(limit)->constisnull))
-			return false;
-		// A parent that reads all rows before it returns one does not end early by its own LIMIT either.
-		if (root->parent_root != nullptr &&
-			(root->parent_root->parse->hasAggs || root->parent_root->parse->groupClause != NIL ||
-				root->parent_root->parse->sortClause != NIL))
-			return true;
-	}
-	return true;
+	if (demand.exact)
+		*startup_cost = pass_of_all * batch_plan_exact_batches(demand, 0, 0);
+	*startup_cost += visit_cost(root, path, demand);
+	*total_cost =
+		*startup_cost + kPassesOfAll * pass_of_all * (1 - demand.visited / demand.rows) + fetch_cost(demand.rows);
 }
 
 double
@@ -168,13 +153,19 @@ void
 exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages)
 {
-	const double rows = Max(path->indexinfo->tuples, 1.0);
+	ScanDemand demand;
+	Cost pass;
+	double n_passes;
 
 	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
-	if (!gpu_search_cost(path, kGpuExactUs, *pages, startup_cost))
-		*startup_cost = pass_cost(path, *pages, rows);
-	*total_cost = *startup_cost * passes_for(rows, wanted_rows(root, rows)) + fetch_cost(rows);
+	demand = scan_demand(root, path);
+	if (!gpu_search_cost(path, kGpuExactUs, *pages, &pass))
+		pass = pass_cost(path, *pages, demand.rows);
+	n_passes = batch_plan_exact_batches(demand, 0, 0);
+	*startup_cost = pass * n_passes + visit_cost(root, path, demand);
+	*total_cost =
+		*startup_cost + pass * Max(passes_for(demand.rows, demand.visited) - n_passes, 0.0) + fetch_cost(demand.rows);
 }
 
 MetaData *

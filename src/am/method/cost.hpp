@@ -2,6 +2,7 @@
 // method's own estimate may (meta_read_for_plan).
 #pragma once
 
+#include "am/method/scan_demand.hpp"
 #include "storage/metapage.hpp"
 
 extern "C"
@@ -21,12 +22,11 @@ void exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, 
 bool common_cost_estimate(IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
 	double *correlation, double *pages);
 
-/// The rows that a scan is to return by its query's LIMIT, at most `rows`; without LIMIT those of a first batch.
-double wanted_rows(const PlannerInfo *root, double rows);
-
-/// True if no LIMIT ends the query's scans early, so that scans of an approximate access method look at all rows from
-/// the first row on (vectorgpu.scan_order = strict).
-bool every_row_wanted(const PlannerInfo *root);
+/// For an approximate access method: *startup_cost is that of the searches for the demand. Where the scan is exact from
+/// its first row on, that of passes over all rows takes its place. Adds the cost of rows that do not pass, and sets
+/// *total_cost.
+void add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand, Cost pass_of_all,
+	Cost *startup_cost, Cost *total_cost);
 
 /// The candidates for this target, over those for 0.95.
 double recall_factor(double recall_target);

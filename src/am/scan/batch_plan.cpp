@@ -6,6 +6,11 @@
 #include <algorithm>
 #include <cmath>
 
+extern "C"
+{
+#include "miscadmin.h"
+}
+
 namespace vectorgpu::am
 {
 
@@ -27,10 +32,11 @@ constexpr double kFewPass = 1.0 / 16; // of a smaller share the next step is as 
 // nothing.
 constexpr double kMargin = 1.25;
 constexpr uint64 kMoreRows = 8;
-constexpr uint64 kMostTimes = 4;   // a first batch for a LIMIT, whatever the planner expects of its conditions
-constexpr uint64 kMostOfTable = 2; // more than this part of the rows is most of them
-constexpr uint64 kDeadTimes = 8;   // the index holds at most this multiple of the live rows
-constexpr double kPriorRows = 8;   // the planner's expectation counts as this number of rows seen
+constexpr uint64 kMostTimes = 4;      // a first batch for a LIMIT, whatever the planner expects of its conditions
+constexpr uint64 kMostOfTable = 2;    // more than this part of the rows is most of them
+constexpr uint64 kDeadTimes = 8;      // the index holds at most this multiple of the live rows
+constexpr double kMostPlanned = 1000; // batches that the planner counts
+constexpr double kPriorRows = 8;      // the planner's expectation counts as this number of rows seen
 
 /// True if n rows are half of the live ones, or more. The index counts dead rows as well, the table's statistics may be
 /// old.
@@ -119,29 +125,37 @@ rows_for(uint64 left, double share)
 	return rows < static_cast<double>(PG_INT64_MAX) ? static_cast<uint64>(rows) : PG_INT64_MAX;
 }
 
+/// wanted: rows that are to pass; 0: not known.
 uint64
-first_batch(const ScanState *state)
+first_batch(uint64 wanted, double expected_share)
 {
-	if (state->plan.wanted == 0)
+	if (wanted == 0)
 		return kFirstBatch;
-	if (state->plan.expected_share >= 1)
-		return state->plan.wanted;
-	return std::min(
-		rows_for(state->plan.wanted, state->plan.expected_share), kMostTimes * state->plan.wanted + kFirstBatch);
+	if (expected_share >= 1)
+		return wanted;
+	return std::min(rows_for(wanted, expected_share), kMostTimes * wanted + kFirstBatch);
+}
+
+/// The batch behind n_before rows, the last of them in a batch of `size`, for `left` rows that are still to pass.
+uint64
+batch_behind(uint64 n_before, uint64 size, uint64 left, double share)
+{
+	const uint64 most = size * kBatchGrowth;
+
+	return std::clamp(rows_for(left, share), std::min(n_before, most), most);
 }
 
 uint64
 next_batch(IndexScanDesc scan, const ScanState *state)
 {
-	const uint64 most = state->batch.size * kBatchGrowth;
 	uint64 received;
 
 	if (state->plan.wanted == 0 || !pg::scan_received(scan, &received) || received >= state->plan.wanted)
-		return most;
+		return state->batch.size * kBatchGrowth;
 	if (!state->plan.filtered)
 		*live_share(scan) = {RelationGetRelid(scan->indexRelation), share_so_far(scan, state)};
-	return std::clamp(rows_for(state->plan.wanted - received, share_so_far(scan, state)),
-		std::min(state->place.n_before, most), most);
+	return batch_behind(
+		state->place.n_before, state->batch.size, state->plan.wanted - received, share_so_far(scan, state));
 }
 
 } // namespace
@@ -194,13 +208,37 @@ batch_plan_target(double target, uint64 n_before, uint64 end)
 }
 
 bool
-batch_plan_next_step(double wanted, uint64 *begin, uint64 *end)
+batch_plan_next_step(const ScanDemand &demand, uint64 *begin, uint64 *end)
 {
 	*begin = *end;
-	if (static_cast<double>(*begin) >= wanted)
+	if (static_cast<double>(*begin) >= demand.visited)
 		return false;
-	*end = scan_pages_are_stable() ? batch_plan_step_end(*begin) : static_cast<uint64>(std::ceil(wanted));
+	if (demand.share >= 1 && !scan_pages_are_stable())
+		*end = static_cast<uint64>(std::ceil(demand.visited));
+	else
+		*end = batch_plan_step_end(*begin);
+	if (*begin > 0 && demand.share < kFewPass)
+		*end = batch_plan_step_end(*end);
 	return true;
+}
+
+double
+batch_plan_exact_batches(const ScanDemand &demand, double n_before, double size)
+{
+	const double most = static_cast<double>(work_mem) * 1024 / (2 * sizeof(engine::Neighbor));
+	double n = 0;
+
+	for (; n_before < demand.visited && n < kMostPlanned; n++)
+	{
+		if (size == 0)
+			size = static_cast<double>(first_batch(static_cast<uint64>(std::ceil(demand.wanted)), demand.share));
+		else
+			size = static_cast<double>(batch_behind(static_cast<uint64>(n_before), static_cast<uint64>(size),
+				static_cast<uint64>(Max(demand.wanted - n_before * demand.share, 1.0)), demand.share));
+		size = Min(size, most);
+		n_before += size;
+	}
+	return n;
 }
 
 uint64
@@ -211,7 +249,8 @@ batch_plan_rows(IndexScanDesc scan, ScanState *state)
 	// Once all rows were looked at, and behind those with a value, the order is exact.
 	state->plan.by_rank = false;
 	state->plan.from_first = false;
-	return state->batch.size == 0 ? first_batch(state) : next_batch(scan, state);
+	return state->batch.size == 0 ? first_batch(state->plan.wanted, state->plan.expected_share)
+								  : next_batch(scan, state);
 }
 
 } // namespace vectorgpu::am

@@ -13,6 +13,7 @@
 // passed.
 #pragma once
 
+#include "am/method/scan_demand.hpp"
 #include "am/scan/scan_state.hpp"
 #include "pg/limit_hook.hpp"
 
@@ -26,9 +27,13 @@ void batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *
 /// methods.
 uint64 batch_plan_step_end(uint64 rank);
 
-/// For the planner: the next step of a scan that is to return `wanted` rows, of the ranks from *begin to *end. False:
-/// there are no more. Begin with *end = 0.
-bool batch_plan_next_step(double wanted, uint64 *begin, uint64 *end);
+/// For the planner: the next step of a scan with this demand, of the ranks from *begin to *end. False: there are no
+/// more. Begin with *end = 0.
+bool batch_plan_next_step(const ScanDemand &demand, uint64 *begin, uint64 *end);
+
+/// For the planner: the batches of an exact order for this demand, behind n_before rows, the last of them in a batch of
+/// `size`; 0: none yet. Each is a pass over all rows.
+double batch_plan_exact_batches(const ScanDemand &demand, double n_before, double size);
 
 /// The recall that a step needs which ends at rank `end` and begins behind n_before rows, for `target` of all these.
 /// Rows that the steps before have missed are lost to it, though its own wider search may find them.

@@ -44,11 +44,14 @@ TEST(GpuChoice, ModelIsNearWhatWasMeasured)
 	EXPECT_NEAR(exact_us(sift(0, false), 10), 157, 8);
 	EXPECT_NEAR(exact_us(fashion(0), 10), 53, 5);
 	EXPECT_NEAR(exact_us(fashion(0, false), 10), 109, 5);
-	EXPECT_NEAR(engine::graph::gpu_graph_us(32, 128), 47, 2);
-	EXPECT_NEAR(engine::graph::gpu_graph_us(64, 128), 64, 2);
-	EXPECT_NEAR(engine::graph::gpu_graph_us(64, 384), (115 + 108) / 2, 8);
-	EXPECT_NEAR(engine::graph::gpu_graph_us(32, 784), (125 + 105) / 2, 8);
-	EXPECT_NEAR(engine::graph::gpu_graph_us(64, 784), (190 + 155) / 2, 8);
+	EXPECT_NEAR(engine::graph::gpu_graph_us(32, 128, 500), 47, 2);
+	EXPECT_NEAR(engine::graph::gpu_graph_us(64, 128, 500), 64, 2);
+	EXPECT_NEAR(engine::graph::gpu_graph_us(64, 384, 500), (115 + 108) / 2, 8);
+	EXPECT_NEAR(engine::graph::gpu_graph_us(32, 784, 500), (125 + 105) / 2, 8);
+	EXPECT_NEAR(engine::graph::gpu_graph_us(64, 784, 500), (190 + 155) / 2, 8);
+	EXPECT_NEAR(engine::graph::gpu_graph_us(64, 128, 8000) - engine::graph::gpu_graph_us(64, 128, 2000), 76 - 47, 12);
+	EXPECT_NEAR(
+		engine::graph::gpu_graph_us(64, 768, 8000) - engine::graph::gpu_graph_us(64, 768, 2000), (225 + 163) / 2, 40);
 }
 
 TEST(GpuChoice, GraphsOfManyRowsAreSearchedUntilThatTakesLonger)
@@ -60,6 +63,16 @@ TEST(GpuChoice, GraphsOfManyRowsAreSearchedUntilThatTakesLonger)
 	EXPECT_FALSE(is_exact(sift(85, false)));
 	EXPECT_TRUE(is_exact(sift(300, false)));
 	EXPECT_FALSE(is_exact({100000000, 96, 96, true, true, 512}));
+}
+
+TEST(GpuChoice, ManyEntryPointsMakeASearchLonger)
+{
+	GraphChoice rows = sift(40);
+
+	rows.n_entries = 500;
+	EXPECT_FALSE(is_exact(rows));
+	rows.n_entries = 8192;
+	EXPECT_TRUE(is_exact(rows));
 }
 
 TEST(GpuChoice, FewRowsOfManyDimensionsAreLookedAt)

@@ -1,0 +1,87 @@
+-- the planner's choice for queries with conditions: an index of the condition where few rows pass, a vector index where many do
+-- Asks no worker: run once, and not in all three ways.
+\getenv srcdir PG_ABS_SRCDIR
+\set file :srcdir '/sql/include/extension.sql'
+\i :file
+
+SET max_parallel_workers_per_gather = 0;
+SET vectorgpu.worker = off; -- on a GPU each search costs less
+CREATE TABLE filtered (id int, share int, tags text[], v vector(16)) WITH (autovacuum_enabled = off);
+INSERT INTO filtered SELECT i, i % 1000, CASE WHEN i % 500 = 0 THEN '{all,few}' WHEN i % 2 = 0 THEN '{all,half}' ELSE '{all}' END::text[],
+	(SELECT array_agg((hashint8extended(i * 16 + d, 1) & 1023)::real - 511.5) FROM generate_series(1, 16) d)::vector FROM generate_series(1, 20000) i;
+CREATE INDEX filtered_share ON filtered (share);
+CREATE INDEX filtered_tags ON filtered USING gin (tags);
+CREATE TABLE tag_members (usr text, tag text);
+INSERT INTO tag_members VALUES ('a', 'few');
+ANALYZE filtered, tag_members;
+
+-- for each access method, what answers the query
+CREATE FUNCTION plans(condition text, rows int) RETURNS TABLE (method text, answer text) LANGUAGE plpgsql AS $$
+DECLARE
+	node json;
+BEGIN
+	FOREACH method IN ARRAY ARRAY['gpuflat', 'gpuivf', 'gpugraph'] LOOP
+		EXECUTE format('CREATE INDEX filtered_v ON filtered USING %s (v vector_l2_ops)', method);
+		EXECUTE format('EXPLAIN (FORMAT JSON) SELECT id FROM filtered WHERE %s ORDER BY v <-> array_fill(100, ARRAY[16])::vector LIMIT %s', condition, rows) INTO node;
+		node := node->0->'Plan';
+		WHILE node->>'Node Type' IN ('Limit', 'Sort', 'Bitmap Heap Scan') LOOP
+			SELECT child INTO node FROM json_array_elements(node->'Plans') child WHERE child->>'Parent Relationship' = 'Outer';
+		END LOOP;
+		answer := concat_ws(' ', node->>'Node Type', node->>'Index Name');
+		DROP INDEX filtered_v;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+SELECT * FROM plans('share < 500', 10);
+SELECT * FROM plans('share = 7', 10);
+SELECT * FROM plans($$tags @> '{half}'$$, 10);
+SELECT * FROM plans($$tags @> '{few}'$$, 10);
+-- an array of a sub-select, as in a policy: core expects one of a hundred rows
+SELECT * FROM plans($$tags && (SELECT array_agg(tag) FROM tag_members WHERE usr = 'a')$$, 10);
+SELECT * FROM plans('share = 7', 1000);
+
+-- the fewer pass, the more a scan costs until it has enough; with none that fails nothing is added
+CREATE FUNCTION limit_cost(method text, condition text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+	node json;
+BEGIN
+	EXECUTE format('CREATE INDEX filtered_v ON filtered USING %s (v vector_l2_ops)', method);
+	SET LOCAL enable_seqscan = off;
+	SET LOCAL enable_sort = off;
+	EXECUTE format('EXPLAIN (FORMAT JSON) SELECT id FROM filtered WHERE %s ORDER BY v <-> array_fill(100, ARRAY[16])::vector LIMIT 10', condition) INTO node;
+	DROP INDEX filtered_v;
+	RETURN node->0->'Plan'->>'Total Cost';
+END $$;
+SELECT method, limit_cost(method, 'share + 0 >= 0') > limit_cost(method, 'true') AS a_third,
+	limit_cost(method, 'share < 500') > limit_cost(method, 'share < 990') AS half, limit_cost(method, 'share < 50') > 2 * limit_cost(method, 'share < 500') AS few,
+	limit_cost(method, 'share < 2') > limit_cost(method, 'share < 50') AS fewer
+FROM unnest(ARRAY['gpuflat', 'gpuivf', 'gpugraph']) method;
+
+-- a join that drops nine of ten rows makes the scan return more, and cost more
+CREATE TABLE kept (share int PRIMARY KEY);
+INSERT INTO kept SELECT i * 10 FROM generate_series(0, 99) i;
+CREATE TABLE same (id int PRIMARY KEY);
+INSERT INTO same SELECT generate_series(1, 20000);
+ANALYZE kept, same;
+CREATE INDEX filtered_v ON filtered USING gpuivf (v vector_l2_ops);
+CREATE FUNCTION scan_cost(tables text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+	node json;
+BEGIN
+	SET LOCAL enable_seqscan = off;
+	SET LOCAL enable_sort = off;
+	SET LOCAL enable_hashjoin = off;
+	SET LOCAL enable_mergejoin = off;
+	EXECUTE format('EXPLAIN (FORMAT JSON) SELECT f.id FROM %s ORDER BY f.v <-> array_fill(100, ARRAY[16])::vector LIMIT 10', tables) INTO node;
+	node := node->0->'Plan';
+	WHILE node->>'Index Name' IS DISTINCT FROM 'filtered_v' LOOP
+		node := node->'Plans'->0;
+	END LOOP;
+	RETURN node->>'Startup Cost';
+END $$;
+SELECT scan_cost('filtered f JOIN kept USING (share)') > 1.5 * scan_cost('filtered f') AS drops_rows,
+	scan_cost('filtered f JOIN same USING (id)') = scan_cost('filtered f') AS keeps_rows,
+	scan_cost('filtered f LEFT JOIN kept USING (share)') = scan_cost('filtered f') AS left_join,
+	scan_cost('filtered f WHERE EXISTS (SELECT FROM kept k WHERE k.share = f.share)') > 1.5 * scan_cost('filtered f') AS semi_join;
+DROP TABLE filtered, tag_members, kept, same;
+DROP FUNCTION plans(text, int), limit_cost(text, text), scan_cost(text);

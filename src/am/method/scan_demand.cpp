@@ -1,0 +1,221 @@
+// See scan_demand.hpp.
+#include "am/method/scan_demand.hpp"
+
+#include "am/scan/scan_settings.hpp"
+
+extern "C"
+{
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "utils/spccache.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr double kFirstBatch = 100; // rows without a known LIMIT (batch_plan.cpp)
+constexpr double kMostOfTable = 2;  // more than this part of the rows makes a scan exact (batch_plan.cpp)
+constexpr double kLeastShare = 1e-6;
+constexpr double kLeastJoined = 1e-6;
+// Rows that pass a condition may all lie far from the query. The planner knows nothing of that, and a scan that meets
+// it reads most of the table. One of this many scans is expected to.
+constexpr double kScansPerFar = 50;
+
+/// The outer join or semijoin that brings `relid` to the rows on its other side; null: an inner join.
+SpecialJoinInfo *
+special_join_of(const PlannerInfo *root, int relid)
+{
+	ListCell *cell;
+
+	foreach (cell, root->join_info_list)
+	{
+		SpecialJoinInfo *join = lfirst_node(SpecialJoinInfo, cell);
+
+		if (bms_is_member(relid, join->syn_righthand))
+			return join;
+	}
+	return nullptr;
+}
+
+/// The conditions between `joined` and one more relation.
+List *
+conditions_between(PlannerInfo *root, Relids joined, RelOptInfo *other)
+{
+	const Relids both = bms_union(joined, other->relids);
+	List *conditions = generate_join_implied_equalities(root, both, joined, other);
+	ListCell *cell;
+
+	foreach (cell, other->joininfo)
+	{
+		RestrictInfo *condition = lfirst_node(RestrictInfo, cell);
+
+		if (bms_is_subset(condition->required_relids, both))
+			conditions = lappend(conditions, condition);
+	}
+	return conditions;
+}
+
+/// The rows that a join with `other` makes of a row of `joined`.
+double
+rows_joined(PlannerInfo *root, Relids joined, RelOptInfo *other)
+{
+	const SpecialJoinInfo *special = special_join_of(root, static_cast<int>(other->relid));
+	SpecialJoinInfo join = {};
+	double share;
+
+	if (special != nullptr && special->jointype == JOIN_FULL)
+		return 1;
+	join.type = T_SpecialJoinInfo;
+	join.min_lefthand = join.syn_lefthand = joined;
+	join.min_righthand = join.syn_righthand = other->relids;
+	join.jointype = special != nullptr ? special->jointype : JOIN_INNER;
+	share = clauselist_selectivity(root, conditions_between(root, joined, other), 0, join.jointype, &join);
+	switch (join.jointype)
+	{
+		case JOIN_SEMI:
+			return share;
+		case JOIN_ANTI:
+			return 1 - share;
+		case JOIN_LEFT:
+			return Max(share * other->rows, 1.0);
+		default:
+			return share * other->rows;
+	}
+}
+
+/// The rows of the query's joins for a row of the scan's relation.
+double
+rows_of_joins(PlannerInfo *root, const RelOptInfo *rel)
+{
+	Relids joined = rel->relids;
+	double rows = 1;
+
+	// In the nullable side of an outer join, or inside EXISTS: what the LIMIT counts are other rows.
+	if (special_join_of(root, static_cast<int>(rel->relid)) != nullptr)
+		return 1;
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		RelOptInfo *other = root->simple_rel_array[i];
+
+		if (other == nullptr || other == rel || other->reloptkind != RELOPT_BASEREL || other->rows <= 0)
+			continue;
+		rows *= rows_joined(root, joined, other);
+		joined = bms_union(joined, other->relids);
+	}
+	return Max(rows, kLeastJoined);
+}
+
+/// True if one of the index's columns is an operand of the condition.
+bool
+serves(IndexOptInfo *index, const RestrictInfo *condition)
+{
+	const Node *clause = reinterpret_cast<const Node *>(condition->clause);
+	const List *operands = NIL;
+	ListCell *cell;
+
+	if (IsA(clause, OpExpr))
+		operands = reinterpret_cast<const OpExpr *>(clause)->args;
+	else if (IsA(clause, ScalarArrayOpExpr))
+		operands = reinterpret_cast<const ScalarArrayOpExpr *>(clause)->args;
+	else if (IsA(clause, NullTest))
+		operands = list_make1(reinterpret_cast<const NullTest *>(clause)->arg);
+	foreach (cell, operands)
+		for (int column = 0; column < index->nkeycolumns; column++)
+			if (match_index_to_operand(static_cast<Node *>(lfirst(cell)), column, index))
+				return true;
+	return false;
+}
+
+/// True if another index may find the rows that pass. One of ours cannot: it has no bitmap.
+bool
+another_index_serves(const RelOptInfo *rel)
+{
+	ListCell *condition;
+	ListCell *index;
+
+	foreach (index, rel->indexlist)
+		foreach (condition, rel->baserestrictinfo)
+			if (lfirst_node(IndexOptInfo, index)->amhasgetbitmap &&
+				serves(lfirst_node(IndexOptInfo, index), lfirst_node(RestrictInfo, condition)))
+				return true;
+	return false;
+}
+
+/// True if no LIMIT ends the query's scans early.
+bool
+every_row_wanted(const PlannerInfo *root)
+{
+	for (; root != nullptr; root = root->parent_root)
+	{
+		const Node *limit = root->parse->limitCount;
+
+		if (limit != nullptr && !(IsA(limit, Const) && reinterpret_cast<const Const *>(limit)->constisnull))
+			return false;
+		// A parent that reads all rows before it returns one does not end early by its own LIMIT either.
+		if (root->parent_root != nullptr &&
+			(root->parent_root->parse->hasAggs || root->parent_root->parse->groupClause != NIL ||
+				root->parent_root->parse->sortClause != NIL))
+			return true;
+	}
+	return true;
+}
+
+/// As batch_plan_start decides.
+bool
+is_exact(const PlannerInfo *root, double rows)
+{
+	return scan_drops_late_rows() && (root->limit_tuples * kMostOfTable > rows || every_row_wanted(root));
+}
+
+} // namespace
+
+ScanDemand
+scan_demand(PlannerInfo *root, const IndexPath *path)
+{
+	const RelOptInfo *rel = path->indexinfo->rel;
+	ScanDemand demand;
+
+	demand.exact = is_exact(root, Max(path->indexinfo->tuples, 1.0));
+	demand.rows = Max(path->indexinfo->tuples, 1.0);
+	demand.share = Min(Max(path->path.rows / demand.rows, kLeastShare), 1.0);
+	if (root->limit_tuples <= 0)
+	{
+		demand.visited = Min(kFirstBatch, demand.rows);
+		demand.wanted = demand.visited * demand.share;
+		return demand;
+	}
+	demand.wanted = root->limit_tuples;
+	if (rel->reloptkind == RELOPT_BASEREL)
+		demand.wanted /= rows_of_joins(root, rel);
+	demand.wanted = Max(Min(demand.wanted, demand.rows * demand.share), 1.0);
+	demand.visited = Min(demand.wanted / demand.share, demand.rows);
+	return demand;
+}
+
+Cost
+visit_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand)
+{
+	const RelOptInfo *rel = path->indexinfo->rel;
+	const double index_pages = static_cast<double>(path->indexinfo->pages);
+	double page_cost;
+	double all;
+	double missing;
+	const auto pages = [=](double rows)
+	{ return rows < 1 ? rows : index_pages_fetched(rows, rel->pages, index_pages, root); };
+
+	if (demand.share >= 1 || rel->pages == 0 || !another_index_serves(rel))
+		return 0;
+	get_tablespace_page_costs(rel->reltablespace, &page_cost, nullptr);
+	all = pages(demand.rows);
+	// Core counts each page once for all rows, and takes the share of the rows returned of that. Of a few rows out of
+	// order each is on a page of its own.
+	missing = Max(
+		pages(demand.visited) - pages(demand.wanted) - all * (1 - demand.share) * demand.visited / demand.rows, 0.0);
+	return page_cost * (missing + all * (1 - demand.share) / kScansPerFar);
+}
+
+} // namespace vectorgpu::am
