@@ -276,6 +276,16 @@ build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bo
 	return !measure || measure_here(writer, rows, &with_queries, memory, report);
 }
 
+/// Takes graph and calibration of a base that has the same rows.
+void
+renumber(GraphWriter *writer, const BaseGraph &base, const PartMemory *memory, BuildReport *report)
+{
+	graph_base_renumber(writer->base, base, memory->edges, memory->entries);
+	*report = BuildReport();
+	report->n_entries = base.n_entries;
+	writer->model.calibration = writer->base->model.calibration;
+}
+
 /// Notes the changed rows for the next merge.
 void
 inserted(GraphWriter *writer, BaseGraph *base)
@@ -321,6 +331,11 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 	{
 		(void) VG_FAULT("graph_insert");
 		base = graph_base_read(&writer->plan, writer->base);
+		if (graph_base_is_whole(writer->base, part->n_rows))
+		{
+			renumber(writer, base, memory, &report);
+			found = engine::graph::Found::kYes;
+		}
 	}
 	if (found == engine::graph::Found::kNo)
 		found = graph_worker_build(writer, &rows, insert ? &base : nullptr, measure, graph, &report);
@@ -369,6 +384,8 @@ graph_build_parts(GraphWriter *writer)
 	writer->model = GraphModel();
 	writer->model.hash_bits = hash_bits;
 	writer->model.degree = spec.degree;
+	if (writer->base != nullptr)
+		graph_base_match(&writer->plan, writer->base, writer->vectors);
 	insert = inserts(writer, &spec);
 	if (!insert)
 		graph_base_forget(&writer->base);

@@ -104,20 +104,17 @@ Memory::take(ivf::Arena *arena, const Insertion &of, size_t n_threads)
 	return stage != nullptr;
 }
 
-/// Whether the numbers of kept rows are ascending and below n_rows. *n_kept: how many there are.
+/// Whether the numbers of kept rows are below n_rows. *n_kept: how many there are.
 bool
 numbers_valid(const BaseGraph &base, uint32_t n_rows, uint32_t *n_kept)
 {
-	uint64_t next = 0;
-
 	*n_kept = 0;
 	for (uint32_t i = 0; i < base.n_rows; i++)
 	{
 		if (base.numbers[i] == kNoNode)
 			continue;
-		if (base.numbers[i] < next || base.numbers[i] >= n_rows)
+		if (base.numbers[i] >= n_rows || *n_kept == n_rows)
 			return false;
-		next = uint64_t{base.numbers[i]} + 1;
 		++*n_kept;
 	}
 	return true;
@@ -130,8 +127,8 @@ entries_valid(const BaseGraph &base)
 		std::all_of(base.entries, base.entries + base.n_entries, [&base](uint32_t e) { return e < base.n_rows; });
 }
 
-/// Set origin, added and entries.
-void
+/// Set origin, added and entries. False if two kept rows have the same number.
+bool
 number_rows(const Insertion &of, Memory *memory)
 {
 	const BaseGraph &base = *of.base;
@@ -139,8 +136,13 @@ number_rows(const Insertion &of, Memory *memory)
 
 	std::fill_n(memory->origin, of.rows.n_rows, kNoNode);
 	for (uint32_t i = 0; i < base.n_rows; i++)
-		if (base.numbers[i] != kNoNode)
-			memory->origin[base.numbers[i]] = i;
+	{
+		if (base.numbers[i] == kNoNode)
+			continue;
+		if (memory->origin[base.numbers[i]] != kNoNode)
+			return false;
+		memory->origin[base.numbers[i]] = i;
+	}
 	for (uint32_t u = 0; u < of.rows.n_rows; u++)
 		if (memory->origin[u] == kNoNode)
 			memory->added[n_added++] = u;
@@ -148,7 +150,7 @@ number_rows(const Insertion &of, Memory *memory)
 		if (base.numbers[base.entries[i]] != kNoNode)
 			memory->entries[memory->n_entries++] = base.numbers[base.entries[i]];
 	if (memory->n_entries > 0)
-		return;
+		return true;
 
 	const uint32_t n_kept = of.rows.n_rows - of.n_added;
 	const uint32_t apart = n_kept / kSpareEntries + 1;
@@ -156,6 +158,7 @@ number_rows(const Insertion &of, Memory *memory)
 	for (uint32_t u = 0, n = 0; u < of.rows.n_rows; u++)
 		if (memory->origin[u] != kNoNode && n++ % apart == 0)
 			memory->entries[memory->n_entries++] = u;
+	return true;
 }
 
 /// Shared by the tasks that make the graph which new rows search.
@@ -289,7 +292,8 @@ graph_insert(const GraphRows &rows, const BuildSpec &spec, const BaseGraph &base
 	// Until add_reverse, edges holds the graph that new rows search.
 	if (hooks.on_stage != nullptr)
 		hooks.on_stage(call.progress_context, BuildStage::kNeighbors);
-	number_rows(of, &memory);
+	if (!number_rows(of, &memory))
+		return kDamagedBase;
 	Outcome outcome = bridge_all(of, memory, edges, call);
 	if (outcome.is_ok())
 		outcome =

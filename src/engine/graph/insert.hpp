@@ -14,7 +14,7 @@ struct BaseGraph
 	const uint32_t *edges = nullptr;   // [n_rows, degree]
 	const uint32_t *entries = nullptr; // [n_entries]
 	uint32_t n_entries = 0;
-	const uint32_t *numbers = nullptr; // [n_rows] new number of each row, ascending; kNoNode: removed
+	const uint32_t *numbers = nullptr; // [n_rows] new number of each row, each its own; kNoNode: removed
 };
 
 /// How much an insertion changes.
