@@ -69,6 +69,14 @@ for my $round (1 .. 10)
 }
 is_small('after ten rounds');
 
+# One update a round, which the delta's limit in rows would leave in it every other time.
+for my $round (1 .. 4)
+{
+	$node->safe_psql('postgres', "$vectors; $vacuum");
+	cmp_ok(size_of('t_v') / $fresh, '<=', 1.5, "one update, round $round: the file is small");
+}
+is_small('after rounds of one update');
+
 # A cursor that reads the old blocks: VACUUM leaves them to it.
 grow();
 my $reader = $node->background_psql('postgres');
@@ -118,7 +126,7 @@ for my $i (1 .. 5)
 }
 my ($transactions, $problem) = finish_load($load);
 is($problem, '', "no wrong answer in $transactions transactions beside VACUUM");
-$node->safe_psql('postgres', "DELETE FROM t WHERE id > $rows; $vacuum; $vacuum");
+$node->safe_psql('postgres', "DELETE FROM t WHERE id > $rows; $vacuum; SELECT vectorgpu_merge('t_v'); $vacuum");
 is_small('after the load');
 
 # A standby: an open reader of the blocks that are cut off holds up replay or is cancelled; afterwards both are as the primary.

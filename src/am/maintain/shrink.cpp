@@ -57,7 +57,7 @@ pause(long ms)
 bool
 delta_is_empty(Relation index, const MetaData *meta)
 {
-	return delta_end(index, meta, nullptr) <= meta->delta_first_row;
+	return delta_visible_end(index, meta, nullptr) <= meta->delta_first_row;
 }
 
 /// Blocks that hold something. The chunks of an empty delta are free once no session can append to them.
@@ -68,8 +68,9 @@ blocks_in_use(Relation index, const MetaData *meta)
 
 	for (uint32 i = 0; i < meta->n_free; i++)
 		n_free += meta->free_extents[i].n_blocks;
-	for (uint32 i = 0; i < meta->n_chunks && delta_is_empty(index, meta); i++)
-		n_free += meta->chunks[i].n_blocks;
+	if (delta_is_empty(index, meta))
+		for (uint32 i = 0; i < meta->n_chunks; i++)
+			n_free += meta->chunks[i].n_blocks;
 	return meta->high_water - Min(n_free, static_cast<uint64>(meta->high_water));
 }
 
