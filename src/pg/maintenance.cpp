@@ -129,6 +129,35 @@ next_request(Oid index, uint64 delta_first, uint64 now, Request *next)
 	return known;
 }
 
+/// Start a worker, in a free place of asked_for. False if there is no free slot: the request is dropped; a later insert
+/// or VACUUM repeats it.
+bool
+start_worker(Relation index, uint64 threshold_bytes, BackgroundWorkerHandle **place)
+{
+	const MemoryContext context = MemoryContextSwitchTo(TopMemoryContext);
+	BackgroundWorker worker;
+	MaintenanceOrder order;
+	bool started;
+
+	memset(&order, 0, sizeof(order));
+	order.database = MyDatabaseId;
+	order.index = RelationGetRelid(index);
+	order.threshold_bytes = threshold_bytes;
+
+	memset(&worker, 0, sizeof(worker));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	snprintf(worker.bgw_name, BGW_MAXLEN, "vectorgpu maintenance of index %u", order.index);
+	strlcpy(worker.bgw_type, "vectorgpu maintenance", BGW_MAXLEN);
+	strlcpy(worker.bgw_library_name, "vectorgpu", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "vectorgpu_maintenance_main", BGW_MAXLEN);
+	memcpy(worker.bgw_extra, &order, sizeof(order));
+	started = RegisterDynamicBackgroundWorker(&worker, place);
+	MemoryContextSwitchTo(context);
+	return started;
+}
+
 } // namespace
 
 void
@@ -147,10 +176,7 @@ maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 {
 	const uint64 threshold = static_cast<uint64>(merge_delta_size) * 1024;
 	uint64 now;
-	BackgroundWorker worker;
 	BackgroundWorkerHandle **place;
-	MaintenanceOrder order;
-	MemoryContext context;
 	Request *remembered;
 	Request next;
 
@@ -169,27 +195,19 @@ maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes)
 	if (place == nullptr)
 		return;
 
-	memset(&order, 0, sizeof(order));
-	order.database = MyDatabaseId;
-	order.index = RelationGetRelid(index);
-	order.threshold_bytes = threshold;
-
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	snprintf(worker.bgw_name, BGW_MAXLEN, "vectorgpu maintenance of index %u", order.index);
-	strlcpy(worker.bgw_type, "vectorgpu maintenance", BGW_MAXLEN);
-	strlcpy(worker.bgw_library_name, "vectorgpu", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "vectorgpu_maintenance_main", BGW_MAXLEN);
-	memcpy(worker.bgw_extra, &order, sizeof(order));
-	context = MemoryContextSwitchTo(TopMemoryContext);
-	// If no slot is free the request is dropped; a later insert or VACUUM merges.
-	if (RegisterDynamicBackgroundWorker(&worker, place))
+	if (start_worker(index, threshold, place))
 		*remembered = next;
 	else
 		no_slot_until = now + kNoSlotPauseMs;
-	MemoryContextSwitchTo(context);
+}
+
+void
+maintenance_request_shrink(Relation index)
+{
+	BackgroundWorkerHandle **place = IsUnderPostmaster && !RelationUsesLocalBuffers(index) ? free_place() : nullptr;
+
+	if (place != nullptr)
+		(void) start_worker(index, 0, place);
 }
 
 } // namespace vectorgpu::pg

@@ -20,4 +20,7 @@ void maintenance_init(MaintenanceTask task);
 /// of the delta, which a merge moves; delta_bytes: bytes of the delta's rows or chunks.
 void maintenance_request(Relation index, uint64 delta_first, uint64 delta_bytes);
 
+/// Request the task with threshold 0: give the free space of the index's file back. For a VACUUM that cannot.
+void maintenance_request_shrink(Relation index);
+
 } // namespace vectorgpu::pg

@@ -81,28 +81,28 @@ is_free_for_all(Relation heap, const FreeExtent &extent)
 	return GlobalVisCheckRemovableFullXid(heap, FullTransactionIdFromU64(extent.parked_xid));
 }
 
-/// Return the best fit among the extents that no running snapshot can still read; n_free if there is none. Joins
-/// neighbours.
+/// Return the first in the file of the extents that have n_blocks and that no running snapshot can still read; n_free
+/// if there is none. Joins neighbours.
 uint32
 find_free(MetaData *meta, Relation heap, uint32 n_blocks)
 {
-	uint32 best;
+	uint32 first;
 
 	// Join neighbours only if both may be written again: joined earlier, the young one would make the old one young.
 	join_neighbours(meta, [heap](const FreeExtent &a, const FreeExtent &b)
 		{ return is_free_for_all(heap, a) && is_free_for_all(heap, b); });
-	best = meta->n_free;
+	first = meta->n_free;
 	for (uint32 i = 0; i < meta->n_free; i++)
 	{
 		const FreeExtent *extent = &meta->free_extents[i];
 
 		if (extent->n_blocks < n_blocks ||
-			(best < meta->n_free && extent->n_blocks >= meta->free_extents[best].n_blocks))
+			(first < meta->n_free && extent->start_block >= meta->free_extents[first].start_block))
 			continue;
 		if (is_free_for_all(heap, *extent))
-			best = i;
+			first = i;
 	}
-	return best;
+	return first;
 }
 
 } // namespace
@@ -117,29 +117,37 @@ BlockNumber
 extent_take(MetaUpdate *update, Relation heap, uint32 n_blocks)
 {
 	MetaData *meta = update->meta;
-	const uint32 best = find_free(meta, heap, n_blocks);
+	const uint32 first = find_free(meta, heap, n_blocks);
 	BlockNumber start;
 
-	if (best < meta->n_free)
+	if (first < meta->n_free)
 	{
-		FreeExtent *extent = &meta->free_extents[best];
+		FreeExtent *extent = &meta->free_extents[first];
 
 		start = extent->start_block;
 		extent->start_block += n_blocks;
 		extent->n_blocks -= n_blocks;
 		if (extent->n_blocks == 0)
-			remove_free(meta, best);
+			remove_free(meta, first);
 		return start;
 	}
 
-	if (n_blocks > MaxBlockNumber - meta->high_water)
+	return extent_take_end(update, n_blocks);
+}
+
+BlockNumber
+extent_take_end(MetaUpdate *update, uint32 n_blocks)
+{
+	MetaData *meta = update->meta;
+	const BlockNumber start = meta->high_water;
+
+	if (n_blocks > MaxBlockNumber - start)
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				errmsg("index \"%s\" cannot have more than %u blocks", RelationGetRelationName(update->index),
 					MaxBlockNumber),
-				errdetail("It has %u blocks and needs %u more contiguous ones.", meta->high_water, n_blocks),
+				errdetail("It has %u blocks and needs %u more contiguous ones.", start, n_blocks),
 				errhint("Rebuild it with REINDEX INDEX, or partition the table.")));
-	start = meta->high_water;
 	meta->high_water += n_blocks;
 	return start;
 }
@@ -154,6 +162,38 @@ extent_new_end(const MetaData *meta, Relation heap, uint32 n_blocks)
 	found = find_free(copy, heap, n_blocks) < copy->n_free;
 	pfree(copy);
 	return found || n_blocks > MaxBlockNumber - meta->high_water ? 0 : meta->high_water + n_blocks;
+}
+
+bool
+extent_fits_before(const MetaData *meta, Relation heap, BlockNumber start, uint32 n_blocks)
+{
+	MetaData *copy = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	uint32 first;
+	bool fits;
+
+	memcpy(copy, meta, sizeof(*copy));
+	first = find_free(copy, heap, n_blocks);
+	fits = first < copy->n_free && copy->free_extents[first].start_block + n_blocks <= start;
+	pfree(copy);
+	return fits;
+}
+
+void
+extent_release_all(MetaData *meta)
+{
+	for (uint32 i = 0; i < meta->n_free; i++)
+		meta->free_extents[i].parked_xid = 0;
+	join_neighbours(meta, [](const FreeExtent &, const FreeExtent &) { return true; });
+	for (uint32 i = 0; i < meta->n_free; i++)
+	{
+		const FreeExtent extent = meta->free_extents[i];
+
+		if (extent.start_block + extent.n_blocks != meta->high_water)
+			continue;
+		meta->high_water = extent.start_block;
+		remove_free(meta, i);
+		return;
+	}
 }
 
 void

@@ -79,6 +79,21 @@ check_as_anew('after a merge that builds anew');
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1401, $rows + 1800) i");
 ok(merged(), 'then insertion serves again');
 
+# Updates of another column: each row takes the place of its older version in the graph, in the order that free space gives.
+$node->safe_psql('postgres', 'ALTER TABLE t ADD COLUMN note text');
+my $found_before = recall();
+for my $round (1 .. 2)
+{
+	$node->safe_psql('postgres', "UPDATE t SET note = '$round'; UPDATE t SET note = note || '.'");
+	$node->psql('postgres', "SET client_min_messages = debug1; VACUUM (INDEX_CLEANUP ON) t", stderr => \$said);
+	like($said, qr/the graph of (\d+) rows was made from one of \1, of which \1 are left/, 'a VACUUM after updates of another column keeps the graph');
+	check_index($node, 'i', name => "after round $round of such updates");
+	cmp_ok(abs(recall() - $found_before), '<=', 0.002, 'which finds what it found before');
+}
+# Some vectors change too.
+$node->safe_psql('postgres', "UPDATE t SET note = 'x', v = CASE WHEN id % 20 = 0 THEN point(id + 50000) ELSE v END; VACUUM (INDEX_CLEANUP ON) t");
+check_as_anew('after updates of another column, and of some vectors');
+
 # Little memory, and other reasons to rebuild.
 $node->safe_psql('postgres', "INSERT INTO t SELECT i, point(i) FROM generate_series($rows + 1801, $rows + 1810) i");
 $node->safe_psql('postgres', "ALTER SYSTEM SET maintenance_work_mem = '1MB'");

@@ -1,6 +1,8 @@
 // See base.hpp.
 #include "am/gpugraph/base.hpp"
 
+#include <algorithm>
+
 extern "C"
 {
 #include "miscadmin.h"
@@ -61,14 +63,18 @@ graph_base_begin(const SegmentPlan *plan)
 		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, largest->n_rows * sizeof(uint32)));
 	for (uint64 i = 0; i < largest->n_rows; i++)
 		base->numbers[i] = engine::graph::kNoNode;
+	base->most_newcomers = 2 * largest->n_rows;
 	return base;
 }
 
 void
-graph_base_row(GraphBase *base, const RowOrigin &origin, uint64 number)
+graph_base_row(GraphBase *base, const RowOrigin &origin, uint64 number, const void *vector, Size vector_bytes)
 {
 	if (origin.segment != base->segment)
+	{
+		graph_base_newcomer(base, number, vector, vector_bytes);
 		return;
+	}
 	base->numbers[origin.number] = static_cast<uint32>(number);
 	base->n_kept++;
 }
@@ -85,6 +91,31 @@ graph_base_changed(const GraphBase *base, uint64 n_rows)
 	return graph_changed_rows(&base->model) + graph_base_changes(base, n_rows);
 }
 
+bool
+graph_base_is_whole(const GraphBase *base, uint64 n_rows)
+{
+	return base->n_kept == n_rows && base->segment->n_rows == n_rows;
+}
+
+void
+graph_base_renumber(const GraphBase *base, const engine::graph::BaseGraph &graph, uint32 *edges, uint32 *entries)
+{
+	const uint64 degree = base->model.degree;
+
+	for (uint64 row = 0; row < graph.n_rows; row++)
+	{
+		const uint32 *old_edges = graph.edges + row * degree;
+		uint32 *new_edges = edges + graph.numbers[row] * degree;
+
+		for (uint64 i = 0; i < degree; i++)
+			new_edges[i] =
+				old_edges[i] == engine::graph::kNoNode ? engine::graph::kNoNode : graph.numbers[old_edges[i]];
+	}
+	for (uint32 i = 0; i < graph.n_entries; i++)
+		entries[i] = graph.numbers[graph.entries[i]];
+	std::sort(entries, entries + graph.n_entries);
+}
+
 void
 graph_base_forget(GraphBase **base)
 {
@@ -92,6 +123,8 @@ graph_base_forget(GraphBase **base)
 		return;
 	FreeAccessStrategy((*base)->strategy);
 	pfree((*base)->numbers);
+	if ((*base)->newcomers != nullptr)
+		pfree((*base)->newcomers);
 	pfree(*base);
 	*base = nullptr;
 }

@@ -46,7 +46,7 @@ format_put(void *state, [[maybe_unused]] RowId row, const void *vector, const Ro
 				errhint("Partition the table.")));
 	BufFileWrite(writer->vectors, const_cast<void *>(vector), writer->vector_bytes);
 	if (writer->base != nullptr)
-		graph_base_row(writer->base, origin, writer->n_rows);
+		graph_base_row(writer->base, origin, writer->n_rows, vector, writer->vector_bytes);
 	writer->n_rows++;
 }
 

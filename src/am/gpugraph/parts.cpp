@@ -241,6 +241,16 @@ build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bo
 	return !measure || measure_here(writer, rows, &with_queries, memory, report);
 }
 
+/// Takes graph and calibration of a base that has the same rows.
+void
+renumber(GraphWriter *writer, const BaseGraph &base, const PartMemory *memory, BuildReport *report)
+{
+	graph_base_renumber(writer->base, base, memory->edges, memory->entries);
+	*report = BuildReport();
+	report->n_entries = base.n_entries;
+	writer->model.calibration = writer->base->model.calibration;
+}
+
 /// Notes the changed rows for the next merge.
 void
 inserted(GraphWriter *writer, BaseGraph *base)
@@ -286,6 +296,11 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 	{
 		(void) VG_FAULT("graph_insert");
 		base = graph_base_read(&writer->plan, writer->base);
+		if (graph_base_is_whole(writer->base, part->n_rows))
+		{
+			renumber(writer, base, memory, &report);
+			found = engine::graph::Found::kYes;
+		}
 	}
 	if (found == engine::graph::Found::kNo)
 		found = graph_worker_build(writer, &rows, insert ? &base : nullptr, measure, graph, &report);
@@ -350,6 +365,8 @@ graph_build_parts(GraphWriter *writer, uint32 degree)
 	writer->model.hash_bits = hash_bits;
 	writer->model.degree = degree;
 	spec = build_spec(writer);
+	if (writer->base != nullptr)
+		graph_base_match(&writer->plan, writer->base, writer->vectors);
 	insert = inserts(writer, &spec);
 	if (!insert)
 		graph_base_forget(&writer->base);

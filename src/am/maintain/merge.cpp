@@ -6,6 +6,8 @@
 // merge reclaims it.
 #include "am/maintain/merge.hpp"
 
+#include "am/maintain/give_way.hpp"
+#include "am/maintain/shrink.hpp"
 #include "am/method/index_access.hpp"
 #include "am/recall/reach.hpp"
 #include "am/maintain/row_merge.hpp"
@@ -20,10 +22,8 @@
 extern "C"
 {
 #include "access/xact.h"
-#include "catalog/pg_database.h"
 #include "executor/instrument.h"
 #include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "utils/snapmgr.h"
 }
 
@@ -34,7 +34,6 @@ namespace
 {
 
 constexpr uint32 kRowsBetweenLooks = 64;   // rows between two looks at the clock
-constexpr uint64 kGiveWayMs = 200;         // milliseconds between two checks for waiting sessions
 constexpr BlockNumber kExtendBlocks = 128; // blocks by which the file grows at a time: a few milliseconds
 
 struct Merge
@@ -54,26 +53,6 @@ struct Merge
 	bool give_way;
 	uint64 last_look; // pg::monotonic_ms
 };
-
-/// True if another session waits for this table or wants to drop, move or rename the database.
-bool
-other_session_waits(Merge *merge)
-{
-	const uint64 now = pg::monotonic_ms();
-	LOCKTAG database;
-
-	if (now - merge->last_look < kGiveWayMs)
-		return false;
-	merge->last_look = now;
-	if (LockHasWaitersRelation(merge->heap, ShareUpdateExclusiveLock))
-		return true;
-	// DROP DATABASE holds this lock while it waits, for at most five seconds, for the database's sessions to end.
-	SET_LOCKTAG_OBJECT(database, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
-	if (LockAcquire(&database, AccessShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-		return true;
-	LockRelease(&database, AccessShareLock, false);
-	return false;
-}
 
 /// Find the plan's segments in the manifest.
 void
@@ -95,7 +74,7 @@ must_give_way(void *state)
 	Merge *merge = static_cast<Merge *>(state);
 
 	CHECK_FOR_INTERRUPTS();
-	return merge->give_way && other_session_waits(merge);
+	return merge->give_way && other_session_waits(merge->heap, &merge->last_look);
 }
 
 /// Extend the file for the new segment before its blocks are taken. Inserters also extend the file, under the same
@@ -196,7 +175,7 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 		{
 			(void) VG_FAULT("merge_row");
 			CHECK_FOR_INTERRUPTS();
-			if (merge->give_way && other_session_waits(merge))
+			if (merge->give_way && other_session_waits(merge->heap, &merge->last_look))
 			{
 				row_merge_end(rows);
 				segment_write_abandon(writer);
@@ -377,6 +356,11 @@ merge_when_due(Oid index_oid, uint64 threshold_bytes)
 	MergeResult result;
 	uint64 delta_rows;
 
+	if (threshold_bytes == 0)
+	{
+		shrink_when_free(index_oid);
+		return;
+	}
 	if (!index_access_try_open(&access, index_oid, ShareUpdateExclusiveLock, RowExclusiveLock))
 		return;
 	(void) VG_FAULT("merge_when_due");

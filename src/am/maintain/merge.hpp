@@ -24,7 +24,7 @@ struct MergeResult
 void merge_index(Relation index, Relation heap, const MergePlan *plan, bool give_way, MergeResult *result);
 
 /// The maintenance worker's task, in its own transaction: merge if the delta still has threshold_bytes and the table's
-/// lock is free.
+/// lock is free; with 0, shrink_when_free.
 void merge_when_due(Oid index_oid, uint64 threshold_bytes);
 
 } // namespace vectorgpu::am

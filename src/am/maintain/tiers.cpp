@@ -1,6 +1,8 @@
 // The choice of segments to merge. See tiers.hpp and README.md ("Merge and tiers").
 #include "am/maintain/tiers.hpp"
 
+#include "storage/delta.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -52,6 +54,17 @@ cheapest_prefix(const Candidate *sorted, uint32 n)
 	return best;
 }
 
+/// True if VACUUM should merge the delta: it is large, or of some size and mostly dead or most of the index.
+bool
+delta_is_due(const MetaData *meta, uint64 delta_rows, uint64 segment_rows, uint64 segment_live)
+{
+	const uint64 live = delta_rows - Min(meta->delta_dead, delta_rows);
+
+	return delta_rows > Max(kTierBaseRows, segment_rows / kDeltaShare) ||
+		(delta_rows * delta_row_bytes(meta) >= kDeltaBytes &&
+			(delta_rows - live > delta_rows / kDeadShare || live > segment_live));
+}
+
 /// Choose all candidates of a level that has kTierRatio of them, and all smaller ones; lowest level first, since the
 /// merged segment may fill the next level.
 void
@@ -98,6 +111,7 @@ plan_tiers(const MetaData *meta, uint64 delta_rows, bool delta_due, MergePlan *p
 	uint32 n = 0;
 	uint32 n_chosen = 0;
 	uint64 all_rows = 0;
+	uint64 all_live = 0;
 	uint32 n_after;
 
 	memset(plan, 0, sizeof(*plan));
@@ -107,9 +121,10 @@ plan_tiers(const MetaData *meta, uint64 delta_rows, bool delta_due, MergePlan *p
 		const uint64 rows = segment_rows(segment);
 
 		all_rows += rows;
+		all_live += rows - Min(segment->n_dead, rows);
 		candidates[n++] = {rows - Min(segment->n_dead, rows), segment->id, segment->n_dead > rows / kDeadShare, false};
 	}
-	if (delta_rows > 0 && (delta_due || delta_rows > Max(kTierBaseRows, all_rows / kDeltaShare)))
+	if (delta_rows > 0 && (delta_due || delta_is_due(meta, delta_rows, all_rows, all_live)))
 		candidates[n++] = {delta_rows - Min(meta->delta_dead, delta_rows), 0, true, true};
 
 	std::sort(candidates, candidates + n,

@@ -7,11 +7,12 @@
 namespace vectorgpu::am
 {
 
-constexpr uint32 kTierSegments = 8;    // most segments left after a merge
-constexpr uint64 kTierRatio = 8;       // ratio of rows between a level and the one below
-constexpr uint64 kTierBaseRows = 4096; // level 0 has fewer than kTierBaseRows * kTierRatio rows
-constexpr uint64 kDeltaShare = 64;     // the delta is merged when it has more than 1/64 of the rows
-constexpr uint64 kDeadShare = 3;       // a segment with more than 1/3 dead rows is rewritten
+constexpr uint32 kTierSegments = 8;     // most segments left after a merge
+constexpr uint64 kTierRatio = 8;        // ratio of rows between a level and the one below
+constexpr uint64 kTierBaseRows = 4096;  // level 0 has fewer than kTierBaseRows * kTierRatio rows
+constexpr uint64 kDeltaShare = 64;      // the delta is merged when it has more than 1/64 of the rows
+constexpr uint64 kDeltaBytes = 1 << 20; // with that many it is merged also if 1 / kDeadShare is dead, or it is most
+constexpr uint64 kDeadShare = 3;        // a segment with more than 1/3 dead rows is rewritten
 constexpr uint32 kMaxLevel = 7;
 
 /// The sources of one merge.

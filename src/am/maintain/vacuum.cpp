@@ -10,6 +10,7 @@
 #include "storage/extent.hpp"
 #include "am/maintain/merge.hpp"
 #include "am/maintain/row_merge.hpp"
+#include "am/maintain/shrink.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -298,6 +299,7 @@ shared_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	MetaData *meta;
 	MergePlan plan;
 	uint64 delta_rows;
+	Relation heap;
 
 	// There is nothing to do for ANALYZE, which also holds too weak a lock to merge.
 	if (info->analyze_only)
@@ -310,10 +312,10 @@ shared_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 	meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
 	meta_read(info->index, nullptr, meta);
 	delta_rows = delta_end(info->index, meta, nullptr) - meta->delta_first_row;
+	// VACUUM holds the table's lock, in a parallel worker through its leader.
+	heap = table_open(IndexGetRelation(RelationGetRelid(info->index), false), NoLock);
 	if (plan_tiers(meta, delta_rows, false, &plan))
 	{
-		// VACUUM holds the table's lock, in a parallel worker through its leader.
-		Relation heap = table_open(IndexGetRelation(RelationGetRelid(info->index), false), NoLock);
 		MergeResult result;
 
 		merge_index(info->index, heap, &plan, false, &result);
@@ -322,9 +324,10 @@ shared_vacuumcleanup(IndexVacuumInfo *info, IndexBulkDeleteResult *stats)
 					", segments: %u before, %u after",
 				RelationGetRelationName(info->index), result.rows_moved, result.rows_dropped, result.segments_before,
 				result.segments_after)));
-		table_close(heap, NoLock);
 	}
 	pfree(meta);
+	shrink_file(info->index, heap, false);
+	table_close(heap, NoLock);
 	fill_stats(info->index, stats);
 	return stats;
 }

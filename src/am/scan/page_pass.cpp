@@ -1,11 +1,9 @@
 // See page_pass.hpp. Holds content locks page by page only, and none while it allocates or waits.
 #include "am/scan/page_pass.hpp"
 
+#include "am/scan/delta_pass.hpp"
 #include "am/scan/rounds.hpp"
-#include "engine/distance/distance.hpp"
-#include "storage/delta_value.hpp"
 #include "storage/stream.hpp"
-#include "storage/value_format.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,12 +14,10 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr Size kSliceBytes = 64 * 1024; // delta vectors read and scored at a time: stays in the CPU's cache
-constexpr uint64 kSliceRows = 1024;     // the most rows of a slice
 constexpr uint64 kRowIdsPerRead = kPayloadBytes / sizeof(RowId);
 
 /// Zeros, the scores of rows that are in row id order only.
-const double kNoScores[kSliceRows > kRowIdsPerRead ? kSliceRows : kRowIdsPerRead] = {};
+const double kNoScores[kRowIdsPerRead] = {};
 
 /// Index of the first row id of a stream that is greater than `after`. False if a page was foreign.
 bool
@@ -79,113 +75,6 @@ offer_row_ids(Relation index, const ScanState *state, const SegmentEntry *segmen
 	}
 	pfree(rows);
 	pfree(dead);
-	return true;
-}
-
-/// Scores a slice of the delta in place: compacts rows and scores to those that have a value and are alive.
-uint64
-score_slice(const ScanState *state, uint64 n, uint64 *headers, const char *vectors, Size stride, double *scores)
-{
-	const engine::DistanceSpec spec = {state->shape.metric, state->shape.element, state->shape.dim};
-	uint64 kept = 0;
-
-	engine::compute_scores(spec, state->query, vectors, stride, n, scores);
-	for (uint64 i = 0; i < n; i++)
-	{
-		if ((headers[i] & (kDeltaDead | kDeltaNull)) != 0)
-			continue;
-		scores[kept] = scores[i];
-		headers[kept++] = headers[i] & kDeltaRowIdMask;
-	}
-	return kept;
-}
-
-/// Keeps the row ids of a slice's live rows: the NULL ones or all.
-uint64
-pick_slice(const ScanState *state, uint64 n, uint64 *headers)
-{
-	uint64 kept = 0;
-
-	for (uint64 i = 0; i < n; i++)
-	{
-		if (!delta_starts_row(headers[i]) || (headers[i] & kDeltaDead) != 0 ||
-			(state->phase == ScanPhase::kNulls && (headers[i] & kDeltaNull) == 0))
-			continue;
-		headers[kept++] = headers[i] & kDeltaRowIdMask;
-	}
-	return kept;
-}
-
-/// offer_delta for rows with a stored value: their slots are found by the headers, each value is read and scored alone.
-bool
-offer_delta_values(Relation index, const ScanState *state, const SegmentSearch *search)
-{
-	const ValueFormat *values = state->am->values;
-	uint64 *headers = static_cast<uint64 *>(palloc(kSliceRows * sizeof(uint64)));
-	ValueBuffer value = {nullptr, 0};
-
-	for (uint64 row = state->meta.delta_first_row; row < state->delta_end; row += kSliceRows)
-	{
-		const uint64 n = Min(kSliceRows, state->delta_end - row);
-
-		CHECK_FOR_INTERRUPTS();
-		if (!delta_read(index, &state->meta, row, n, headers, nullptr, 0))
-			return false;
-		for (uint64 i = 0; i < n; i++)
-		{
-			RowId row_id = headers[i] & kDeltaRowIdMask;
-			double score;
-
-			if ((headers[i] & (kDeltaContinued | kDeltaDead | kDeltaNull)) != 0)
-				continue;
-			if (!delta_read_value(index, &state->meta, row + i, &value))
-				return false;
-			score = values->score(&state->shape, search->query, value.data);
-			++*search->n_compared;
-			if (state->am->approximate != nullptr)
-				search_offer(search, &score, &row_id, 1);
-			else
-				engine::topk_push(search->topk, &score, &row_id, 1, nullptr, 0);
-		}
-	}
-	return true;
-}
-
-bool
-offer_delta(Relation index, const ScanState *state, const SegmentSearch *search)
-{
-	const bool scored = state->phase == ScanPhase::kScored;
-	const Size stride = MAXALIGN(meta_vector_bytes(&state->meta));
-	const uint64 slice = scored ? Max(UINT64CONST(1), Min(kSliceRows, kSliceBytes / stride)) : kSliceRows;
-	uint64 *headers;
-	double *scores = nullptr;
-	char *vectors = nullptr;
-
-	if (state->delta_end <= state->meta.delta_first_row)
-		return true;
-	if (scored && state->am->values != nullptr)
-		return offer_delta_values(index, state, search);
-	headers = static_cast<uint64 *>(palloc(slice * sizeof(uint64)));
-	if (scored)
-	{
-		scores = static_cast<double *>(palloc(slice * sizeof(double)));
-		vectors = static_cast<char *>(palloc0(slice * stride)); // NULL rows leave their place as it is
-	}
-	for (uint64 row = state->meta.delta_first_row; row < state->delta_end; row += slice)
-	{
-		const uint64 n = Min(slice, state->delta_end - row);
-		uint64 kept;
-
-		CHECK_FOR_INTERRUPTS();
-		if (!delta_read(index, &state->meta, row, n, headers, vectors, stride))
-			return false;
-		state->counters->n_compared += scored ? n : 0;
-		kept = scored ? score_slice(state, n, headers, vectors, stride, scores) : pick_slice(state, n, headers);
-		if (scored && state->am->approximate != nullptr)
-			search_offer(search, scores, headers, kept);
-		else
-			engine::topk_push(search->topk, scored ? scores : kNoScores, headers, kept, nullptr, 0);
-	}
 	return true;
 }
 
@@ -273,7 +162,7 @@ page_pass(Relation index, ScanState *state, const RowId *candidates, uint64 n_ca
 	for (uint32 i = 0; i < state->meta.n_segments && !state->bounds.skips_segments; i++)
 		if (!offer_segment(index, state, &state->meta.segments[i], &search))
 			return false;
-	if (!offer_delta(index, state, &search))
+	if (!delta_pass(index, state, &search))
 		return false;
 	state->batch.n_rows = engine::topk_finish(&topk);
 	state->batch.next_row = 0;

@@ -18,6 +18,7 @@ scan_read_version(Relation index, Snapshot snapshot, ScanState *state)
 
 		meta_read(index, snapshot, &state->meta);
 		state->rounds.am_state = nullptr;
+		state->delta_scores = {};
 		state->delta_end = delta_end(index, &state->meta, &foreign);
 		if (!foreign)
 			return;

@@ -101,6 +101,16 @@ struct LeftOutRows
 	bool all_counted; // a pass over all rows has come past the last one returned
 };
 
+/// Scores of the delta's live rows with a value, from the first pass over the pages that has compared them.
+struct DeltaScores
+{
+	bool complete;  // later passes offer these and need not compare again
+	double *scores; // [n]
+	RowId *rows;    // [n]
+	uint64 n;
+	uint64 capacity; // 0: none are kept
+};
+
 struct ScanState
 {
 	const AccessMethod *am;
@@ -121,6 +131,7 @@ struct ScanState
 	ScanRounds rounds;
 	ReturnedRows returned;
 	LeftOutRows left_out;
+	DeltaScores delta_scores;
 	uint64 delta_end; // rows of the delta from here on are newer than the scan
 	MetaData meta;    // as of the scan's start, or of the last recovery from a recycled page
 };

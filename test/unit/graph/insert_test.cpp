@@ -147,6 +147,35 @@ TEST(GraphInsert, nothing_changed_gives_nearly_the_same_graph)
 	EXPECT_NEAR(same.recall(queries, 16), base.recall(queries, 16), 0.005);
 }
 
+TEST(GraphInsert, takes_kept_rows_in_any_order)
+{
+	constexpr uint32_t kRows = 6000;
+	const Floats all = overlapping_rows(kRows, kDim, 31);
+	const Floats queries = overlapping_rows(200, kDim, 32);
+	Numbers numbers(kRows); // of the old rows in the new graph, which has some others in the place of every fiftieth
+	Numbers order(kRows);
+	std::mt19937 rng(5);
+	BuildSpec spec;
+	Built built;
+
+	std::iota(numbers.begin(), numbers.end(), 0);
+	std::shuffle(numbers.begin(), numbers.end(), rng);
+	for (uint32_t row = 0; row < kRows; row++)
+		order[numbers[row]] = row;
+	Floats now = take(all, kDim, order);
+	const Built base = build(rows_of(all, kDim), spec);
+
+	for (uint32_t row = 0; row < kRows; row += 50)
+	{
+		for (size_t i = 0; i < kDim; i++)
+			now[size_t{numbers[row]} * kDim + i] += 0.25F;
+		numbers[row] = kNoNode;
+	}
+	ASSERT_TRUE(insert(rows_of(now, kDim), spec, base, numbers, &built).is_ok());
+	expect_sound(built);
+	EXPECT_NEAR(built.recall(queries, 16), build(rows_of(now, kDim), spec).recall(queries, 16), 0.02);
+}
+
 TEST(GraphInsert, finds_as_much_as_a_graph_that_is_built_anew)
 {
 	constexpr size_t kRows = 5500;
@@ -383,7 +412,7 @@ TEST(GraphInsert, refuses_an_inconsistent_base_and_too_little_memory)
 	Built damaged = base;
 	damaged.entries[0] = base.rows.n_rows;
 	EXPECT_EQ(code_of(damaged, numbers), StatusCode::kInvalidArgument);
-	// The same row twice, out of order, behind the last one, more rows than there are.
+	// The number of the row before, of the first one, behind the last one.
 	for (const auto &[at, number] : {std::tuple<size_t, uint32_t>{kept + 1, numbers[kept]}, {numbers.size() - 1, 0},
 			 {numbers.size() - 1, rows.n_rows}})
 	{
