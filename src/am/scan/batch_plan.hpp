@@ -1,10 +1,10 @@
 // How many rows a scan asks for at a time, and whether it is exact from its first row on. PG dialect. Used by scan.cpp.
 //
-// A scan of an approximate access method goes by steps of rank: rows 1 to 10, then to 32, 112, 352, 1,024, and so on. Each
-// step searches for all rows up to its end, as wide as that takes, and passes over what it finds up to the last row
-// returned. So a row's place depends on the query and the table alone, and pages by LIMIT and OFFSET are parts of one
-// sequence. The share of rows that has passed the conditions so far may join two steps, since it is the same for all
-// pages; the LIMIT may not.
+// A scan of an approximate access method goes by steps of rank: rows 1 to 10, then to 32, 112, 352, 1,024, and so on.
+// Each step searches for all rows up to its end, as wide as that takes, and passes over what it finds up to the last
+// row returned. So a row's place depends on the query and the table alone, and pages by LIMIT and OFFSET are parts of
+// one sequence. The share of rows that has passed the conditions so far may join two steps, since it is the same for
+// all pages; so may a large delta the first two; the LIMIT may not.
 //
 // Steps lose the rows that they find too late. So a strict scan that shall return most of the table, or all of it, is
 // exact.

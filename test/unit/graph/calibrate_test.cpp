@@ -83,9 +83,13 @@ groups_apart(size_t n_groups, size_t of_group, size_t dim, uint32_t seed)
 /// A group has fewer rows than are wanted: no width finds those of other groups, and the depths say so.
 TEST(Calibrate, measures_more_rows_than_ten)
 {
-	constexpr size_t kDim = 16;
-	const Floats data = groups_apart(45, 200, kDim, 3);
-	const Built built = build(rows_of(data, kDim), {});
+	constexpr size_t kDim = 64; // all groups are about as far from each other
+	const Floats data = groups_apart(100, 150, kDim, 3);
+	BuildSpec spec;
+
+	spec.degree = 8;
+
+	const Built built = build(rows_of(data, kDim), spec);
 	ivf::Calibration calibration;
 	ivf::DepthCalibration depths;
 	Bytes work(calibrate_bytes(measured(built), 1));
