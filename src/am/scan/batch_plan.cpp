@@ -25,7 +25,7 @@ constexpr uint64 kStepEnds[] = {10, 32, 112, 352, 1024};
 constexpr uint64 kFewRows = 32; // of a table with at most twice as many rows all are looked at
 // The share of the rows missed by a step that is lost: wider searches miss the others too. Measured: with 1, .9 of 100
 // rows were .916 (arXiv, gpuivf) and .922 (gpugraph).
-constexpr double kLost = 0.5;
+constexpr double kLost = 0.8;
 constexpr uint64 kStepGrowth = 4;     // behind these each step ends at a rank larger by this factor
 constexpr uint64 kLargeDelta = 4096;  // rows; comparing them takes longer than a first step as long as two
 constexpr double kFewPass = 1.0 / 16; // of a smaller share the next step is as long as two
