@@ -3,6 +3,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 LOAD 'vectorgpu';
 \set VERBOSITY terse
 SET vectorgpu.worker_timeout = '2min';
@@ -110,6 +112,7 @@ DECLARE
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
 		IF line ~ 'Index Scan|Answered By|Exhaustive' THEN
+			line := regexp_replace(btrim(line, ' ->'), '( rows=\d+)\.00', '\1'); -- 18 has our lines in the node, and fractions of rows
 			RETURN QUERY SELECT regexp_replace(regexp_replace(regexp_replace(line, 'Reached: 0\.\d+', 'Reached: SHARE'), '(Compared|Candidates|Rescored): \d+', '\1: N', 'g'), 'Worker Engine: \w+', 'Worker Engine: ENGINE');
 		END IF;
 	END LOOP;
@@ -120,7 +123,7 @@ DECLARE
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO plan;
 	RETURN QUERY SELECT s ->> 'Answered By', (s ->> 'Exhaustive')::int, s ->> 'Exhaustive Because', (s ->> 'Recall Wanted')::float8, (s ->> 'Recall Reached')::float8 BETWEEN 0.3 AND 0.94
-		FROM (SELECT plan #> '{0,Vectorgpu Scans,0}' AS s) s;
+		FROM (SELECT pg_temp.first_scan(plan) AS s) s;
 END $$;
 \set nearest 'SELECT id FROM rch ORDER BY v <-> (SELECT rch_row(-5)) LIMIT 10'
 DROP INDEX rch_lists, rch_codes;

@@ -34,7 +34,7 @@ part_versions() {
 # from_version_to_version: the TAP file that goes from each version to the later ones, with the servers and modules of the suites above. The first server
 # is from PyPI too, as old as the others: dumps of a newer minor release of an older version may use what they do not know.
 from_version_to_version() {
-	local version LOGS=$LOGS/versions installations=() TAP_ONLY=/066_ TAP_ENVIRONMENT
+	local version LOGS=$LOGS/versions installations=() TAP_ONLY=/068_ TAP_ENVIRONMENT
 
 	[[ test/t/068_versions.pl =~ ${FILES:-.} ]] || return 0
 	mkdir -p "$LOGS"

@@ -63,9 +63,10 @@ is($old_rows, '200|200', 'an old snapshot sees the old versions');
 $old->query_safe('COMMIT');
 $old->quit;
 answers_equal($node, 'o', dims => 8, name => 'a new snapshot the new ones');
-is($node->safe_psql('postgres', "SELECT reltuples FROM pg_class WHERE relname = 'o'"), 150, 'the build counts the live rows of the table');
+my $counted = server_major() < 18 ? 150 : -1; # without autovacuum 18 leaves this to ANALYZE
+is($node->safe_psql('postgres', "SELECT reltuples FROM pg_class WHERE relname = 'o'"), $counted, 'the build counts the live rows of the table');
 $node->safe_psql('postgres', "CREATE INDEX o_part ON o USING $AM (v vector_cosine_ops) WHERE id < 20");
-is($node->safe_psql('postgres', "SELECT reltuples FROM pg_class WHERE relname = 'o'"), 150, 'a partial index leaves it alone');
+is($node->safe_psql('postgres', "SELECT reltuples FROM pg_class WHERE relname = 'o'"), $counted, 'a partial index leaves it alone');
 
 # C31: a prepared transaction over a crash.
 $node->safe_psql('postgres', "BEGIN; INSERT INTO o SELECT i, 0, $zero FROM generate_series(5001, 5020) i; PREPARE TRANSACTION 'two'");
