@@ -249,6 +249,7 @@ renumber(GraphWriter *writer, const BaseGraph &base, const PartMemory *memory, B
 	*report = BuildReport();
 	report->n_entries = base.n_entries;
 	writer->model.calibration = writer->base->model.calibration;
+	writer->model.depths = writer->base->model.depths;
 }
 
 /// Notes the changed rows for the next merge.
@@ -296,7 +297,8 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 	{
 		(void) VG_FAULT("graph_insert");
 		base = graph_base_read(&writer->plan, writer->base);
-		if (graph_base_is_whole(writer->base, part->n_rows))
+		// The graph of an older release is measured again, for more depths.
+		if (graph_base_is_whole(writer->base, part->n_rows) && writer->base->model.depths.n_depths > 0)
 		{
 			renumber(writer, base, memory, &report);
 			found = engine::graph::Found::kYes;

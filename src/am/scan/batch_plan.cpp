@@ -27,7 +27,7 @@ constexpr uint64 kFewRows = 32; // of a table with at most twice as many rows al
 // rows were .916 (arXiv, gpuivf) and .922 (gpugraph).
 constexpr double kLost = 0.8;
 constexpr uint64 kStepGrowth = 4;     // behind these each step ends at a rank larger by this factor
-constexpr uint64 kLargeDelta = 4096;  // rows; comparing them takes longer than a first step as long as two
+constexpr uint64 kLargeDelta = 4096;  // rows; comparing them takes longer than a first step as long as three
 constexpr double kFewPass = 1.0 / 16; // of a smaller share the next step is as long as two
 // In an exact order a batch that is too short costs another pass over all rows; one that is too long costs next to
 // nothing.
@@ -118,8 +118,10 @@ next_step(IndexScanDesc scan, ScanState *state)
 {
 	state->plan.step_begin = state->plan.step_end;
 	state->plan.step_end = batch_plan_step_end(state->plan.step_begin);
-	if (state->plan.step_begin > 0 ? few_pass(scan, state) : delta_is_large(state))
+	if (state->plan.step_begin > 0 && few_pass(scan, state))
 		state->plan.step_end = batch_plan_step_end(state->plan.step_end);
+	else if (state->plan.step_begin == 0 && delta_is_large(state))
+		state->plan.step_end = batch_plan_step_end(batch_plan_step_end(state->plan.step_end));
 	state->plan.from_first = !state->rounds.relaxed &&
 		state->plan.step_end <= Min(state->am->approximate->most_from_first, state->plan.max_batch_size);
 	return state->plan.from_first ? state->plan.step_end : state->plan.step_end - state->plan.step_begin;
