@@ -257,7 +257,7 @@ SET parallel_tuple_cost = 0;
 SET cpu_tuple_cost = 1;
 SET min_parallel_table_scan_size = 0;
 SET parallel_leader_participation = off;
-SELECT count(*) FILTER (WHERE l ~ 'Parallel Bitmap Heap Scan') AS parallel, count(*) FILTER (WHERE l ~ 'Answered By:') AS scans,
+SELECT count(*) FILTER (WHERE l ~ 'Parallel Bitmap Heap Scan') AS parallel, count(*) FILTER (WHERE l ~ 'Answered By:|Not Counted') AS scans,
 	array_agg(btrim(l)) FILTER (WHERE l ~ 'Not Counted') AS not_counted FROM expl_run($$SELECT count(*) FROM expl_bitmap WHERE match_at_least(tags, '{3,14}', 1)$$) l;
 RESET parallel_leader_participation;
 SELECT count(*) FILTER (WHERE l ~ 'Answered By:') AS scans FROM expl_run($$SELECT count(*) FROM expl_bitmap WHERE match_at_least(tags, '{3,14}', 1)$$) l;

@@ -3,8 +3,6 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
-\set file :srcdir '/sql/include/plan.sql'
-\i :file
 LOAD 'vectorgpu';
 \set VERBOSITY terse
 SET vectorgpu.worker_timeout = '2min';
@@ -123,7 +121,7 @@ DECLARE
 BEGIN
 	EXECUTE 'EXPLAIN (ANALYZE, FORMAT JSON) ' || query INTO plan;
 	RETURN QUERY SELECT s ->> 'Answered By', (s ->> 'Exhaustive')::int, s ->> 'Exhaustive Because', (s ->> 'Recall Wanted')::float8, (s ->> 'Recall Reached')::float8 BETWEEN 0.3 AND 0.94
-		FROM (SELECT pg_temp.first_scan(plan) AS s) s;
+		FROM (SELECT coalesce(plan #> '{0,Vectorgpu Scans,0}', jsonb_path_query_first(plan::jsonb, '$.**."Vectorgpu Scan"')::json) AS s) s;
 END $$;
 \set nearest 'SELECT id FROM rch ORDER BY v <-> (SELECT rch_row(-5)) LIMIT 10'
 DROP INDEX rch_lists, rch_codes;

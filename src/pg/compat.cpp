@@ -10,6 +10,7 @@ extern "C"
 #include "common/relpath.h"
 #include "nodes/pathnodes.h"
 #include "optimizer/cost.h"
+#include "optimizer/paths.h"
 #include "pgstat.h"
 #include "postmaster/bgworker_internals.h"
 #include "storage/bufmgr.h"
@@ -140,6 +141,16 @@ forbid_path(IndexPath *path, double *startup_cost, double *total_cost)
 	path->path.disabled_nodes = kForbiddenNodes;
 #endif
 	*startup_cost = *total_cost = disable_cost * 1e10;
+}
+
+List *
+implied_join_equalities(PlannerInfo *root, Bitmapset *joined, Bitmapset *outer, RelOptInfo *inner)
+{
+#if PG_VERSION_NUM >= 160000
+	return generate_join_implied_equalities(root, joined, outer, inner, nullptr);
+#else
+	return generate_join_implied_equalities(root, joined, outer, inner);
+#endif
 }
 
 void

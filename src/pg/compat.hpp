@@ -24,6 +24,9 @@ extern "C"
 }
 
 struct IndexPath;
+struct List;
+struct PlannerInfo;
+struct RelOptInfo;
 struct Tuplesortstate;
 struct WaitEventSet;
 
@@ -137,6 +140,9 @@ void count_index_search(IndexScanDesc scan);
 
 /// Make the planner take any other path, even if enable_seqscan and the like are off. For an amcostestimate function.
 void forbid_path(IndexPath *path, double *startup_cost, double *total_cost);
+
+/// As core's generate_join_implied_equalities(), for an inner join.
+List *implied_join_equalities(PlannerInfo *root, struct Bitmapset *joined, struct Bitmapset *outer, RelOptInfo *inner);
 
 // --- the rest --------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ is(scalar @indexes, 6, 'indexes');
 cmp_ok(scalar @versions, '>', 0, "releases: @versions");
 for my $version (@versions)
 {
-	my $node = make_node('kept_' . $version =~ tr/./_/r, extension => 0, conf => "vectorgpu.auto_merge = off\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_timeout = 2min\n");
+	my $node = make_node('kept_' . $version =~ tr/./_/r, extension => 0, checksums => 0, conf => "vectorgpu.auto_merge = off\nvectorgpu.worker_min_size = 0\nvectorgpu.worker_timeout = 2min\n");
 	# The indexes have transaction ids of parked extents, which are the past in the server that they come from.
 	my $sql = "DO 'BEGIN FOR i IN 1 .. 2000 LOOP BEGIN PERFORM pg_current_xact_id(); EXCEPTION WHEN division_by_zero THEN NULL; END; END LOOP; END';\n";
 	my $ask = sub {

@@ -176,7 +176,7 @@ copy_pages(Relation heap, bool give_way, Relation index, const MetaData *meta, c
 		const PageExpectation expect = {meta->uuid, PageRole::kStream, kind, segment->id, i};
 		Buffer buffer;
 
-		vacuum_delay_point();
+		pg::vacuum_pause();
 		(void) VG_FAULT("shrink_copy");
 		buffer = page_read(
 			index, stream->start_block + i, expect, BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, strategy, nullptr);

@@ -46,7 +46,7 @@ List *
 conditions_between(PlannerInfo *root, Relids joined, RelOptInfo *other)
 {
 	const Relids both = bms_union(joined, other->relids);
-	List *conditions = generate_join_implied_equalities(root, both, joined, other);
+	List *conditions = pg::implied_join_equalities(root, both, joined, other);
 	ListCell *cell;
 
 	foreach (cell, other->joininfo)
