@@ -76,6 +76,7 @@ SET vectorgpu.worker_min_size = 0;
 SET vectorgpu.worker = off;
 
 -- A merge warns when that becomes so, not each time; so does VACUUM
+SET vectorgpu.auto_merge = off; -- only merges of this session
 CREATE TABLE rch_merge (id int, v vector(96)) WITH (autovacuum_enabled = off);
 CREATE INDEX rch_merge_graph ON rch_merge USING gpugraph (v) WITH (degree = 4);
 CREATE INDEX rch_merge_lists ON rch_merge USING gpuivf (v) WITH (lists = 2);

@@ -29,6 +29,8 @@ extern "C"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/wait_event.h"
 }
 
@@ -46,10 +48,12 @@ constexpr int kVacuumTries = 150;    // for the table, which the VACUUM that ask
 constexpr long kVacuumPauseMs = 200; // as long apart
 constexpr int kRounds = 4;           // of moving: what does not fit at first fits into what the first has left
 
+/// Without the snapshot that reads of the catalog leave behind: it would keep vacuums of other tables from removing rows.
 void
 pause(long ms)
 {
 	CHECK_FOR_INTERRUPTS();
+	InvalidateCatalogSnapshotConditionally();
 	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms, PG_WAIT_EXTENSION);
 	ResetLatch(MyLatch);
 }
@@ -316,7 +320,7 @@ shrink_when_free(Oid index_oid)
 
 	for (int i = 0; !index_access_try_open(&access, index_oid, ShareUpdateExclusiveLock, RowExclusiveLock); i++)
 	{
-		if (i == kVacuumTries)
+		if (i == kVacuumTries || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(index_oid)))
 			return;
 		pause(kVacuumPauseMs);
 	}
