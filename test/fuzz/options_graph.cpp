@@ -28,7 +28,8 @@ try_graph(Draw draw)
 	const am::GraphOptions *options = am::graph_options(&meta);
 
 	REQUIRE(am::graph_check_entry(&meta, &meta.segments[0]) == nullptr);
-	REQUIRE(options->degree == am::graph_plan_degree(index) && options->hash_bits == am::graph_plan_hash_bits(index));
+	REQUIRE(am::graph_plan_degree(index) == (options->degree != 0 ? options->degree : am::kDefaultDegree) &&
+		options->hash_bits == am::graph_plan_hash_bits(index));
 	REQUIRE(options->prune <= static_cast<uint32>(engine::graph::PruneKind::kRng));
 	REQUIRE(options->hash_bits == 0 || meta.metric != Metric::kL1);
 }

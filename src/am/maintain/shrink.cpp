@@ -48,7 +48,8 @@ constexpr int kVacuumTries = 150;    // for the table, which the VACUUM that ask
 constexpr long kVacuumPauseMs = 200; // as long apart
 constexpr int kRounds = 4;           // of moving: what does not fit at first fits into what the first has left
 
-/// Without the snapshot that reads of the catalog leave behind: it would keep vacuums of other tables from removing rows.
+/// Without the snapshot that reads of the catalog leave behind: it would keep vacuums of other tables from removing
+/// rows.
 void
 pause(long ms)
 {
