@@ -100,11 +100,11 @@ sub cursor_course
 		$by_worker++ if worker_stat($node, 'answered') > $before;
 	};
 
-	# Batches end after 100 rows and 1,700, steps of ranks after 32, 128 and 512.
+	# Batches end after 100 rows and 1,700, steps of ranks after 10, 32, 112 and 352.
 	$cursor->query_safe("DECLARE c NO SCROLL CURSOR FOR $select");
 	$fetch->(30);
 	change_index(1);
-	$fetch->(200);
+	$fetch->(80);
 	change_index(2);
 	$fetch->('ALL');
 	$cursor->query_safe('COMMIT');

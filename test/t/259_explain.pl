@@ -27,7 +27,7 @@ for my $method (sort keys %query)
 }
 sub scan { my ($method) = @_; return "SELECT id FROM $method ORDER BY $query{$method} LIMIT 5"; }
 my $in_node = $node->pg_version >= 18;
-my %asked = (gpuflat => 5, gpuivf => 32, gpugraph => 32, gpumatch => 5);
+my %asked = (gpuflat => 5, gpuivf => 10, gpugraph => 10, gpumatch => 5);
 my %answer = map { $_ => $node->safe_psql('postgres', "$settings; " . scan($_)) } keys %query;
 
 # What EXPLAIN says of the scans of ours: after the plan, from 18 on in their nodes.

@@ -146,7 +146,7 @@ SQL
 				  . 'SELECT avg(found), stddev(found) / sqrt(count(*)) FROM (SELECT count(*) FILTER (WHERE b.d <= t.tenth) / 10.0 AS found FROM query q JOIN truth t ON t.query = q.id, LATERAL (SELECT v <-> q.v AS d FROM base ORDER BY v <-> q.v LIMIT 10) b GROUP BY q.id) s', timeout => 3000);
 			# Few queries: three standard errors, or of 0.1 for each if all queries find as much.
 			my $margin = 0.01 + 3 * max($error, 0.1 / sqrt $queries);
-			# The first step is for 32 rows, and a graph's narrowest search is as wide: recall may exceed the target.
+			# The first step is for 10 rows, and a graph's narrowest search is as wide: recall may exceed the target.
 			cmp_ok($target - $recall, '<=', $margin, sprintf '%s, recall at 10 is %.3f for a target of %.2f', $label, $recall, $target);
 			note(sprintf '%s: %.2f ms a query', $label, 1000 * (time - $from) / $queries);
 		}

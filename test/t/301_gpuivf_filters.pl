@@ -145,8 +145,7 @@ sub look_by_worker
 }
 
 # Without a condition recall has a standard error of .0025 with 3,000 queries; the tolerance is two standard errors and .01 for the calibration. Conditions
-# are tested with fewer queries: a recall of .9 has an error of .014 with 60; the tolerance is two. Without a condition recall exceeds the target, since the
-# first step is for 32 rows.
+# are tested with fewer queries: a recall of .9 has an error of .014 with 60; the tolerance is two. A graph's narrowest search may exceed the target.
 for my $index (ours('gpuivf', 'gpuivf: storage = sq8', 'gpuivf: storage = pq, refine = none', 'gpugraph'))
 {
 	my ($am, $storage) = split /: /, $index;
