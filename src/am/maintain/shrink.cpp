@@ -1,7 +1,7 @@
 // See shrink.hpp and README.md ("Space").
 //
 // Every reader of the index holds a lock on it from before it reads the metapage until it needs no block any more. So
-// whoever holds AccessExclusiveLock on the index knows that no block is read that the metapage does not name, and that
+// a holder of AccessExclusiveLock on the index knows that no block is read that the metapage does not name, and that
 // no row is being appended: what is parked is free, and the file can end behind the last block in use. The lock is held
 // for one metapage record and the truncation, as VACUUM holds it on a table, and like there a standby ends its readers
 // before it replays them.
