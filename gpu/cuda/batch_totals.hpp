@@ -20,6 +20,7 @@ struct BatchTotals
 	Count n_given_up{0};
 	Count n_graph_alone{0};
 	Count n_graph_blocks{0};
+	Count n_entries_apart{0};
 	Count n_few_lists{0};
 	Count n_few_real_lists{0};
 	Count n_hashed{0};
@@ -32,6 +33,7 @@ struct BatchTotals
 		n_given_up += counts.n_given_up;
 		n_graph_alone += counts.n_graph_alone;
 		n_graph_blocks += counts.n_graph_blocks;
+		n_entries_apart += counts.n_entries_apart;
 		n_few_lists += counts.n_few_lists;
 		n_few_real_lists += counts.n_few_real_lists;
 		n_hashed += counts.n_hashed;
@@ -41,8 +43,8 @@ struct BatchTotals
 	/// After the self-test. Passes that it gave up stay counted.
 	void reset()
 	{
-		n_searches = n_batches = n_rescored = n_one_pass = n_graph_alone = n_graph_blocks = n_few_lists =
-			n_few_real_lists = n_hashed = n_matched = 0;
+		n_searches = n_batches = n_rescored = n_one_pass = n_graph_alone = n_graph_blocks = n_entries_apart =
+			n_few_lists = n_few_real_lists = n_hashed = n_matched = 0;
 	}
 };
 

@@ -307,6 +307,7 @@ public:
 	uint64_t n_one_pass() const override { return totals_.n_one_pass; }
 	uint64_t n_graph_alone() const override { return totals_.n_graph_alone; }
 	uint64_t n_graph_blocks() const override { return totals_.n_graph_blocks; }
+	uint64_t n_entries_apart() const override { return totals_.n_entries_apart; }
 	uint64_t n_one_pass_given_up() const override { return totals_.n_given_up; }
 	uint64_t n_few_lists() const override { return totals_.n_few_lists; }
 	uint64_t n_few_real_lists() const override { return totals_.n_few_real_lists; }

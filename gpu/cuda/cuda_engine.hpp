@@ -64,6 +64,9 @@ public:
 	/// The blocks of these queries: more than the queries if some had a cluster.
 	virtual uint64_t n_graph_blocks() const = 0;
 
+	/// Those of these queries whose entry points were scored by a launch before.
+	virtual uint64_t n_entries_apart() const = 0;
+
 	/// Queries answered from lists of bytes in two launches.
 	virtual uint64_t n_few_lists() const = 0;
 

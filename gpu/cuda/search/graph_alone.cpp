@@ -27,6 +27,10 @@ static_assert(kernels::kGraphMostEntries >= engine::graph::kMaxEntries);
 constexpr uint32_t kClusterDims = 256;
 constexpr uint32_t kClusterByteDims = 384;
 
+// Bytes of entry points from which on a launch before scores them: it takes some 8 us, and as many bytes are as much
+// for the multiprocessors of one query (kernels/graph/README.md).
+constexpr size_t kEntryBytesApart = size_t{1} << 20;
+
 static_assert(kClusterByteDims > kernels::kGraphMostByteDims); // rows that are scored as integers take few loads
 
 /// The queries in pinned memory, or on the device at the same offsets.
@@ -80,6 +84,18 @@ choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 		}
 	}
 	return Status::ok();
+}
+
+/// True if the entry points are to be scored by a launch of their own. by_integers: as the rows of bytes are, fast.
+bool
+scores_entries_apart(const SearchCall &call, const Source &source, bool by_integers)
+{
+	const uint32_t asked = call.options.graph.entries_apart;
+
+	if (source.block->form == kernels::Form::kBit || asked == 1)
+		return false;
+	return asked == 2 ||
+		(!by_integers && size_t{source.graph->parts[0].n_entries} * source.rows().pitch_bytes >= kEntryBytesApart);
 }
 
 bool
@@ -161,9 +177,15 @@ search_graph_alone(const SearchCall &call, const Source &source, bool *taken)
 	if (answers.heads == nullptr)
 		return Status::ok();
 	*taken = true;
+
+	uint64_t *items =
+		scores_entries_apart(call, source, bytes) ? arena.take<uint64_t>(n * kernels::kGraphEntryItems) : nullptr;
+
+	if (arena.failed())
+		items = nullptr; // then the blocks of a query score them
 	// The kernel reads bytes once, into registers: reading them from pinned memory takes less time than a copy. It
-	// reads `after` again and again.
-	if (bytes && !any_after)
+	// reads `after` again and again, and many blocks score entry points.
+	if (bytes && !any_after && items == nullptr)
 		read = sent;
 	else
 		VECTORGPU_TRY(
@@ -181,6 +203,12 @@ search_graph_alone(const SearchCall &call, const Source &source, bool *taken)
 	args.answers = answers;
 	args.tuning = call.options.graph;
 	put_graph(source, &args);
+	if (items != nullptr)
+	{
+		VECTORGPU_TRY(call.check(kernels::launch_graph_entries(args, items, call.stream()), "score entry points"));
+		args.entry_items = items;
+		call.counts->n_entries_apart += n;
+	}
 	if (args.tuning.blocks == 0)
 		VECTORGPU_TRY(choose_blocks(call.device, args, &args.tuning.blocks));
 	VECTORGPU_TRY(call.check(kernels::launch_graph_search(args, call.stream(), &n_blocks), "search a graph"));

@@ -59,6 +59,7 @@ struct SearchCounts
 	uint64_t n_given_up = 0;       // queries of launches in one pass that gave up
 	uint64_t n_graph_alone = 0;    // queries answered by graph_alone.hpp
 	uint64_t n_graph_blocks = 0;   // ... and the blocks that searched for them
+	uint64_t n_entries_apart = 0;  // ... and those whose entry points were scored by a launch before
 	uint64_t n_few_lists = 0;      // queries answered by ivf_few.hpp over bytes
 	uint64_t n_few_real_lists = 0; // ... over reals
 };

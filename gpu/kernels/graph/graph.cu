@@ -111,6 +111,17 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 }
 
 cudaError_t
+launch_graph_entries(const GraphArgs &args, uint64_t *items, cudaStream_t stream)
+{
+	if (args.queries.n_queries == 0)
+		return cudaSuccess;
+	if (args.n_begin > kGraphMostBegin || args.entries.n_rows == 0)
+		return cudaErrorInvalidValue;
+	return with_metric(
+		args.metric, [&](auto metric) { return launch_graph_entries_metric<metric.value>(args, items, stream); });
+}
+
+cudaError_t
 graph_cluster_room(const GraphArgs &args, uint32_t *room)
 {
 	return with_metric(

@@ -15,6 +15,8 @@ constexpr uint32_t kGraphAloneTableBits = 14; // 64 kB, for a query with a block
 constexpr int kGraphAloneWarps = 8;           // of a search with a block of its own
 constexpr uint32_t kGraphMostBegin = 8;       // entry points at which such a search begins
 constexpr uint32_t kGraphMostEntries = 8192;  // entry points that it scores: all on one multiprocessor
+constexpr uint32_t kGraphEntryBlocks = 64;    // of a query whose entry points are scored apart
+constexpr uint32_t kGraphEntryItems = kGraphEntryBlocks * kGraphMostBegin;
 
 struct GraphArgs
 {
@@ -36,6 +38,8 @@ struct GraphArgs
 	// there. queries.k, queries.vectors, widths and byte_queries may then lie in pinned memory.
 	Answers answers;
 	Rows entries; // the entry points as rows, in the form of rows, without ids
+	// With answers: [n_queries, kGraphEntryItems] of launch_graph_entries; null: the search scores all entry points.
+	const uint64_t *entry_items = nullptr;
 	GraphTuning tuning;
 };
 
@@ -46,6 +50,11 @@ struct GraphArgs
 /// room for those. Reproducible (with a filter: for a table size). *n_blocks, unless null: blocks of each query with
 /// `answers`.
 [[nodiscard]] cudaError_t launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_blocks = nullptr);
+
+/// Score the entry points of searches with `answers` by the whole device: items [n_queries, kGraphEntryItems] become
+/// the n_begin nearest of each block's part, as GraphArgs::entry_items. Not for bits. Grid (kGraphEntryBlocks,
+/// n_queries), block 256. Reproducible.
+[[nodiscard]] cudaError_t launch_graph_entries(const GraphArgs &args, uint64_t *items, cudaStream_t stream);
 
 /// Set *room to the number of queries that the device has room for at a time, each with args.tuning.blocks blocks, 2 or
 /// 4, by args.metric over args.rows.form; 0: it has no such clusters.
@@ -63,6 +72,10 @@ bool graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
 
 template <Metric metric>
 cudaError_t launch_graph_metric(const GraphArgs &args, bool prepare, cudaStream_t stream); // graph_launch.cuh
+
+template <Metric metric>
+cudaError_t launch_graph_entries_metric(
+	const GraphArgs &args, uint64_t *items, cudaStream_t stream); // graph_entries.cuh
 
 template <Metric metric>
 cudaError_t launch_graph_lanes(const GraphArgs &args, cudaStream_t stream); // graph_lanes_search.cuh

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/graph/graph.hpp"
 #include "kernels/warp_block/order.cuh"
 
 namespace vectorgpu::kernels
@@ -38,6 +39,43 @@ warp_first(uint64_t a, uint64_t b, uint32_t n, uint32_t lane)
 			mine = least;
 	}
 	return mine;
+}
+
+/// Lane i gets the i-th nearest entry point (score, number) among those that warp `number` of n_warps looks at, `most`
+/// at a time. nodes [32] in shared memory: the warp's.
+template <uint32_t most, class Scorer>
+__device__ __forceinline__ uint64_t
+score_entries(const GraphArgs &args, Scorer scorer, uint32_t *nodes, uint32_t number, uint32_t n_warps, uint32_t lane)
+{
+	uint64_t first = ~uint64_t{0};
+
+	scorer.rows = static_cast<const uint8_t *>(args.entries.vectors);
+	for (uint32_t base = number * most; base < args.entries.n_rows; base += n_warps * most)
+	{
+		nodes[lane] = base + lane;
+		__syncwarp();
+
+		const uint32_t n = min(most, args.entries.n_rows - base);
+		const float score = scorer.template score<most>(nodes, n, lane);
+
+		first = warp_first(first,
+			lane < n ? static_cast<uint64_t>(float_to_order(score)) << 32 | (base + lane) : ~uint64_t{0}, args.n_begin,
+			lane);
+		__syncwarp();
+	}
+	return first;
+}
+
+/// Lane i gets the i-th of a query's entry_items that warp `number` of n_warps looks at.
+__device__ __forceinline__ uint64_t
+first_entry_items(const GraphArgs &args, uint32_t query, uint32_t number, uint32_t n_warps, uint32_t lane)
+{
+	static_assert(kGraphEntryItems <= 64 * kGraphAloneWarps);
+	const uint32_t each = kGraphEntryItems / n_warps;
+	const uint64_t *items = args.entry_items + static_cast<size_t>(query) * kGraphEntryItems + number * each;
+
+	return warp_first(lane < each ? items[lane] : ~uint64_t{0}, lane + 32 < each ? items[lane + 32] : ~uint64_t{0},
+		args.n_begin, lane);
 }
 
 /// Request a cache line that will be read soon.

@@ -109,24 +109,8 @@ protected:
 	template <uint32_t most>
 	__device__ __forceinline__ uint64_t nearest_entries(uint32_t number, uint32_t n_warps) const
 	{
-		Scorer scorer = scorer_;
-		uint64_t first = ~uint64_t{0};
-
-		scorer.rows = static_cast<const uint8_t *>(args_.entries.vectors);
-		for (uint32_t base = number * most; base < args_.entries.n_rows; base += n_warps * most)
-		{
-			nodes_[lane_] = base + lane_;
-			__syncwarp();
-
-			const uint32_t n = min(most, args_.entries.n_rows - base);
-			const float score = scorer.template score<most>(nodes_, n, lane_);
-
-			first = warp_first(first,
-				lane_ < n ? static_cast<uint64_t>(float_to_order(score)) << 32 | (base + lane_) : ~uint64_t{0},
-				args_.n_begin, lane_);
-			__syncwarp();
-		}
-		return first;
+		return args_.entry_items != nullptr ? first_entry_items(args_, query_, number, n_warps, lane_)
+											: score_entries<most>(args_, scorer_, nodes_, number, n_warps, lane_);
 	}
 
 	/// Begin the list with the size_ first of all lanes' a and b, from nearest_entries. By one warp.

@@ -23,7 +23,9 @@ using kernels::GraphTuning;
 using kernels::GraphVisited;
 
 constexpr std::array<uint32_t, 3> kBlockCounts = {1, 2, 4}; // of a query
-constexpr size_t kMostAlone = 128;                          // queries in a batch that use this way
+constexpr uint32_t kApart = 16; // added to these: entry points are scored by a launch before
+constexpr std::array<uint32_t, 5> kWays = {1, 2, 4, 1 + kApart, 4 + kApart};
+constexpr size_t kMostAlone = 128; // queries in a batch that use this way
 
 bool
 device_has_clusters()
@@ -35,15 +37,17 @@ device_has_clusters()
 }
 
 std::unique_ptr<CudaEngine>
-make_engine(uint32_t blocks, bool narrow)
+make_engine(uint32_t way, bool narrow)
 {
 	GraphTuning tuning;
 
-	tuning.blocks = blocks;
+	tuning.blocks = way % kApart;
+	tuning.entries_apart = way == 0 ? 0 : 1 + way / kApart;
 	return make_tuned_engine(tuning, narrow, true);
 }
 
-/// One graph in engines whose queries have one block, two or four, made once each.
+/// One graph in engines whose queries have one block, two or four, with entry points scored apart or not; made once
+/// each.
 class Held : public TunedGraph
 {
 public:
@@ -55,7 +59,7 @@ public:
 	/// As expect_batch, and each query with a score was searched by the number of blocks that the engine should take.
 	void expect_alone(const Rows &queries, size_t n, size_t k, uint32_t width, bool with_after = false)
 	{
-		std::array<uint64_t, kBlockCounts.size()> alone, n_blocks;
+		std::array<uint64_t, kWays.size()> alone, n_blocks, n_apart;
 		size_t n_scored = 0;
 
 		for (size_t i = 0; i < n; i++)
@@ -65,25 +69,27 @@ public:
 			n_scored +=
 				queries.spec.metric != Metric::kCosine || !std::isnan(oracle_score(queries.spec, query, query)) ? 1 : 0;
 		}
-		for (size_t i = 0; i < kBlockCounts.size(); i++)
+		for (size_t i = 0; i < kWays.size(); i++)
 		{
 			alone[i] = both[i]->cuda()->n_graph_alone();
+			n_apart[i] = both[i]->cuda()->n_entries_apart();
 			n_blocks[i] = both[i]->cuda()->n_graph_blocks();
 		}
 		ASSERT_NO_FATAL_FAILURE(expect_batch(queries, n, k, width, with_after));
-		for (size_t i = 0; i < kBlockCounts.size(); i++)
+		for (size_t i = 0; i < kWays.size(); i++)
 		{
+			EXPECT_EQ(both[i]->cuda()->n_entries_apart() - n_apart[i], kWays[i] > kApart ? n_scored : 0);
 			EXPECT_EQ(both[i]->cuda()->n_graph_alone() - alone[i], n_scored);
 			EXPECT_EQ(both[i]->cuda()->n_graph_blocks() - n_blocks[i],
-				n_scored * (device_has_clusters() ? kBlockCounts[i] : 1));
+				n_scored * (device_has_clusters() ? kWays[i] % kApart : 1));
 		}
 	}
 
 	static std::vector<CudaEngine *> usual_engines(bool narrow)
 	{
-		static TunedEngines<kBlockCounts.size()> engines;
+		static TunedEngines<kWays.size()> engines;
 
-		return engines.of(kBlockCounts, narrow, make_engine);
+		return engines.of(kWays, narrow, make_engine);
 	}
 };
 
@@ -294,6 +300,31 @@ TEST(GraphsByClusters, FewQueriesOfManyDimensionsUseThemByDefault)
 			}
 		}
 	EXPECT_EQ(by_one->n_graph_blocks(), by_one->n_graph_alone());
+}
+
+/// If it is not said how: where entry points are a megabyte or more. Their number is half the square root of that of
+/// rows.
+TEST(GraphsByClusters, ManyBytesOfEntryPointsAreScoredBeforeByDefault)
+{
+	const std::unique_ptr<CudaEngine> by_one = make_engine(1, true);
+	const std::unique_ptr<CudaEngine> unasked = make_engine(0, true);
+	const std::array<CudaEngine *, 2> engines = {by_one.get(), unasked.get()};
+
+	for (const uint32_t dim : {300u, 15000u})
+	{
+		const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, dim};
+		TunedGraph graph(engines, make_rows(spec, Values::kReal, 1500, dim), 16, 1, Edges::kRandom);
+		const Rows queries = make_rows(spec, Values::kReal, 16, dim + 1);
+
+		for (const size_t n : {1u, 16u})
+		{
+			const uint64_t before = unasked->n_entries_apart();
+
+			ASSERT_NO_FATAL_FAILURE(graph.expect_batch(queries, n, 10, 40));
+			EXPECT_EQ(unasked->n_entries_apart() - before, dim == 15000 ? n : 0);
+		}
+	}
+	EXPECT_EQ(by_one->n_entries_apart(), 0u);
 }
 
 TEST(GraphsByClusters, SearchesFromManyThreads)
