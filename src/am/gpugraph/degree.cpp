@@ -1,6 +1,13 @@
 // The degree of a segment's graph where the storage parameter leaves it open (degree = 0). PG dialect.
 #include "am/gpugraph/writer.hpp"
 
+#include "pg/fault.hpp"
+
+extern "C"
+{
+#include "utils/rel.h"
+}
+
 namespace vectorgpu::am
 {
 
@@ -79,13 +86,14 @@ try_more_edges(GraphWriter *writer)
 {
 	const Built few = take_built(writer);
 
+	graph_base_forget(&writer->base); // a graph of other degree has nothing to take from it
 	if (!graph_build_parts(writer, kMostAutomaticDegree))
 	{
 		spool_close(&writer->edges);
 		writer->edges = few.edges; // format_end closes it
 		return false;
 	}
-	if (serves(writer))
+	if (serves(writer) && !VG_FAULT("graph_many_edges"))
 		free_built(few);
 	else
 	{
@@ -116,8 +124,12 @@ graph_build(GraphWriter *writer)
 		return false;
 	// A merge that adds little keeps the degree that was chosen before. Codes lose recall that edges do not give back.
 	if (wanted == 0 && degree < kMostAutomaticDegree && writer->model.hash_bits == 0 && writer->model.n_parts == 1 &&
-		(source == nullptr || source->n_rows < writer->n_rows / 2) && !serves(writer) && !try_more_edges(writer))
+		(source == nullptr || source->n_rows < writer->n_rows / 2) &&
+		(VG_FAULT("graph_few_edges") || !serves(writer)) && !try_more_edges(writer))
 		return false;
+	ereport(DEBUG1,
+		(errmsg_internal("index \"%s\": graph of %u edges a row", RelationGetRelationName(writer->plan.index),
+			writer->model.degree)));
 	graph_tell(writer);
 	return true;
 }
