@@ -5,9 +5,9 @@
 # since compiling the kernels takes minutes. CUDA_TARGETS: see gpu/README.md. SANITIZE: sanitizers of g++ for the module, such as
 # address,undefined; WORKER_SANITIZE: for the worker, such as thread; default: those of the module. A server needs their libraries
 # preloaded: scripts/test_parts/sanitizers.sh.
-EXTENSION = vectorgpu
+EXTENSION = vectorgpu vectorgpu_pgvector
 MODULE_big = vectorgpu
-DATA = $(wildcard sql/install/vectorgpu--*.sql)
+DATA = $(wildcard sql/install/vectorgpu--*.sql sql/install/vectorgpu_pgvector--*.sql)
 
 # These folders belong to the worker: they have threads, and the GEMM filter needs OpenBLAS, which starts threads when it is loaded.
 # A backend may have neither.
