@@ -1,13 +1,15 @@
 // See pgvector_settings.hpp. The settings are read by name: a second definition would be an error in pgvector.
 #include "am/method/pgvector_settings.hpp"
 
-#include "pg/postgres.hpp"
-
 #include <climits>
 #include <cstdlib>
 
 extern "C"
 {
+#include "catalog/pg_type_d.h"
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 }
 
@@ -55,6 +57,25 @@ value_unless_usual(const char *name, int usual)
 }
 
 } // namespace
+
+void
+pgvector_define_settings()
+{
+	static bool loaded = false;
+
+	if (loaded)
+		return;
+	load_file("$libdir/vectorgpu_vector", false);
+	loaded = true;
+}
+
+Datum
+int_option(const char *name, int value)
+{
+	Datum option = CStringGetTextDatum(psprintf("%s=%d", name, value));
+
+	return PointerGetDatum(construct_array(&option, 1, TEXTOID, -1, false, TYPALIGN_INT));
+}
 
 int
 pgvector_ef_search()
