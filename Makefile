@@ -5,13 +5,13 @@
 # since compiling the kernels takes minutes. CUDA_TARGETS: see gpu/README.md. SANITIZE: sanitizers of g++ for the module, such as
 # address,undefined; WORKER_SANITIZE: for the worker, such as thread; default: those of the module. A server needs their libraries
 # preloaded: scripts/test_parts/sanitizers.sh.
-EXTENSION = vectorgpu
+EXTENSION = vectorgpu vectorgpu_pgvector
 MODULE_big = vectorgpu
-DATA = $(wildcard sql/install/vectorgpu--*.sql)
+DATA = $(wildcard sql/install/vectorgpu--*.sql sql/install/vectorgpu_pgvector--*.sql)
 
 # These folders belong to the worker: they have threads, and the GEMM filter needs OpenBLAS, which starts threads when it is loaded.
 # A backend may have neither.
-SOURCES := $(filter-out src/worker/% src/engine/cpu/% src/engine/copies/%, \
+SOURCES := $(filter-out src/vector_settings/% src/worker/% src/engine/cpu/% src/engine/copies/%, \
 	$(wildcard src/*.cpp $(addprefix src/*/,*.cpp */*.cpp */*/*.cpp)))
 OBJS = $(SOURCES:.cpp=.o)
 
@@ -28,7 +28,13 @@ override with_llvm = no
 PG_CPPFLAGS = -I$(CURDIR)/src -isystem $(shell $(PG_CONFIG) --includedir-server)
 SHLIB_LINK = -lstdc++ -lm
 
-EXTRA_CLEAN = $(WORKER_BUILD) $(WORKER_BUILD).log $(OBJS:.o=.d) $(shell find src -name '*.d' -o -name '*.o' 2>/dev/null)
+EXTRA_CLEAN = $(VECTOR_LIBRARY) $(VECTOR_SCRIPT) src/vector_settings/settings.d $(WORKER_BUILD) $(WORKER_BUILD).log $(OBJS:.o=.d) $(shell find src -name '*.d' -o -name '*.o' 2>/dev/null)
+
+# Under pgvector's names: an extension `vector` of its own, for databases without pgvector. It has the scripts of vectorgpu, pgvector's access
+# methods, and a library with pgvector's settings. `make install-vector` installs it beside vectorgpu, unless pgvector is there.
+VECTOR_VERSION = 0.8.6
+VECTOR_SCRIPT = build/vector--$(VECTOR_VERSION).sql
+VECTOR_LIBRARY = vectorgpu_vector.so
 
 # The worker is a separate program, built by CMake. Without CMake the module works alone.
 CMAKE ?= cmake
@@ -42,7 +48,7 @@ ifneq ($(wildcard src/worker/main.cpp),)
 WORKER_TARGETS = worker
 endif
 
-all: $(WORKER_TARGETS)
+all: $(WORKER_TARGETS) $(VECTOR_LIBRARY) $(VECTOR_SCRIPT)
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
@@ -67,6 +73,26 @@ worker:
 	@sed -n 's/^-- vectorgpu: //p' $(WORKER_BUILD).log
 	+@$(CMAKE) --build $(WORKER_BUILD) --target vectorgpu_worker
 endif
+
+# Its own copy of the definitions' code, whatever vectorgpu.so exports.
+$(VECTOR_LIBRARY): src/vector_settings/settings.o src/pg/define_setting.o
+	$(CXX) $(CXXFLAGS) -shared -Wl,-Bsymbolic $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $^
+
+$(VECTOR_SCRIPT): $(sort $(wildcard sql/install/vectorgpu--*.sql)) sql/vector/access_methods.sql
+	@mkdir -p $(@D)
+	@{ printf '%s\n' '\echo Use "CREATE EXTENSION vector" to load this file. \quit'; \
+		sed '/^\\echo /d' sql/install/vectorgpu--0.1.0.sql $(sort $(filter-out %/vectorgpu--0.1.0.sql,$(wildcard sql/install/vectorgpu--*.sql))) sql/vector/access_methods.sql; } >$@.new
+	@mv -f $@.new $@
+
+.PHONY: install-vector
+install-vector: all
+	@control='$(DESTDIR)$(datadir)/extension/vector.control'; \
+	if [ -e "$$control" ] && ! grep -q vectorgpu "$$control"; then \
+		echo "make install-vector: pgvector is installed there ($$control), whose extension has the same name; remove its package first" >&2; exit 1; \
+	fi
+	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)' '$(DESTDIR)$(datadir)/extension'
+	$(INSTALL_SHLIB) $(VECTOR_LIBRARY) '$(DESTDIR)$(pkglibdir)/$(VECTOR_LIBRARY)'
+	$(INSTALL_DATA) sql/vector/vector.control $(VECTOR_SCRIPT) '$(DESTDIR)$(datadir)/extension/'
 
 # Installed under a new name first: the old file may be running.
 install: install-worker

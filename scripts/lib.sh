@@ -143,7 +143,7 @@ mirror_tree() {
 # the same sources and flags, which is installed instead of building one. VECTORGPU_BUILT_OBJECTS: a folder of a build with
 # the same flags for another server, whose objects that know no server are taken over.
 build_extension() {
-	local tree=$1 log=$2 flags
+	local tree=$1 log=$2 flags control
 
 	shift 2
 	if [[ " $* " != *" CUDA="* ]] && ! ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
@@ -161,6 +161,11 @@ build_extension() {
 	[ -z "${VECTORGPU_BUILT_WORKER:-}" ] || set -- "$@" WORKER_TARGETS=
 	make -C "$tree" -j "$JOBS" PG_CONFIG="$PG_CONFIG" "$@" >"$log" 2>&1 &&
 		make -C "$tree" install DESTDIR="$WORK/pg" PG_CONFIG="$PG_CONFIG" "$@" >>"$log" 2>&1 || return 1
+	# The extension vector too, unless the server has pgvector.
+	control=$WORK/pg$("$PG_CONFIG" --sharedir)/extension/vector.control
+	if [ ! -e "$control" ] || grep -q vectorgpu "$control"; then
+		make -C "$tree" install-vector DESTDIR="$WORK/pg" PG_CONFIG="$PG_CONFIG" "$@" >>"$log" 2>&1 || return 1
+	fi
 	[ -z "${VECTORGPU_BUILT_WORKER:-}" ] ||
 		install -m 755 "$VECTORGPU_BUILT_WORKER" "$WORK/pg$("$PG_CONFIG" --pkglibdir)/vectorgpu_worker" >>"$log" 2>&1
 }

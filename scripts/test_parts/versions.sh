@@ -6,7 +6,7 @@
 VERSIONS=${VECTORGPU_VERSIONS:-16 17 18}
 
 # The TAP files of the quick suite, for gpuflat; --files names others, for every access method. More would take too long.
-VERSION_FILES='/(010|100|259)_'
+VERSION_FILES='/(010|075|076|100|259)_'
 VERSION_METHODS_LEFT_OUT='@gpugraph|@gpuivf'
 
 # part_versions [long]: the suites of each version beside each other, each in a process of its own; `long`: all TAP files and all ways.
@@ -105,6 +105,10 @@ version_suites() {
 	WORK=$WORK/${KIND#-} LOGS=$LOGS/${KIND#-}
 	mkdir -p "$LOGS"
 	build_in_turn || return
+	# For 075, where a package has it; else 076 runs.
+	case $version in
+		16 | 18) "$ROOT/scripts/pgvector" "$version" "$WORK/pg$("$PG_CONFIG" --pkglibdir)" "$WORK/pg$("$PG_CONFIG" --sharedir)" >"$LOGS/pgvector$KIND.log" 2>&1 || true ;;
+	esac
 	echo "${SERVER_BIN%/bin}" >"$WORK/installation"
 	if [ "${2:-}" = long ]; then
 		start_server || return

@@ -1,6 +1,28 @@
 -- vectorgpu 0.1.0: install script
 \echo Use "CREATE EXTENSION vectorgpu" to load this file. \quit
 
+-- Two extensions contain these objects, vectorgpu and, under pgvector's names, vector; and pgvector has types of these names.
+
+DO $script$
+BEGIN
+	IF EXISTS (SELECT FROM pg_catalog.pg_am a WHERE a.amname OPERATOR(pg_catalog.=) 'gpuflat'::pg_catalog.name) THEN
+		RAISE EXCEPTION USING
+			ERRCODE = 'duplicate_object',
+			MESSAGE = 'the database has the objects of vectorgpu already',
+			DETAIL = 'The extensions "vectorgpu" and "vector", where the latter is the one that comes with vectorgpu, contain the same types and access methods.',
+			HINT = 'Use the one that is there: \dx in psql.';
+	END IF;
+	IF EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname OPERATOR(pg_catalog.=) ANY ('{vector,halfvec}'::pg_catalog.name[])
+			AND t.typnamespace OPERATOR(pg_catalog.=) (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) pg_catalog.current_schema())) THEN
+		RAISE EXCEPTION USING
+			ERRCODE = 'duplicate_object',
+			MESSAGE = pg_catalog.format('schema "%s" has a type "vector" or "halfvec" already', pg_catalog.current_schema()),
+			DETAIL = 'The extension has types of these names. So has pgvector.',
+			HINT = 'Beside pgvector: CREATE SCHEMA vectorgpu; CREATE EXTENSION vectorgpu SCHEMA vectorgpu; CREATE EXTENSION vectorgpu_pgvector; then columns of pgvector can have indexes of vectorgpu.';
+	END IF;
+END
+$script$;
+
 -- Types
 
 CREATE TYPE vector;

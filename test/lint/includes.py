@@ -18,6 +18,7 @@ MAY_INCLUDE = {
     "src/storage": {"src/pg", "src/engine", "src/common"},
     "src/bridge": {"src/pg", "src/wire", "src/engine", "src/common"},
     "src/types": {"src/pg", "src/engine", "src/common"},
+    "src/vector_settings": {"src/pg"},
     "src/pg": {"src/common"},
     "src/engine": {"src/common"},
     "src/wire": {"src/common"},
@@ -30,7 +31,7 @@ MAY_INCLUDE = {
 # vectorgpu.cpp holds _PG_init and starts every part of the server module.
 MODULE_ENTRY = {"src/am", "src/am/room", "src/storage", "src/bridge", "src/types", "src/pg", "src/engine", "src/wire", "src/common"}
 # Folders that may include the server's headers.
-SERVER_SIDE = {"src", "src/am", "src/am/room", "src/storage", "src/bridge", "src/types", "src/pg"}
+SERVER_SIDE = {"src", "src/am", "src/am/room", "src/storage", "src/bridge", "src/types", "src/pg", "src/vector_settings"}
 # Rooms of one layer: (files of these, may not include files of those).
 CALLED_BY_MODULE = tuple(f"src/engine/{room}/" for room in ("interface", "distance", "ivf", "graph", "match", "recall"))
 MAY_NOT_INCLUDE = (

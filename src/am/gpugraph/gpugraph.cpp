@@ -32,18 +32,29 @@ const ApproximateMethod kApproximate = {
 	.target_setting = "gpugraph.recall_target",
 };
 
-const AccessMethod kGraph = {
-	.name = "gpugraph",
-	.id = AmId::kGraph,
-	.supports = supports,
-	.search_segment = graph_search_segment,
-	.approximate = &kApproximate,
-	.in_worker = true,
-	.worker_structure = &kGraphWorkerStructure,
-	.format = &kGraphFormat,
-	.phase_name = graph_phase_name,
-	.store_options = graph_store_options,
-};
+} // namespace
+
+AccessMethod
+graph_method(const char *name)
+{
+	return {
+		.name = name,
+		.id = AmId::kGraph,
+		.supports = supports,
+		.search_segment = graph_search_segment,
+		.approximate = &kApproximate,
+		.in_worker = true,
+		.worker_structure = &kGraphWorkerStructure,
+		.format = &kGraphFormat,
+		.phase_name = graph_phase_name,
+		.store_options = graph_store_options,
+	};
+}
+
+namespace
+{
+
+const AccessMethod kGraph = graph_method("gpugraph");
 
 } // namespace
 

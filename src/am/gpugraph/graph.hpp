@@ -146,6 +146,9 @@ GraphPlan graph_plan(Relation index, const ScanDemand &demand);
 uint32 graph_plan_degree(Relation index);
 uint32 graph_plan_hash_bits(Relation index);
 
+/// gpugraph.cpp. The access method under this name, a constant.
+AccessMethod graph_method(const char *name);
+
 /// graph_options.cpp. amoptions; AccessMethod::store_options.
 bytea *graph_parse_options(Datum reloptions, bool validate);
 void graph_store_options(Relation index, const IndexShape *shape, uint8 *options);

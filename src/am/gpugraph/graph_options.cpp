@@ -3,6 +3,7 @@
 
 #include "am/scan/batch_plan.hpp"
 #include "am/method/cost.hpp"
+#include "am/method/pgvector_settings.hpp"
 #include "engine/graph/search.hpp"
 #include "pg/define_setting.hpp"
 
@@ -108,7 +109,7 @@ width_for(double calibrated, double wanted, uint32 hash_bits)
 /// The width of a search that finds `target` of the `wanted` nearest rows. A step's target may be above all measured
 /// recalls though the scan's is not: then the highest measured recall is the target.
 double
-search_width(const GraphModel *model, double target, double wanted)
+target_width(const GraphModel *model, double target, double wanted)
 {
 	const engine::ivf::Calibration &calibration = model->calibration;
 	const double reached = Min(target, Max(graph_most_recall(model, wanted), recall_target));
@@ -121,6 +122,13 @@ search_width(const GraphModel *model, double target, double wanted)
 			wanted);
 	// one row more of width may find a hundredth more
 	return width_for(std::round(engine::ivf::fractional_probes_for(calibration, reached)), wanted, model->hash_bits);
+}
+
+/// As target_width, but at least as wide as pgvector's setting.
+double
+search_width(const GraphModel *model, double target, double wanted)
+{
+	return Max(target_width(model, target, wanted), static_cast<double>(pgvector_ef_search()));
 }
 
 /// The rows that a look at all rows passes in the time that a search takes for a row of its width. The metric and the

@@ -33,18 +33,29 @@ const ApproximateMethod kApproximate = {
 	.target_setting = "gpuivf.recall_target",
 };
 
-const AccessMethod kIvf = {
-	.name = "gpuivf",
-	.id = AmId::kIvf,
-	.supports = supports,
-	.search_segment = ivf_search_segment,
-	.approximate = &kApproximate,
-	.in_worker = true,
-	.worker_structure = &kIvfWorkerStructure,
-	.format = &kIvfFormat,
-	.phase_name = ivf_phase_name,
-	.store_options = ivf_store_options,
-};
+} // namespace
+
+AccessMethod
+ivf_method(const char *name)
+{
+	return {
+		.name = name,
+		.id = AmId::kIvf,
+		.supports = supports,
+		.search_segment = ivf_search_segment,
+		.approximate = &kApproximate,
+		.in_worker = true,
+		.worker_structure = &kIvfWorkerStructure,
+		.format = &kIvfFormat,
+		.phase_name = ivf_phase_name,
+		.store_options = ivf_store_options,
+	};
+}
+
+namespace
+{
+
+const AccessMethod kIvf = ivf_method("gpuivf");
 
 } // namespace
 

@@ -164,6 +164,9 @@ struct IvfPlan
 /// segment, where gpuivf.probes is set and where index scans are turned off, by the storage parameters.
 IvfPlan ivf_plan(Relation index, const ScanDemand &demand);
 
+/// gpuivf.cpp. The access method under this name, a constant.
+AccessMethod ivf_method(const char *name);
+
 /// ivf_options.cpp. amoptions; AccessMethod::store_options.
 bytea *ivf_parse_options(Datum reloptions, bool validate);
 void ivf_store_options(Relation index, const IndexShape *shape, uint8 *options);

@@ -3,6 +3,7 @@
 
 #include "am/scan/batch_plan.hpp"
 #include "am/method/cost.hpp"
+#include "am/method/pgvector_settings.hpp"
 #include "common/limits.hpp"
 #include "pg/define_setting.hpp"
 
@@ -215,6 +216,7 @@ ivf_probes(const IvfModel *model, uint64 wanted, double target)
 	else if (probes_setting == 0)
 		probes = std::ceil(model->n_lists * kDefaultShare) *
 			std::pow(static_cast<double>(Max(wanted, kCalibratedRows)) / kCalibratedRows, kMoreRows);
+	probes = Max(probes, static_cast<double>(pgvector_probes()));
 	return Max(Min(probes, static_cast<double>(model->n_lists)), 1.0);
 }
 

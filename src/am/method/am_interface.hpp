@@ -134,7 +134,7 @@ const AccessMethod *access_method(Relation index, const MetaData *meta);
 const ValueFormat *value_format(const IndexShape *shape);
 
 /// Support function 1 of every operator class returns this code: element << 8 | metric; what is above is the access
-/// method's.
+/// method's, of vectors kForeignDistance.
 constexpr int16 kShapeSupport = 1;
 
 constexpr int32
@@ -142,6 +142,10 @@ shape_code(ElementType element, Metric metric)
 {
 	return static_cast<int32>(element) << 8 | static_cast<int32>(metric);
 }
+
+/// In a code: another extension computes the operator's distance, which may differ from the canonical one in its last
+/// bits.
+constexpr int32 kForeignDistance = 1 << 16;
 
 /// The strategy of the one ordering operator of every operator class.
 constexpr int16 kDistanceStrategy = 1;

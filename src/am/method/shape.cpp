@@ -108,7 +108,7 @@ no_options(Datum reloptions, bool validate)
 } // namespace vectorgpu::am
 
 // Support function 1 of the operator classes. They take no argument and return a constant, so that calling one from SQL
-// does no harm.
+// does no harm. Those named foreign are for the types and operators of pgvector.
 #define VG_SHAPE_FUNCTION(name, element, metric)                                                                       \
 	extern "C"                                                                                                         \
 	{                                                                                                                  \
@@ -116,6 +116,12 @@ no_options(Datum reloptions, bool validate)
 		Datum vectorgpu_shape_##name(PG_FUNCTION_ARGS)                                                                 \
 		{                                                                                                              \
 			PG_RETURN_INT32(vectorgpu::am::shape_code(vectorgpu::ElementType::element, vectorgpu::Metric::metric));    \
+		}                                                                                                              \
+		PG_FUNCTION_INFO_V1(vectorgpu_shape_foreign_##name);                                                           \
+		Datum vectorgpu_shape_foreign_##name(PG_FUNCTION_ARGS)                                                         \
+		{                                                                                                              \
+			PG_RETURN_INT32(vectorgpu::am::kForeignDistance |                                                          \
+				vectorgpu::am::shape_code(vectorgpu::ElementType::element, vectorgpu::Metric::metric));                \
 		}                                                                                                              \
 	}
 

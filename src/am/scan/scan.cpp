@@ -2,10 +2,12 @@
 // scan_source.cpp for a batch. Takes no heavyweight locks: core holds AccessShareLock on the index. Needs an MVCC
 // snapshot, since it holds no pins between two rows.
 #include "am/scan/batch_plan.hpp"
+#include "am/scan/foreign_distance.hpp"
 #include "am/scan/nan_rows.hpp"
 #include "am/scan/scan_source.hpp"
 #include "am/scan/scan_settings.hpp"
 #include "am/method/callbacks.hpp"
+#include "am/method/pgvector_settings.hpp"
 #include "am/method/scan_limit.hpp"
 #include "am/recall/recall_sampler.hpp"
 #include "am/method/row_value.hpp"
@@ -172,6 +174,11 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	// Conditions are not evaluated for an empty index: computing the bound may raise an error.
 	state->bounds.bounded = state->phase == ScanPhase::kScored && !state->bounds.has_worst &&
 		scan_rows_at_most(state) > 0 && pg::scan_bound(scan, &state->bounds.bound);
+	if (state->foreign_distance)
+	{
+		foreign_distance_widen_bound(state);
+		pgvector_warn_of_bounds();
+	}
 	state->bounds.nan_only = state->bounds.skips_segments = false;
 	if (state->bounds.bounded && state->bounds.bound.none)
 		start_phase(state, ScanPhase::kDone);
@@ -266,7 +273,7 @@ store_order_value(IndexScanDesc scan, const ScanState *state, double score)
 
 	if (scan->numberOfOrderBys == 0)
 		return;
-	scan->xs_recheckorderby = kRecheckOrder;
+	scan->xs_recheckorderby = kRecheckOrder && !state->foreign_distance;
 	scan->xs_orderbynulls[0] = !has_value;
 	scan->xs_orderbyvals[0] = static_cast<Datum>(0);
 	if (has_value)
@@ -293,6 +300,7 @@ shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orde
 		scan->xs_orderbynulls = static_cast<bool *>(palloc0(sizeof(bool)));
 	}
 	state->am = am;
+	state->foreign_distance = am->values == nullptr && foreign_distance(index);
 	state->counters = static_cast<ScanCounters *>(palloc0(sizeof(ScanCounters)));
 	state->context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan", ALLOCSET_SMALL_SIZES);
 	state->batch_context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan batch", ALLOCSET_DEFAULT_SIZES);

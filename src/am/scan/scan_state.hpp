@@ -121,7 +121,8 @@ struct ScanState
 	MemoryContext batch_context; // child: scratch of one batch
 	ScanPhase phase;
 	IndexShape shape;
-	const char *query; // a copy, aligned; null in phase kAll
+	bool foreign_distance; // foreign_distance.hpp; of indexes on vectors
+	const char *query;     // a copy, aligned; null in phase kAll
 	BufferAccessStrategy strategy;
 	RecallSample *sample; // recall_sampler.hpp; null: not sampled
 	ScanBounds bounds;

@@ -1,0 +1,167 @@
+# Columns of pgvector with indexes of vectorgpu: the extension vectorgpu_pgvector. Needs a server that has pgvector 0.7 or later.
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use VectorgpuTest;
+use VectorgpuWorker;
+
+my $node = make_node('beside', extension => 0, conf => "fsync = off\ngpuivf.probes = 0\ngpugraph.search_width = 0\nshared_preload_libraries = 'vectorgpu'\nvectorgpu.worker = off\nautovacuum = off\n");
+
+plan skip_all => 'the server has no pgvector'
+  if $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extension_versions WHERE name = 'vector' AND version >= '0.7'}) == 0;
+
+# psql's answer in a database; the error alone where it fails.
+sub answer
+{
+	my ($database, $sql, %opt) = @_;
+	my ($rc, $out, $err) = $node->psql($database, $sql, %opt);
+
+	return $rc == 0 ? $out : $err;
+}
+
+my $install = 'CREATE SCHEMA vectorgpu; CREATE EXTENSION vectorgpu SCHEMA vectorgpu; CREATE EXTENSION vectorgpu_pgvector';
+
+# The error names the statements, which work as they stand.
+$node->safe_psql('postgres', "CREATE DATABASE $_") for qw(road other late hostile);
+$node->safe_psql($_, 'CREATE EXTENSION vector') for qw(road other hostile);
+my $refused = answer('road', 'CREATE EXTENSION vectorgpu');
+like($refused, qr/ERROR:  schema "public" has a type "vector" or "halfvec" already\nDETAIL: .*\nHINT:  Beside pgvector: \Q$install\E;/, 'vectorgpu beside pgvector: the hint has the statements');
+is(answer('road', 'SELECT count(*) FROM pg_extension'), 2, 'nothing is left behind');
+is(answer('road', $install), '', 'they work');
+
+# In the other order, and pgvector in a schema of its own.
+is(answer('late', 'CREATE SCHEMA vectorgpu; CREATE EXTENSION vectorgpu SCHEMA vectorgpu; CREATE SCHEMA "of pgvector"; CREATE EXTENSION vectorgpu_pgvector'),
+	'psql:<stdin>:1: ERROR:  required extension "vector" is not installed' . "\nHINT:  Use CREATE EXTENSION ... CASCADE to install required extensions too.", 'it needs pgvector');
+is(answer('late', 'CREATE EXTENSION vector SCHEMA "of pgvector"; CREATE EXTENSION vectorgpu_pgvector'), '', 'pgvector after vectorgpu, in a schema of its own');
+
+# What it contains does not depend on the order, nor on the database.
+my $members = q{SELECT string_agg(replace(pg_describe_object(classid, objid, 0), '"of pgvector"', 'public'), E'\n' ORDER BY pg_describe_object(classid, objid, 0) COLLATE "C")
+	FROM pg_depend WHERE refclassid = 'pg_extension'::regclass AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'vectorgpu_pgvector') AND deptype = 'e'};
+my $of_road = answer('road', "SET search_path = vectorgpu, public; $members");
+
+is(answer('late', "SET search_path = vectorgpu, \"of pgvector\"; $members"), $of_road, 'the same objects in any order');
+is(scalar(() = $of_road =~ /^operator class/mg), 30, 'there are 30 operator classes');
+is(answer('road', q{SELECT count(*), bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_namespace n ON n.oid = opcnamespace JOIN pg_am a ON a.oid = opcmethod WHERE amname LIKE 'gpu%' AND nspname = 'public'}), '30|t', 'all valid, in the schema of pgvector');
+
+# Objects of others in the path are not taken for those meant.
+is(answer('hostile', <<'SQL'), '', 'objects that lie in wait');
+CREATE ROLE mallory;
+CREATE SCHEMA bad;
+CREATE FUNCTION bad.format(text, text, text, text) RETURNS text LANGUAGE sql AS $$SELECT 'ALTER ROLE mallory SUPERUSER'$$;
+CREATE FUNCTION bad.quote_ident(name) RETURNS text LANGUAGE sql AS $$SELECT 'bad'$$;
+CREATE FUNCTION bad.to_regtype(text) RETURNS regtype LANGUAGE sql AS $$SELECT NULL::regtype$$;
+CREATE FUNCTION public.pgvector_vector_l2_shape() RETURNS int4 LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION bad.is_equal(name, text) RETURNS bool LANGUAGE sql AS $$SELECT false$$;
+CREATE OPERATOR bad.= (LEFTARG = name, RIGHTARG = text, FUNCTION = bad.is_equal);
+CREATE SCHEMA vectorgpu;
+SET search_path = bad, public, pg_catalog;
+CREATE EXTENSION vectorgpu SCHEMA vectorgpu;
+CREATE EXTENSION vectorgpu_pgvector SCHEMA bad;
+SQL
+is(answer('hostile', q{SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'}), 'f', 'they got nothing');
+is(answer('hostile', "SET search_path = vectorgpu, public; $members"), $of_road, 'the same objects');
+
+# An application's own table, its operators, its search_path. Reals that are not whole numbers: distances are rounded.
+my $half = 'ARRAY(SELECT (hashint8extended(i * 40 + d, 1) & 65535) / 65536.0 FROM generate_series(1, 40) d)::real[]';
+
+is(answer('road', <<"SQL"), '', 'the table');
+CREATE TABLE t AS SELECT i AS id, $half\::vector(40) AS v, ($half\::vector(40))::halfvec(40) AS h, (SELECT string_agg((hashint8extended(i * 40 + d, 2) & 1)::text, '')::bit(40) FROM generate_series(1, 40) d) AS b
+	FROM generate_series(1, 3000) i;
+INSERT INTO t VALUES (-1, NULL, NULL, NULL), (-2, array_fill(0::real, '{40}')::vector(40), array_fill(0::real, '{40}')::vector(40)::halfvec(40), 0::bit(40));
+SQL
+
+my %operator = (l2 => '<->', ip => '<#>', cosine => '<=>', l1 => '<+>', hamming => '<~>', jaccard => '<%>');
+my %column = (v => 'vector', h => 'halfvec', b => 'bit');
+
+# Distances of the first rows by the index, and without it. Ties of rounded distances may come in another order.
+sub same_distances
+{
+	my ($name, $column, $operator, $limit, $condition) = @_;
+	my $query = "(SELECT $column FROM t WHERE id = 17)";
+	my $sql = sub { return "SELECT string_agg(round(d::numeric, 5)::text, ' ') FROM (SELECT $column $operator $query AS d FROM t WHERE $_[0] ORDER BY $column $operator $query LIMIT $limit) s" };
+	my $by_index = answer('road', "SET enable_seqscan = off; SET gpuivf.recall_target = 1; SET gpugraph.recall_target = 1; " . $sql->($condition));
+
+	is($by_index, answer('road', 'SET enable_indexscan = off; ' . $sql->($condition)), $name);
+	return;
+}
+
+for my $method (qw(gpuflat gpuivf gpugraph))
+{
+	for my $column (qw(v h b))
+	{
+		for my $distance ($column eq 'b' ? qw(hamming jaccard) : qw(l2 ip cosine l1))
+		{
+			my $class = "$column{$column}_${distance}_ops";
+			my $operator = $operator{$distance};
+
+			is(answer('road', "CREATE INDEX CONCURRENTLY i ON t USING $method ($column $class)"), '', "CREATE INDEX, $method, $class");
+			like(answer('road', "SET enable_seqscan = off; EXPLAIN SELECT id FROM t ORDER BY $column $operator (SELECT $column FROM t WHERE id = 17) LIMIT 5"), qr/Index Scan using i/, 'the planner takes it');
+			same_distances('the same rows', $column, $operator, 20, 'true');
+
+			# The bound is the distance of a row: it passes by <=, and not by <.
+			my $bound = answer('road', "SET extra_float_digits = 3; SELECT $column $operator (SELECT $column FROM t WHERE id = 17) FROM t WHERE id > 0 ORDER BY 1 OFFSET 9 LIMIT 1");
+			my $distance_of = "$column $operator (SELECT $column FROM t WHERE id = 17)";
+
+			for my $comparison ('<', '<=')
+			{
+				my $rows = "SELECT count(*), sum(id) FROM (SELECT id FROM t WHERE $distance_of $comparison $bound ORDER BY $distance_of LIMIT 100000) s";
+
+				is(answer('road', "SET enable_seqscan = off; SET gpuivf.recall_target = 1; SET gpugraph.recall_target = 1; $rows"), answer('road', "SET enable_indexscan = off; $rows"), "... and those at distances $comparison that of a row");
+			}
+			is(answer('road', 'DROP INDEX i'), '', '... is gone');
+		}
+	}
+}
+
+# Settings of pgvector: a search is at least as wide; bounds of effort are said to have no effect, once.
+is(answer('road', 'CREATE INDEX graph ON t USING gpugraph (v vector_l2_ops); CREATE INDEX lists ON t USING gpuivf (v vector_cosine_ops) WITH (lists = 100)'), '', 'two indexes');
+my $compared = sub {
+	my ($settings, $operator) = @_;
+	my $plan = answer('road', "LOAD 'vector'; SET enable_seqscan = off; $settings; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM t ORDER BY v $operator (SELECT v FROM t WHERE id = 17) LIMIT 10");
+
+	return $plan =~ /Compared: (\d+)/ ? $1 : "none: $plan";
+};
+my ($usual, $forty, $wide) = map { $compared->($_, '<->') } 'SELECT 1', 'SET hnsw.ef_search = 40', 'SET hnsw.ef_search = 400';
+
+is($forty, $usual, 'hnsw.ef_search as pgvector has it by default: the recall target decides');
+cmp_ok($wide, '>', 2 * $usual, "hnsw.ef_search = 400: $usual -> $wide rows compared");
+($usual, $wide) = map { $compared->($_, '<=>') } 'SELECT 1', 'SET ivfflat.probes = 80';
+cmp_ok($wide, '>', $usual, "ivfflat.probes = 80: $usual -> $wide rows compared");
+like(answer('road', "LOAD 'vector'; SET hnsw.ef_search = 'banana'"), qr/invalid value for parameter "hnsw.ef_search"/, 'values are checked by pgvector');
+my ($rc, $out, $err) = $node->psql('road', "LOAD 'vector'; SET enable_seqscan = off; SET hnsw.max_scan_tuples = 5; SELECT count(*) FROM (SELECT 1 FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 1000) s; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 1");
+is($out, "1000\n17", 'hnsw.max_scan_tuples ends no scan');
+is(scalar(() = $err =~ /WARNING:  hnsw\.max_scan_tuples does not bound scans of vectorgpu's indexes/g), 1, 'which is said once');
+is(answer('road', "CREATE ROLE app LOGIN; GRANT SELECT ON t TO app; ALTER ROLE app SET hnsw.ef_search = 400; SET SESSION AUTHORIZATION app; SELECT 1"), 1, 'ALTER ROLE SET');
+is($node->safe_psql('road', q{SHOW hnsw.ef_search}, extra_params => [ '-U', 'app' ]), 400, '... is in force for the role');
+is($node->safe_psql('road', "SET enable_seqscan = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 1", extra_params => [ '-U', 'app' ]), 17, '... which searches');
+
+# The worker, writes, vacuum, the check.
+$node->safe_psql('road', 'DELETE FROM t WHERE id % 3 = 0; INSERT INTO t SELECT id + 10000, v, h, b FROM t WHERE id % 5 = 0; VACUUM t');
+is(answer('road', "SELECT (SELECT count(*) FROM vectorgpu.vectorgpu_check('graph', true)), (SELECT count(*) FROM vectorgpu.vectorgpu_check('lists', true))"), '1|1', 'vectorgpu_check');
+same_distances('rows after writes and VACUUM', 'v', '<->', 30, 'id % 2 = 0');
+if (-x $node->config_data('--pkglibdir') . '/vectorgpu_worker')
+{
+	$node->append_conf('postgresql.conf', "vectorgpu.worker = on\nvectorgpu.worker_min_size = 0\nvectorgpu.device = 'cpu'\n");
+	$node->restart;
+	ok(wait_until(sub { answer('road', "SET enable_seqscan = off; SELECT count(*) FROM (SELECT 1 FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 10) s; SELECT loads > 0 FROM vectorgpu.vectorgpu_indexes WHERE index_name = 'graph'") =~ /t$/ }), 'the worker holds an index of a column of pgvector');
+	same_distances('rows by the worker', 'v', '<->', 30, 'true');
+}
+is(answer('other', 'CREATE TABLE u (v vector(2)); CREATE INDEX ON u USING hnsw (v vector_l2_ops); INSERT INTO u VALUES (\'[1,2]\'); SET enable_seqscan = off; SELECT v FROM u ORDER BY v <-> \'[1,1]\''), '[1,2]', 'a database with pgvector alone, vectorgpu preloaded');
+
+# A dump comes back, and the way back is open: pgvector's own indexes, and no trace.
+my $dump = $node->basedir . '/road.sql';
+
+$node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('road') ], 'pg_dump');
+$node->safe_psql('postgres', 'CREATE DATABASE restored');
+$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d', $node->connstr('restored') ], 'it is restored without errors');
+is(answer('restored', "SELECT (SELECT count(*) FROM vectorgpu.vectorgpu_check('graph', true)), (SELECT count(*) FROM vectorgpu.vectorgpu_check('lists', true))"), '1|1', 'with its indexes');
+is(answer('restored', 'DROP INDEX graph, lists; CREATE INDEX ON t USING hnsw (v vector_l2_ops); DROP EXTENSION vectorgpu_pgvector; DROP EXTENSION vectorgpu; SELECT count(*) FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod WHERE amname LIKE \'gpu%\''), 0, 'the way back');
+like(answer('road', 'DROP EXTENSION vector'), qr/cannot drop extension vector because other objects depend on it/, 'pgvector is held by it');
+
+$node->stop;
+done_testing();
