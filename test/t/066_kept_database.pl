@@ -16,7 +16,7 @@ my $kept = "$FindBin::RealBin/../kept";
 my @indexes = map { [ split /\|/ ] } grep { !/^#/ } split /\n/, slurp_file("$kept/indexes");
 my @versions = map { m{([^/]+)/$} } glob "$kept/*/";
 
-is(scalar @indexes, 6, 'indexes');
+is(scalar @indexes, 7, 'indexes');
 cmp_ok(scalar @versions, '>', 0, "releases: @versions");
 for my $version (@versions)
 {
@@ -89,10 +89,10 @@ SQL
 	}
 	$node->start;
 
-	is($node->safe_psql('postgres', "SELECT count(*), bool_and(is_valid), bool_or(needs_reindex) FROM vectorgpu_indexes"), '6|t|f', "$version: the view under this library, before the update");
+	is($node->safe_psql('postgres', "SELECT count(*), bool_and(is_valid), bool_or(needs_reindex) FROM vectorgpu_indexes"), '7|t|f', "$version: the view under this library, before the update");
 	$node->safe_psql('postgres', 'ALTER EXTENSION vectorgpu UPDATE');
 	isnt($node->safe_psql('postgres', q{SELECT extversion FROM pg_extension WHERE extname = 'vectorgpu'}), $version, "$version is updated");
-	is($node->safe_psql('postgres', "SELECT count(*), bool_and(is_valid), bool_or(needs_reindex) FROM vectorgpu_indexes"), '6|t|f', "$version: no index needs REINDEX");
+	is($node->safe_psql('postgres', "SELECT count(*), bool_and(is_valid), bool_or(needs_reindex) FROM vectorgpu_indexes"), '7|t|f', "$version: no index needs REINDEX");
 	is($node->safe_psql('postgres', q{SELECT string_agg(index_name, ',' ORDER BY index_name COLLATE "C") FROM vectorgpu_indexes WHERE recall_target = 0.95 AND recall_reached BETWEEN 0.5 AND 1}),
 		'graph_hash_v,graph_v,ivf_pq_v,ivf_v', "$version: the view knows what they reach");
 	$all->('as kept');

@@ -18,7 +18,7 @@ namespace vectorgpu::am
 {
 
 /// Streams of a segment, beside the common ones. kVectors holds the bytes of the rows' stored values, one behind the
-/// other.
+/// other. A segment with texts has no values (match_has_values): the text makes the value anew.
 constexpr StreamKind kValueEnds = StreamKind{4};  // n_rows uint64, by row: see value_end, value_size
 constexpr StreamKind kKeyBytes = StreamKind{5};   // the keys, ascending, one behind the other
 constexpr StreamKind kDictionary = StreamKind{6}; // DictionaryEntry, by code: the number of a key in ascending order
@@ -53,12 +53,19 @@ value_size(uint64 item)
 	return item >> kValueSizeShift;
 }
 
+/// False for a segment with texts, if it was not written by release 0.2.
+inline bool
+match_has_values(const SegmentEntry *segment)
+{
+	return segment->streams[static_cast<int>(kValueEnds)].n_bytes > 0;
+}
+
 /// The contents of MetaData::am_options.
 struct MatchOptions
 {
 	types::ElementSource source;
-	uint8 has_texts; // 1: stored values and segments hold the texts themselves; 0 of an index by text_gram_ops of
-					 // release 0.1
+	uint8 has_texts; // 1: segments, and values of the delta, hold the texts themselves; 0 of an index by text_gram_ops
+					 // of release 0.1
 	types::ElementOptions elements;
 };
 
@@ -180,6 +187,15 @@ bool match_offer_texts(
 /// text_value.cpp. The payloads of a text in stored values and queries, palloc'd.
 char *match_text_payload(Datum datum, Size *n_bytes);
 void match_prepare_text(MatchSearch *search, Datum argument);
+
+/// text_value.cpp. Reads the text of row n, by TID, of a segment. *text points into the buffer. False if a page was
+/// foreign.
+bool match_read_text(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 n, ValueBuffer *buffer,
+	engine::match::TextView *text, BufferAccessStrategy strategy);
+
+/// text_value.cpp. ValueFormat::read_value of a segment without values: makes the value of the row's text.
+bool match_remake_value(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 n, ValueBuffer *dest,
+	BufferAccessStrategy strategy);
 
 /// For engine::Poll: looks at interrupts.
 bool match_check_interrupts(void *);

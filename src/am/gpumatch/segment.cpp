@@ -82,13 +82,16 @@ match_begin(const SegmentPlan *plan)
 
 	state->plan = *plan;
 	engine::match::run_init(&state->run, match_memory());
-	state->values = BufFileCreateTemp(false);
-	state->ends = BufFileCreateTemp(false);
 	state->has_texts = match_options(plan->meta->am_options).has_texts != 0;
 	if (state->has_texts)
 	{
 		state->text_items = BufFileCreateTemp(false);
 		state->texts = BufFileCreateTemp(false);
+	}
+	else
+	{
+		state->values = BufFileCreateTemp(false);
+		state->ends = BufFileCreateTemp(false);
 	}
 	return state;
 }
@@ -158,6 +161,18 @@ put_text(MatchSegment *state, const engine::match::Parts &parts)
 	return true;
 }
 
+/// Appends the bytes of a stored value.
+void
+put_value(MatchSegment *state, const char *bytes, Size n_bytes, uint64 size)
+{
+	uint64 item;
+
+	state->value_bytes += n_bytes;
+	item = state->value_bytes | Min(size, kMaxValueSize) << kValueSizeShift;
+	BufFileWrite(state->values, const_cast<char *>(bytes), n_bytes);
+	BufFileWrite(state->ends, &item, sizeof(item));
+}
+
 void
 match_put(void *opaque, RowId row, const void *vector, [[maybe_unused]] const RowOrigin &origin)
 {
@@ -165,7 +180,6 @@ match_put(void *opaque, RowId row, const void *vector, [[maybe_unused]] const Ro
 	const char *value = static_cast<const char *>(vector);
 	const Size n_bytes = stored_bytes(value) - sizeof(uint32);
 	engine::match::Parts parts;
-	uint64 item;
 
 	if (!engine::match::open_parts(value + sizeof(uint32), n_bytes, &parts))
 		elog(ERROR, "row (%u,%u) has no stored value", row_id_block(row), row_id_offset(row));
@@ -173,13 +187,11 @@ match_put(void *opaque, RowId row, const void *vector, [[maybe_unused]] const Ro
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				errmsg("a segment of a gpumatch index cannot have more than %u rows", PG_UINT32_MAX)));
-	state->value_bytes += n_bytes;
-	item = state->value_bytes | Min(parts.size, kMaxValueSize) << kValueSizeShift;
-	BufFileWrite(state->values, const_cast<char *>(value) + sizeof(uint32), n_bytes);
-	BufFileWrite(state->ends, &item, sizeof(item));
 	if (!engine::match::run_add_value(&state->run, static_cast<uint32>(state->n_rows), parts) ||
 		(state->has_texts && !put_text(state, parts)))
 		elog(ERROR, "row (%u,%u) has no stored value", row_id_block(row), row_id_offset(row));
+	if (!state->has_texts)
+		put_value(state, value + sizeof(uint32), n_bytes, parts.size);
 	state->n_rows++;
 	if (run_is_full(state))
 		flush_run(state);
@@ -327,8 +339,6 @@ match_prepare(void *opaque, SegmentEntry *entry)
 		if (!merge_runs(state))
 			return false;
 	}
-	entry->streams[static_cast<int>(StreamKind::kVectors)].n_bytes = state->value_bytes;
-	entry->streams[static_cast<int>(kValueEnds)].n_bytes = state->n_rows * sizeof(uint64);
 	entry->streams[static_cast<int>(kKeyBytes)].n_bytes = state->key_bytes;
 	entry->streams[static_cast<int>(kDictionary)].n_bytes = state->n_keys * sizeof(DictionaryEntry);
 	entry->streams[static_cast<int>(kPostings)].n_bytes = state->n_postings * sizeof(uint32);
@@ -336,6 +346,11 @@ match_prepare(void *opaque, SegmentEntry *entry)
 	{
 		entry->streams[static_cast<int>(kTextItems)].n_bytes = state->n_rows * sizeof(uint64);
 		entry->streams[static_cast<int>(kTexts)].n_bytes = state->text_bytes;
+	}
+	else
+	{
+		entry->streams[static_cast<int>(StreamKind::kVectors)].n_bytes = state->value_bytes;
+		entry->streams[static_cast<int>(kValueEnds)].n_bytes = state->n_rows * sizeof(uint64);
 	}
 	return true;
 }

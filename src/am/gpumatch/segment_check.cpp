@@ -100,27 +100,22 @@ check_text_items(SegmentCheck *check)
 		check, last == bytes_of(check->segment, kTexts), kTextItems, "The texts do not end where their stream does.");
 }
 
-/// Checks that the text of a row is that of its value.
+/// Checks that the text of a row is that of its value. A value made of the text is another one if the text's characters
+/// are none of the server's encoding, or are wider than they need.
 void
 check_text(SegmentCheck *check, uint64 row, const engine::match::Parts &parts, ValueBuffer *buffer)
 {
+	engine::match::TextView of_value;
 	engine::match::TextView text;
-	uint64 items[2] = {0, 0};
-	uint64 start;
-	Size n_bytes;
 
-	require(check, engine::match::open_text_payload(parts, &text), StreamKind::kVectors,
+	require(check, engine::match::open_text_payload(parts, &of_value),
+		match_has_values(check->segment) ? StreamKind::kVectors : kTexts,
 		psprintf("Value " UINT64_FORMAT ": It has no text.", row));
-	read(check, kTextItems, (row == 0 ? 0 : row - 1) * sizeof(uint64), (row == 0 ? 1 : 2) * sizeof(uint64),
-		row == 0 ? &items[1] : &items[0]);
-	start = engine::match::text_end(items[0]);
-	n_bytes = engine::match::text_end(items[1]) - start;
-	value_reserve(buffer, Max(n_bytes, Size(1)));
-	if (n_bytes > 0)
-		read(check, kTexts, start, n_bytes, buffer->data);
+	if (!match_read_text(check->index, check->meta, check->segment, row, buffer, &text, check->strategy))
+		page_recycled(check->index, check->segment->streams[static_cast<int>(kTexts)].start_block);
 	require(check,
-		engine::match::text_item_width(items[1]) == text.width && n_bytes == text.n * text.width &&
-			memcmp(buffer->data, text.data, n_bytes) == 0,
+		text.width == of_value.width && text.n == of_value.n &&
+			memcmp(text.data, of_value.data, text.n * text.width) == 0,
 		kTexts, "A row has another text than its value.");
 }
 
@@ -199,6 +194,8 @@ void
 check_values(SegmentCheck *check)
 {
 	const bool has_texts = match_options(check->meta->am_options).has_texts != 0;
+	const bool has_values = match_has_values(check->segment);
+	const StreamKind kind = has_values ? StreamKind::kVectors : kTexts;
 	ValueBuffer value = {nullptr, 0};
 	ValueBuffer text = {nullptr, 0};
 	uint64 pairs = 0;
@@ -214,14 +211,17 @@ check_values(SegmentCheck *check)
 
 		CHECK_FOR_INTERRUPTS();
 		if (!kMatchValues.read_value(check->index, check->meta, check->segment, row, &value, check->strategy))
-			page_recycled(check->index, check->segment->streams[0].start_block);
+			page_recycled(check->index, check->segment->streams[static_cast<int>(kind)].start_block);
 		problem = kMatchValues.check(value.data);
 		if (problem != nullptr)
-			require(check, false, StreamKind::kVectors, psprintf("Value " UINT64_FORMAT ": %s", row, problem));
+			require(check, false, kind, psprintf("Value " UINT64_FORMAT ": %s", row, problem));
 		(void) engine::match::open_parts(
 			value.data + sizeof(uint32), stored_bytes(value.data) - sizeof(uint32), &parts);
-		read(check, kValueEnds, row * sizeof(uint64), sizeof(item), &item);
-		require(check, value_size(item) == Min(parts.size, kMaxValueSize), kValueEnds, "A value has another size.");
+		if (has_values)
+		{
+			read(check, kValueEnds, row * sizeof(uint64), sizeof(item), &item);
+			require(check, value_size(item) == Min(parts.size, kMaxValueSize), kValueEnds, "A value has another size.");
+		}
 		if (has_texts)
 			check_text(check, row, parts, &text);
 		reader = engine::match::read_elements(parts);
@@ -247,7 +247,8 @@ match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 
 	if (has_texts > 1)
 		return "The metapage does not say whether there are texts.";
-	if (bytes_of(segment, kValueEnds) != segment->n_rows * sizeof(uint64))
+	if (bytes_of(segment, kValueEnds) != segment->n_rows * sizeof(uint64) &&
+		(has_texts == 0 || match_has_values(segment) || bytes_of(segment, StreamKind::kVectors) != 0))
 		return "Values and their ends differ in number.";
 	if (segment->n_rows > PG_UINT32_MAX)
 		return "It has more rows than lists can name.";
@@ -270,7 +271,8 @@ match_check(Relation index, const MetaData *meta, const SegmentEntry *segment, b
 {
 	SegmentCheck check = {index, meta, segment, strategy, 0, 0};
 
-	check_ends(&check);
+	if (match_has_values(segment))
+		check_ends(&check);
 	check_text_items(&check);
 	check_dictionary(&check);
 	if (deep)

@@ -22,7 +22,80 @@ codes_of(Datum datum, int32 *n)
 	return types::character_codes(characters);
 }
 
+/// The text of these characters, palloc'd; null if no text is as long.
+text *
+text_of(const engine::match::TextView &view)
+{
+	Size n_bytes = VARHDRSZ;
+	text *value;
+	char *out;
+
+	for (uint64 i = 0; i < view.n; i++)
+		n_bytes += types::character_bytes(engine::match::text_code(view, i));
+	if (n_bytes > MaxAllocSize)
+		return nullptr;
+	value = static_cast<text *>(palloc(n_bytes));
+	SET_VARSIZE(value, n_bytes);
+	out = VARDATA(value);
+	for (uint64 i = 0; i < view.n; i++)
+		out = types::put_character(out, engine::match::text_code(view, i));
+	return value;
+}
+
 } // namespace
+
+bool
+match_read_text(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 n, ValueBuffer *buffer,
+	engine::match::TextView *text, BufferAccessStrategy strategy)
+{
+	const StreamEntry *streams = segment->streams;
+	const uint64 before = n > 0 ? 1 : 0;
+	uint64 items[2] = {0, 0};
+	uint64 start;
+	Size n_bytes;
+
+	if (!stream_read(index, meta, segment, kTextItems, (n - before) * sizeof(uint64), (1 + before) * sizeof(uint64),
+			&items[1 - before], strategy))
+		return false;
+	start = engine::match::text_end(items[0]);
+	if (!engine::match::text_item_valid(start, items[1]) ||
+		engine::match::text_end(items[1]) > streams[static_cast<int>(kTexts)].n_bytes)
+		page_corrupted(
+			index, streams[static_cast<int>(kTextItems)].start_block, "The ends of the texts are out of order.");
+	n_bytes = engine::match::text_end(items[1]) - start;
+	value_reserve(buffer, Max(n_bytes, Size(1)));
+	*text = {reinterpret_cast<const uint8 *>(buffer->data), engine::match::text_item_size(start, items[1]),
+		engine::match::text_item_width(items[1])};
+	return n_bytes == 0 || stream_read(index, meta, segment, kTexts, start, n_bytes, buffer->data, strategy);
+}
+
+bool
+match_remake_value(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 n, ValueBuffer *dest,
+	BufferAccessStrategy strategy)
+{
+	const MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "vectorgpu text of a segment", ALLOCSET_DEFAULT_SIZES);
+	const MemoryContext old = MemoryContextSwitchTo(context);
+	ValueBuffer buffer = {nullptr, 0};
+	engine::match::TextView view;
+	const bool intact = match_read_text(index, meta, segment, n, &buffer, &view, strategy);
+	const text *whole = intact ? text_of(view) : nullptr;
+
+	if (intact && whole == nullptr)
+		page_corrupted(
+			index, segment->streams[static_cast<int>(kTextItems)].start_block, "A text is longer than any can be.");
+	if (intact)
+	{
+		const char *value = match_make_value(match_options(meta->am_options), PointerGetDatum(whole));
+
+		MemoryContextSwitchTo(old);
+		value_reserve(dest, stored_bytes(value));
+		memcpy(dest->data, value, stored_bytes(value));
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return intact;
+}
 
 char *
 match_text_payload(Datum datum, Size *n_bytes)

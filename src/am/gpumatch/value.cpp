@@ -136,6 +136,8 @@ match_read_value(Relation index, const MetaData *meta, const SegmentEntry *segme
 	uint64 start;
 	uint32 length;
 
+	if (!match_has_values(segment))
+		return match_remake_value(index, meta, segment, n, dest, strategy);
 	if (!stream_read(index, meta, segment, kValueEnds, (n == 0 ? 0 : n - 1) * sizeof(uint64),
 			(n == 0 ? 1 : 2) * sizeof(uint64), n == 0 ? &ends[1] : &ends[0], strategy))
 		return false;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "common/limits.hpp"
 #include "engine/match/edit_distance.hpp"
@@ -26,6 +27,25 @@ struct TextView
 
 /// The bytes that a character of codes [n] needs: 1, 2 or 4.
 uint32_t text_width(const uint32_t *codes, uint64_t n);
+
+/// The code of character i.
+inline uint32_t
+text_code(const TextView &text, uint64_t i)
+{
+	const uint8_t *at = text.data + i * text.width;
+	uint16_t half;
+	uint32_t word;
+
+	if (text.width == 1)
+		return *at;
+	if (text.width == 2)
+	{
+		memcpy(&half, at, sizeof(half));
+		return half;
+	}
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
 
 /// The payload of a stored value that is a text: one byte, the width, and the codes.
 inline size_t

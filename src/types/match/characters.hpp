@@ -29,4 +29,20 @@ extern Characters characters_of(const char *text, Size length);
 /// several is never 0.
 extern uint32 *character_codes(const Characters &characters);
 
+/// The bytes of the character with this code.
+inline int
+character_bytes(uint32 code)
+{
+	return code < 1 << 8 ? 1 : code < 1 << 16 ? 2 : code < 1 << 24 ? 3 : 4;
+}
+
+/// Write the bytes of the character with this code; return the byte behind.
+inline char *
+put_character(char *out, uint32 code)
+{
+	for (int left = character_bytes(code); left > 0; left--)
+		*out++ = static_cast<char>(code >> (8 * (left - 1)));
+	return out;
+}
+
 } // namespace vectorgpu::types
