@@ -70,6 +70,8 @@ constexpr PGFunction kShapes[] = {
 	vectorgpu_shape_bit_hamming,    // 16_ivf_bit
 	vectorgpu_shape_bit_jaccard,    // 17_graph_bit
 	vectorgpu_shape_vector_l2,      // 18_ivf_depths
+	vectorgpu_shape_array_match,    // 19_match_tiles
+	vectorgpu_shape_text_gram,      // 20_match_text_alone
 };
 
 std::vector<IndexFile> indexes;

@@ -22,15 +22,17 @@ namespace vectorgpu::am
 constexpr StreamKind kValueEnds = StreamKind{4};  // n_rows uint64, by row: see value_end, value_size
 constexpr StreamKind kKeyBytes = StreamKind{5};   // the keys, ascending, one behind the other
 constexpr StreamKind kDictionary = StreamKind{6}; // DictionaryEntry, by code: the number of a key in ascending order
-constexpr StreamKind kPostings = StreamKind{7};   // uint32 row (number in the segment), by code, then ascending
+constexpr StreamKind kPostings = StreamKind{7};   // of release 0.2: uint32 row (number in the segment), by code, then
+												  // ascending
 constexpr StreamKind kTextItems = StreamKind{8}; // n_rows engine::match::text_item, by row; of texts only, as is kTexts
 constexpr StreamKind kTexts = StreamKind{9};     // the rows' texts, one behind the other
+constexpr StreamKind kTileLists = StreamKind{10}; // uint16, by code: the rows as engine/match/tile_lists.hpp has them
 
 struct DictionaryEntry
 {
 	uint64 prefix;       // engine::match::key_prefix
 	uint64 key_end;      // in kKeyBytes; it starts where the one before ends
-	uint64 postings_end; // items of kPostings, likewise
+	uint64 postings_end; // items of match_lists, likewise
 };
 
 static_assert(sizeof(DictionaryEntry) == 24);
@@ -58,6 +60,20 @@ inline bool
 match_has_values(const SegmentEntry *segment)
 {
 	return segment->streams[static_cast<int>(kValueEnds)].n_bytes > 0;
+}
+
+/// The lists of a segment: kPostings or kTileLists.
+inline StreamKind
+match_lists(const SegmentEntry *segment)
+{
+	return segment->streams[static_cast<int>(kPostings)].n_bytes > 0 ? kPostings : kTileLists;
+}
+
+/// Bytes of an item of these lists.
+inline Size
+match_list_item_bytes(StreamKind lists)
+{
+	return lists == kPostings ? sizeof(uint32) : sizeof(uint16);
 }
 
 /// The contents of MetaData::am_options.

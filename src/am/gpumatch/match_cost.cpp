@@ -5,6 +5,7 @@
 
 #include "am/method/cost.hpp"
 #include "am/scan/batch_plan.hpp"
+#include "engine/match/tile_lists.hpp"
 
 #include <cmath>
 
@@ -65,7 +66,7 @@ struct IndexSizes
 {
 	double rows; // of segments
 	double keys;
-	double postings;
+	double postings;   // where keys have rows in several tiles, a little more
 	double characters; // of all texts, those of more than a byte counted by their bytes
 	MatchOptions options;
 };
@@ -98,9 +99,14 @@ read_sizes(const IndexOptInfo *info, IndexSizes *sizes)
 			const StreamEntry *streams = meta->segments[i].streams;
 
 			sizes->rows += static_cast<double>(meta->segments[i].n_rows);
-			sizes->keys +=
+			const double keys =
 				static_cast<double>(streams[static_cast<int>(kDictionary)].n_bytes) / sizeof(DictionaryEntry);
+
+			sizes->keys += keys;
 			sizes->postings += static_cast<double>(streams[static_cast<int>(kPostings)].n_bytes) / sizeof(uint32);
+			sizes->postings += Max(static_cast<double>(streams[static_cast<int>(kTileLists)].n_bytes) / sizeof(uint16) -
+					engine::match::kTileHeadItems * keys,
+				0.0);
 			sizes->characters += static_cast<double>(streams[static_cast<int>(kTexts)].n_bytes);
 		}
 		if (intact)

@@ -4,6 +4,7 @@
 #include "am/gpumatch/gpumatch.hpp"
 
 #include "engine/match/count_tile.hpp"
+#include "engine/match/tile_lists.hpp"
 
 #include <cstring>
 
@@ -19,7 +20,7 @@ constexpr uint64 kChunkRows = kPayloadBytes / sizeof(RowId); // rows offered at 
 constexpr Size kLeastTileBytes = 256 * 1024;
 constexpr uint32 kPagesBetweenLooks = 64;
 
-/// Items [first, last) of kPostings.
+/// Items [first, last) of match_lists: whole lists.
 struct PostingRange
 {
 	uint64 first;
@@ -215,22 +216,28 @@ bool
 count_tile(const SegmentSearch *search, const PostingRange *ranges, uint64 n_ranges, void *counters, Size width,
 	uint32 first_row, uint64 n_rows)
 {
+	const StreamKind lists = match_lists(search->segment);
 	uint32 n_pages = 0;
 
 	for (uint64 i = 0; i < n_ranges; i++)
 	{
+		engine::match::TileReader reader = {0, 0, false};
 		uint64 left = ranges[i].last - ranges[i].first;
 		StreamCursor cursor;
 		const void *items;
 		uint64 n;
 
-		stream_open(&cursor, search->index, search->meta, search->segment, kPostings, sizeof(uint32), ranges[i].first,
-			search->strategy);
+		stream_open(&cursor, search->index, search->meta, search->segment, lists, match_list_item_bytes(lists),
+			ranges[i].first, search->strategy);
 		while (left > 0 && stream_next_run(&cursor, &items, &n))
 		{
 			n = Min(n, left);
 			// A page's payload is aligned to 64 bytes, and so are its items to their size.
-			engine::match::add_postings(counters, width, first_row, n_rows, static_cast<const uint32 *>(items), n);
+			if (lists == kTileLists)
+				engine::match::add_tile_lists(
+					counters, width, first_row, n_rows, &reader, static_cast<const uint16 *>(items), n);
+			else
+				engine::match::add_postings(counters, width, first_row, n_rows, static_cast<const uint32 *>(items), n);
 			left -= n;
 			if (++n_pages % kPagesBetweenLooks == 0)
 			{

@@ -35,9 +35,12 @@ holds(const MetaData *meta)
 MatchLayout
 layout_of(const MetaData *meta, const SegmentEntry *segment)
 {
+	const StreamKind lists = match_lists(segment);
+
 	return {{segment->streams[static_cast<int>(kDictionary)].n_bytes / sizeof(DictionaryEntry),
-				segment->streams[static_cast<int>(kPostings)].n_bytes / sizeof(uint32),
-				segment->streams[static_cast<int>(kKeyBytes)].n_bytes},
+				segment->streams[static_cast<int>(lists)].n_bytes / match_list_item_bytes(lists),
+				segment->streams[static_cast<int>(kKeyBytes)].n_bytes,
+				lists == kTileLists ? engine::match::kListsOfTiles : engine::match::kListsOfRows},
 		segment->streams[static_cast<int>(kTextItems)].n_bytes / sizeof(uint64),
 		segment->streams[static_cast<int>(kTexts)].n_bytes};
 }
@@ -66,7 +69,7 @@ read(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 p
 		uint64 end;
 	} parts[] = {
 		{kDictionary, layout.entries_at(), layout.postings_at()},
-		{kPostings, layout.postings_at(), layout.keys_at()},
+		{match_lists(segment), layout.postings_at(), layout.keys_at()},
 		{kKeyBytes, layout.keys_at(), layout.text_items_at()},
 		{kTextItems, layout.text_items_at(), layout.texts_at()},
 		{kTexts, layout.texts_at(), layout.bytes()},

@@ -9,6 +9,7 @@
 #include "am/build/build.hpp"
 #include "am/gpumatch/match_memory.hpp"
 #include "engine/match/run_builder.hpp"
+#include "engine/match/tile_lists.hpp"
 #include "pg/fault.hpp"
 #include "storage/spool.hpp"
 
@@ -63,7 +64,7 @@ struct MatchSegment
 	uint64 value_bytes;
 	uint64 key_bytes;
 	uint64 n_keys;
-	uint64 n_postings;
+	uint64 n_list_items;
 	bool has_texts;
 	uint64 text_bytes;
 	BufFile *text_items;
@@ -72,7 +73,8 @@ struct MatchSegment
 	BufFile *ends;
 	BufFile *keys;
 	BufFile *dictionary;
-	BufFile *postings;
+	BufFile *lists;
+	engine::match::TileRows tile; // of the list that is being written
 };
 
 void *
@@ -218,10 +220,34 @@ next_key(RunReader *reader)
 }
 
 void
+put_tile(MatchSegment *state)
+{
+	const size_t n = engine::match::tile_finish(&state->tile);
+
+	BufFileWrite(state->lists, state->tile.items, n * sizeof(uint16));
+	state->n_list_items += n;
+}
+
+/// Appends rows to the list of the next entry.
+void
+put_rows(MatchSegment *state, const uint32 *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+	{
+		if (!engine::match::tile_takes(&state->tile, rows[i]))
+			put_tile(state);
+		engine::match::tile_add(&state->tile, rows[i]);
+	}
+}
+
+/// Writes the entry of a key, whose rows have been put.
+void
 write_entry(MatchSegment *state, Key key)
 {
-	DictionaryEntry entry = {engine::match::key_prefix(key), state->key_bytes + key.size, state->n_postings};
+	DictionaryEntry entry;
 
+	put_tile(state);
+	entry = {engine::match::key_prefix(key), state->key_bytes + key.size, state->n_list_items};
 	BufFileWrite(state->keys, const_cast<uint8 *>(key.data), key.size);
 	BufFileWrite(state->dictionary, &entry, sizeof(entry));
 	state->key_bytes += key.size;
@@ -238,7 +264,7 @@ comes_later(const RunReader *a, const RunReader *b)
 	return order > 0 || (order == 0 && a > b);
 }
 
-/// Merges the runs' files into keys, dictionary and postings. False if it gave way.
+/// Merges the runs' files into keys, dictionary and lists. False if it gave way.
 bool
 merge_runs(MatchSegment *state)
 {
@@ -277,10 +303,9 @@ merge_runs(MatchSegment *state)
 
 			CHECK_FOR_INTERRUPTS();
 			spool_read(reader->file, rows, n * sizeof(uint32));
-			BufFileWrite(state->postings, rows, n * sizeof(uint32));
+			put_rows(state, rows, n);
 			done += n;
 		}
-		state->n_postings += reader->n_rows;
 
 		// The entry follows the key's last list: its bytes must outlast the step of the reader.
 		const Key key = {
@@ -314,8 +339,7 @@ write_run(MatchSegment *state)
 
 		if (i % kKeysBetweenLooks == 0)
 			CHECK_FOR_INTERRUPTS();
-		BufFileWrite(state->postings, const_cast<uint32 *>(rows), n * sizeof(uint32));
-		state->n_postings += n;
+		put_rows(state, rows, n);
 		write_entry(state, engine::match::run_key(run, i));
 	}
 	engine::match::run_free(run);
@@ -330,7 +354,7 @@ match_prepare(void *opaque, SegmentEntry *entry)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseOfAm);
 	state->keys = BufFileCreateTemp(false);
 	state->dictionary = BufFileCreateTemp(false);
-	state->postings = BufFileCreateTemp(false);
+	state->lists = BufFileCreateTemp(false);
 	if (state->n_runs == 0)
 		write_run(state);
 	else
@@ -341,7 +365,7 @@ match_prepare(void *opaque, SegmentEntry *entry)
 	}
 	entry->streams[static_cast<int>(kKeyBytes)].n_bytes = state->key_bytes;
 	entry->streams[static_cast<int>(kDictionary)].n_bytes = state->n_keys * sizeof(DictionaryEntry);
-	entry->streams[static_cast<int>(kPostings)].n_bytes = state->n_postings * sizeof(uint32);
+	entry->streams[static_cast<int>(kTileLists)].n_bytes = state->n_list_items * sizeof(uint16);
 	if (state->has_texts)
 	{
 		entry->streams[static_cast<int>(kTextItems)].n_bytes = state->n_rows * sizeof(uint64);
@@ -392,7 +416,7 @@ match_write(void *opaque, SegmentEntry *entry, BlockNumber start)
 		StreamKind kind;
 		BufFile *file;
 	} streams[] = {{StreamKind::kVectors, state->values}, {kValueEnds, state->ends}, {kKeyBytes, state->keys},
-		{kDictionary, state->dictionary}, {kPostings, state->postings}, {kTextItems, state->text_items},
+		{kDictionary, state->dictionary}, {kTileLists, state->lists}, {kTextItems, state->text_items},
 		{kTexts, state->texts}};
 
 	for (const auto &stream : streams)
@@ -410,7 +434,7 @@ match_end(void *opaque)
 	MatchSegment *state = static_cast<MatchSegment *>(opaque);
 
 	BufFile *const files[] = {
-		state->values, state->ends, state->keys, state->dictionary, state->postings, state->text_items, state->texts};
+		state->values, state->ends, state->keys, state->dictionary, state->lists, state->text_items, state->texts};
 
 	for (BufFile *file : files)
 		if (file != nullptr)

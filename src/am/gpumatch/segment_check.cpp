@@ -2,6 +2,8 @@
 // the values. See segment_format.hpp. PG dialect.
 #include "am/gpumatch/gpumatch.hpp"
 
+#include "engine/match/tile_lists.hpp"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -119,28 +121,57 @@ check_text(SegmentCheck *check, uint64 row, const engine::match::Parts &parts, V
 		kTexts, "A row has another text than its value.");
 }
 
-/// Checks the list of one key: rows ascend and exist.
+/// Checks items [first, last) of a key's list, each a row less first_row: rows ascend and exist. *before: the last row
+/// before them, or -1.
+template <typename Item>
+void
+check_rows(SegmentCheck *check, uint64 key_hash, uint64 first, uint64 last, uint64 first_row, int64 *before)
+{
+	const StreamKind lists = match_lists(check->segment);
+	Item items[kPayloadBytes / sizeof(Item)];
+
+	for (uint64 at = first; at < last; at += lengthof(items))
+	{
+		const uint64 n = Min(static_cast<uint64>(lengthof(items)), last - at);
+
+		CHECK_FOR_INTERRUPTS();
+		read(check, lists, at * sizeof(Item), n * sizeof(Item), items);
+		for (uint64 i = 0; i < n; i++)
+		{
+			const uint64 row = first_row + items[i];
+
+			require(check, static_cast<int64>(row) > *before && row < check->segment->n_rows, lists,
+				"The rows of a key are out of order.");
+			*before = static_cast<int64>(row);
+			check->pairs += pair_hash(key_hash, static_cast<uint32>(row));
+			check->n_pairs++;
+		}
+	}
+}
+
+/// Checks the list of one key: rows ascend and exist, tiles ascend and are whole.
 void
 check_list(SegmentCheck *check, uint64 key_hash, uint64 first, uint64 last)
 {
-	uint32 rows[kPayloadBytes / sizeof(uint32)];
+	constexpr uint64 kHead = engine::match::kTileHeadItems;
+	uint64 least_tile = 0;
 	int64 before = -1;
 
 	require(check, first < last, kDictionary, "A key has no rows.");
-	for (uint64 at = first; at < last; at += lengthof(rows))
+	if (match_lists(check->segment) == kPostings)
+		return check_rows<uint32>(check, key_hash, first, last, 0, &before);
+	while (first < last)
 	{
-		const uint64 n = Min(static_cast<uint64>(lengthof(rows)), last - at);
+		uint16 head[kHead];
 
-		CHECK_FOR_INTERRUPTS();
-		read(check, kPostings, at * sizeof(uint32), n * sizeof(uint32), rows);
-		for (uint64 i = 0; i < n; i++)
-		{
-			require(check, rows[i] > before && rows[i] < check->segment->n_rows, kPostings,
-				"The rows of a key are out of order.");
-			before = rows[i];
-			check->pairs += pair_hash(key_hash, rows[i]);
-			check->n_pairs++;
-		}
+		require(check, last - first > kHead, kTileLists, "A list ends within a tile.");
+		read(check, kTileLists, first * sizeof(uint16), sizeof(head), head);
+		require(check, head[0] >= least_tile, kTileLists, "The tiles of a list are out of order.");
+		require(check, last - first - kHead > head[1], kTileLists, "A list ends within a tile.");
+		first += kHead;
+		check_rows<uint16>(check, key_hash, first, first + head[1] + 1, head[0] * engine::match::kTileRows, &before);
+		first += head[1] + UINT64CONST(1);
+		least_tile = head[0] + UINT64CONST(1);
 	}
 }
 
@@ -148,6 +179,7 @@ void
 check_dictionary(SegmentCheck *check)
 {
 	const uint64 n_keys = bytes_of(check->segment, kDictionary) / sizeof(DictionaryEntry);
+	const StreamKind lists = match_lists(check->segment);
 	DictionaryEntry before = {0, 0, 0};
 	ValueBuffer keys[2] = {};
 	Size last_size = 0;
@@ -163,7 +195,7 @@ check_dictionary(SegmentCheck *check)
 		require(check,
 			entry.key_end >= before.key_end && entry.key_end <= bytes_of(check->segment, kKeyBytes) &&
 				entry.postings_end >= before.postings_end &&
-				entry.postings_end <= bytes_of(check->segment, kPostings) / sizeof(uint32),
+				entry.postings_end <= bytes_of(check->segment, lists) / match_list_item_bytes(lists),
 			kDictionary, "An entry of the dictionary is out of range.");
 		size = entry.key_end - before.key_end;
 		value_reserve(own, Max(size, Size(1)));
@@ -182,7 +214,7 @@ check_dictionary(SegmentCheck *check)
 	}
 	require(check, before.key_end == bytes_of(check->segment, kKeyBytes), kDictionary,
 		"The keys do not end where their stream does.");
-	require(check, before.postings_end * sizeof(uint32) == bytes_of(check->segment, kPostings), kDictionary,
+	require(check, before.postings_end * match_list_item_bytes(lists) == bytes_of(check->segment, lists), kDictionary,
 		"The lists do not end where their stream does.");
 	for (ValueBuffer &buffer : keys)
 		if (buffer.data != nullptr)
@@ -231,7 +263,7 @@ check_values(SegmentCheck *check)
 			n_pairs++;
 		}
 	}
-	require(check, pairs == check->pairs && n_pairs == check->n_pairs, kPostings,
+	require(check, pairs == check->pairs && n_pairs == check->n_pairs, match_lists(check->segment),
 		"The lists do not hold the elements of the values.");
 	for (ValueBuffer *buffer : {&value, &text})
 		if (buffer->data != nullptr)
@@ -254,13 +286,15 @@ match_check_entry(const MetaData *meta, const SegmentEntry *segment)
 		return "It has more rows than lists can name.";
 	if (bytes_of(segment, kDictionary) % sizeof(DictionaryEntry) != 0)
 		return "The dictionary ends within an entry.";
-	if (bytes_of(segment, kPostings) % sizeof(uint32) != 0)
+	if (bytes_of(segment, kPostings) % sizeof(uint32) != 0 || bytes_of(segment, kTileLists) % sizeof(uint16) != 0)
 		return "The lists end within a row.";
+	if (bytes_of(segment, kPostings) != 0 && bytes_of(segment, kTileLists) != 0)
+		return "It has lists of two formats.";
 	if (bytes_of(segment, kTextItems) != (has_texts != 0 ? segment->n_rows * sizeof(uint64) : 0))
 		return "Texts and their ends differ in number.";
 	if (bytes_of(segment, kTextItems) == 0 && bytes_of(segment, kTexts) != 0)
 		return "It has texts, but no rows for them.";
-	for (uint32 kind = static_cast<uint32>(kTexts) + 1; kind < kMaxStreams; kind++)
+	for (uint32 kind = static_cast<uint32>(kTileLists) + 1; kind < kMaxStreams; kind++)
 		if (segment->streams[kind].n_bytes != 0)
 			return "It has an unexpected stream.";
 	return nullptr;

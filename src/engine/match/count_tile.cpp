@@ -36,6 +36,21 @@ add_local(void *counters, const uint16_t *rows, size_t n)
 }
 
 template <typename Counter>
+void
+add_some(void *counters, int64_t base, size_t n_counters, const uint16_t *places, size_t n)
+{
+	Counter *tile = static_cast<Counter *>(counters);
+
+	for (size_t i = 0; i < n; i++)
+	{
+		const uint64_t local = static_cast<uint64_t>(base + places[i]);
+
+		if (local < n_counters)
+			tile[local]++;
+	}
+}
+
+template <typename Counter>
 bool
 any_of(const void *counters, size_t first, size_t n, uint64_t min_count)
 {
@@ -111,6 +126,23 @@ add_local_postings(void *counters, size_t width, const uint16_t *rows, size_t n)
 		add_local<uint16_t>(counters, rows, n);
 	else
 		add_local<uint32_t>(counters, rows, n);
+}
+
+void
+add_places(void *counters, size_t width, int64_t base, size_t n_counters, const uint16_t *places, size_t n)
+{
+	const int64_t last = base + UINT16_MAX;
+
+	if (last < 0 || base >= static_cast<int64_t>(n_counters))
+		return;
+	if (base >= 0 && last < static_cast<int64_t>(n_counters))
+		add_local_postings(static_cast<uint8_t *>(counters) + static_cast<size_t>(base) * width, width, places, n);
+	else if (width == 1)
+		add_some<uint8_t>(counters, base, n_counters, places, n);
+	else if (width == 2)
+		add_some<uint16_t>(counters, base, n_counters, places, n);
+	else
+		add_some<uint32_t>(counters, base, n_counters, places, n);
 }
 
 bool

@@ -21,6 +21,10 @@ void add_postings(void *counters, size_t width, uint32_t first_row, size_t n_cou
 /// The same for rows relative to the tile, all inside of it.
 void add_local_postings(void *counters, size_t width, const uint16_t *rows, size_t n);
 
+/// The same for rows at places [n] of a tile of 65,536 rows that begins at counter `base`, which may be negative:
+/// places whose counter is not one of the n_counters are left out.
+void add_places(void *counters, size_t width, int64_t base, size_t n_counters, const uint16_t *places, size_t n);
+
 /// Whether one of counters [first, first + n) is at least min_count.
 bool any_at_least(const void *counters, size_t width, size_t first, size_t n, uint64_t min_count);
 

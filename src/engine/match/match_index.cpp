@@ -27,6 +27,29 @@ struct OwnedRun
 	OwnedRun &operator=(const OwnedRun &) = delete;
 };
 
+/// Read items [first, first + n) of the lists, those of one key. False if they are no list.
+bool
+read_list(std::span<const uint8_t> description, const MatchLayout &layout, uint64_t first, size_t n,
+	std::vector<uint32_t> *rows)
+{
+	const uint8_t *at = description.data() + layout.postings_at() + first * layout.head.list_item_bytes();
+	std::vector<uint16_t> items;
+	size_t n_rows = n;
+
+	rows->resize(n);
+	if (layout.head.list_format == kListsOfTiles)
+	{
+		items.resize(n);
+		memcpy(items.data(), at, n * sizeof(uint16_t));
+		if (!tile_list_rows(items.data(), n, rows->data(), &n_rows))
+			return false;
+		rows->resize(n_rows);
+	}
+	else
+		memcpy(rows->data(), at, n * sizeof(uint32_t));
+	return true;
+}
+
 /// Offer the rows of a tile that can still be among the first k by count. Rows ascend over all tiles.
 void
 offer_counts(TopK *topk, size_t width, const void *counters, const RowId *row_ids, size_t n, const uint8_t *dead,
@@ -89,7 +112,7 @@ MatchIndex::build(std::span<const Bytes> values, std::span<const RowId> row_ids)
 	}
 	run_sort(run);
 	row_ids_.assign(row_ids.begin(), row_ids.end());
-	n_postings_ = run->n_pairs;
+	n_postings_ = n_list_items_ = run->n_pairs;
 	tiles_.resize((values.size() + kTileRows - 1) / kTileRows);
 	for (uint32_t code = 0; code < run->n_keys; code++)
 	{
@@ -167,9 +190,9 @@ MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> ro
 		return false;
 	memcpy(&layout.head, description.data(), sizeof(MatchHead));
 	layout.n_texts = with_texts ? row_ids.size() : 0;
-	if (layout.head.n_keys > UINT32_MAX - 1 || layout.head.n_postings > kMostMatchCount ||
-		layout.head.n_key_bytes > kMostMatchCount || layout.bytes() > description.size() ||
-		row_ids.size() > UINT32_MAX - 1)
+	if (layout.head.n_keys > UINT32_MAX - 1 || layout.head.n_list_items > kMostMatchCount ||
+		layout.head.list_format > kListsOfTiles || layout.head.n_key_bytes > kMostMatchCount ||
+		layout.bytes() > description.size() || row_ids.size() > UINT32_MAX - 1)
 		return false;
 	layout.n_text_bytes = description.size() - layout.texts_at();
 	if (!open_texts(description.subspan(layout.text_items_at()), layout.n_texts))
@@ -185,18 +208,15 @@ MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> ro
 
 		memcpy(&entry, description.data() + layout.entries_at() + code * sizeof(MatchEntry), sizeof(entry));
 		if (entry.key_end < before.key_end || entry.key_end > layout.head.n_key_bytes ||
-			entry.postings_end <= before.postings_end || entry.postings_end > layout.head.n_postings)
+			entry.postings_end <= before.postings_end || entry.postings_end > layout.head.n_list_items)
 			return false;
 
 		const Key key = {key_bytes_.data() + before.key_end, static_cast<size_t>(entry.key_end - before.key_end)};
-		const size_t n = entry.postings_end - before.postings_end;
 
-		if (entry.prefix != key_prefix(key) || (code > 0 && key_compare(last, key) >= 0) || n > row_ids.size())
+		if (entry.prefix != key_prefix(key) || (code > 0 && key_compare(last, key) >= 0) ||
+			!read_list(description, layout, before.postings_end, entry.postings_end - before.postings_end, &rows))
 			return false;
-		rows.resize(n);
-		memcpy(rows.data(), description.data() + layout.postings_at() + before.postings_end * sizeof(uint32_t),
-			n * sizeof(uint32_t));
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < rows.size(); i++)
 		{
 			if (rows[i] >= row_ids.size() || (i > 0 && rows[i] <= rows[i - 1]))
 				return false;
@@ -204,15 +224,17 @@ MatchIndex::open(std::span<const uint8_t> description, std::span<const RowId> ro
 		}
 		key_ends_.push_back(entry.key_end);
 		prefixes_.push_back(entry.prefix);
-		add_postings(static_cast<uint32_t>(code), rows.data(), n);
+		add_postings(static_cast<uint32_t>(code), rows.data(), rows.size());
+		n_postings_ += rows.size();
 		before = entry;
 		last = key;
 	}
-	n_postings_ = layout.head.n_postings;
+	n_list_items_ = layout.head.n_list_items;
+	lists_of_tiles_ = layout.head.list_format == kListsOfTiles;
 	for (const Tile &tile : tiles_)
 		if (tile.rows.size() > UINT32_MAX) // its ends have overflowed
 			return false;
-	return before.key_end == layout.head.n_key_bytes && before.postings_end == layout.head.n_postings;
+	return before.key_end == layout.head.n_key_bytes && before.postings_end == layout.head.n_list_items;
 }
 
 uint64_t

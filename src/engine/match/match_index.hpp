@@ -11,12 +11,11 @@
 #include "engine/match/element_set.hpp"
 #include "engine/match/run_builder.hpp"
 #include "engine/match/text_distance.hpp"
+#include "engine/match/tile_lists.hpp"
 #include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine::match
 {
-
-constexpr size_t kTileRows = 65536;
 
 /// Bytes of a stored value or of a query.
 struct Bytes
@@ -108,7 +107,10 @@ private:
 	uint32_t first_code(Key key) const;
 	uint64_t postings_before(uint64_t code) const;
 	std::vector<uint64_t> postings_ends(uint64_t first, size_t n) const;
-	std::vector<uint32_t> read_postings(uint64_t first, size_t n) const;
+	uint32_t list_item(size_t number, size_t from, size_t to, uint64_t at) const;
+	template <class Item>
+	std::vector<Item> read_lists(uint64_t first, size_t n) const;
+	uint64_t head_items() const { return lists_of_tiles_ ? kTileHeadItems : 0; } // of a list in a tile, as described
 	void add_tile(size_t tile, std::span<const CodeRange> ranges, size_t width, void *counters) const;
 	bool level_texts(const Running &query, size_t first_row, size_t n, const void *counters, GramWindow *window,
 		std::vector<uint8_t> *levels) const;
@@ -124,6 +126,8 @@ private:
 	std::vector<uint16_t> sizes_;      // of the texts, cut at kMostRowSize
 	std::vector<uint8_t> texts_;
 	uint64_t n_postings_ = 0;
+	uint64_t n_list_items_ = 0; // of the description
+	bool lists_of_tiles_ = false;
 	uint64_t max_elements_ = 0;
 };
 

@@ -79,11 +79,12 @@ number_of(const MatchIndex::Tile &tile, uint64_t code)
 uint64_t
 MatchIndex::description_bytes() const
 {
-	return sizeof(MatchHead) + n_keys() * sizeof(MatchEntry) + n_postings_ * sizeof(uint32_t) + key_bytes_.size() +
+	return sizeof(MatchHead) + n_keys() * sizeof(MatchEntry) +
+		n_list_items_ * (lists_of_tiles_ ? sizeof(uint16_t) : sizeof(uint32_t)) + key_bytes_.size() +
 		text_items_.size() * sizeof(uint64_t) + texts_.size();
 }
 
-/// The number of postings of codes before `code`.
+/// The number of items of the lists of codes before `code`, as in the description.
 uint64_t
 MatchIndex::postings_before(uint64_t code) const
 {
@@ -91,11 +92,11 @@ MatchIndex::postings_before(uint64_t code) const
 
 	for (const Tile &tile : tiles_)
 		if (const size_t j = number_of(tile, code); j > 0)
-			n += tile.ends[j - 1];
+			n += tile.ends[j - 1] + j * head_items();
 	return n;
 }
 
-/// The ends of the lists of codes [first, first + n).
+/// The ends of the lists of codes [first, first + n), as in the description.
 std::vector<uint64_t>
 MatchIndex::postings_ends(uint64_t first, size_t n) const
 {
@@ -107,18 +108,32 @@ MatchIndex::postings_ends(uint64_t first, size_t n) const
 		{
 			const auto [from, to] = list_of(tile, j);
 
-			ends[tile.codes[j] - first] += to - from;
+			ends[tile.codes[j] - first] += to - from + head_items();
 		}
 	for (uint64_t &one : ends)
 		one = end += one;
 	return ends;
 }
 
-/// Postings [first, first + n), as in the description.
-std::vector<uint32_t>
-MatchIndex::read_postings(uint64_t first, size_t n) const
+/// Item `at` of a list in tile `number`, as in the description. The list is [from, to) of the tile's rows.
+uint32_t
+MatchIndex::list_item(size_t number, size_t from, size_t to, uint64_t at) const
 {
-	std::vector<uint32_t> postings(n);
+	const std::vector<uint16_t> &rows = tiles_[number].rows;
+
+	if (!lists_of_tiles_)
+		return static_cast<uint32_t>(number * kTileRows + rows[from + at]);
+	if (at >= kTileHeadItems)
+		return rows[from + at - kTileHeadItems];
+	return static_cast<uint32_t>(at == 0 ? number : to - from - 1);
+}
+
+/// Items [first, first + n) of the lists, as in the description.
+template <class Item>
+std::vector<Item>
+MatchIndex::read_lists(uint64_t first, size_t n) const
+{
+	std::vector<Item> items(n);
 	uint64_t code = 0; // the first whose list ends behind `first`
 
 	for (uint64_t step = n_keys(); step > 0;)
@@ -155,22 +170,21 @@ MatchIndex::read_postings(uint64_t first, size_t n) const
 			{
 				const auto [from, to] = list_of(tile, j);
 				const uint64_t start = next[tile.codes[j] - code];
-				const uint64_t end = next[tile.codes[j] - code] += to - from;
+				const uint64_t end = next[tile.codes[j] - code] += to - from + head_items();
 
 				for (uint64_t place = std::max(start, first); place < std::min(end, first + n); place++)
-					postings[place - first] =
-						static_cast<uint32_t>(number * kTileRows + tile.rows[from + (place - start)]);
+					items[place - first] = static_cast<Item>(list_item(number, from, to, place - start));
 			}
 		}
 		at = ends[n_codes - 1];
 	}
-	return postings;
+	return items;
 }
 
 bool
 MatchIndex::read_description(uint64_t first, size_t n_bytes, uint8_t *bytes) const
 {
-	const MatchHead head = {n_keys(), n_postings_, key_bytes_.size()};
+	const MatchHead head = {n_keys(), n_list_items_, key_bytes_.size(), lists_of_tiles_ ? kListsOfTiles : kListsOfRows};
 	Window window(first, n_bytes, bytes);
 
 	if (first > description_bytes() || n_bytes > description_bytes() - first)
@@ -187,7 +201,12 @@ MatchIndex::read_description(uint64_t first, size_t n_bytes, uint8_t *bytes) con
 				entries.push_back({prefixes_[code + i], key_ends_[code + i], ends[i]});
 			return entries;
 		});
-	window.part(n_postings_, sizeof(uint32_t), [&](uint64_t at, size_t n) { return read_postings(at, n); });
+	if (lists_of_tiles_)
+		window.part(
+			n_list_items_, sizeof(uint16_t), [&](uint64_t at, size_t n) { return read_lists<uint16_t>(at, n); });
+	else
+		window.part(
+			n_list_items_, sizeof(uint32_t), [&](uint64_t at, size_t n) { return read_lists<uint32_t>(at, n); });
 	window.part(key_bytes_.size(), 1, items_of(key_bytes_));
 	window.part(text_items_.size(), sizeof(uint64_t), items_of(text_items_));
 	window.part(texts_.size(), 1, items_of(texts_));

@@ -3,7 +3,7 @@
 //
 //   MatchHead
 //   n_keys x MatchEntry   by code, the number of a key in ascending order
-//   n_postings x uint32   rows (numbers in the segment), key by key, ascending
+//   n_list_items          the rows (numbers in the segment) of each key, key by key, ascending, as list_format says
 //   n_key_bytes           the keys, one behind the other
 //   n_rows x uint64       where the copy's metric is Metric::kEdit: text_item of each row's text (text_distance.hpp)
 //   n_text_bytes          the texts, one behind the other
@@ -14,19 +14,26 @@
 namespace vectorgpu::engine::match
 {
 
+/// MatchHead::list_format.
+constexpr uint64_t kListsOfRows = 0;  // a uint32 for each row
+constexpr uint64_t kListsOfTiles = 1; // uint16, as tile_lists.hpp has them
+
 struct MatchHead
 {
 	uint64_t n_keys;
-	uint64_t n_postings;
+	uint64_t n_list_items;
 	uint64_t n_key_bytes;
+	uint64_t list_format = kListsOfRows;
+
+	uint64_t list_item_bytes() const { return list_format == kListsOfTiles ? sizeof(uint16_t) : sizeof(uint32_t); }
 };
-static_assert(sizeof(MatchHead) == 24);
+static_assert(sizeof(MatchHead) == 32);
 
 struct MatchEntry
 {
 	uint64_t prefix;       // key_prefix of the key
 	uint64_t key_end;      // in the keys; a key begins where the one before ends
-	uint64_t postings_end; // likewise
+	uint64_t postings_end; // in the items of the lists, likewise
 };
 static_assert(sizeof(MatchEntry) == 24);
 
@@ -41,7 +48,7 @@ struct MatchLayout
 
 	uint64_t entries_at() const { return sizeof(MatchHead); }
 	uint64_t postings_at() const { return entries_at() + head.n_keys * sizeof(MatchEntry); }
-	uint64_t keys_at() const { return postings_at() + head.n_postings * sizeof(uint32_t); }
+	uint64_t keys_at() const { return postings_at() + head.n_list_items * head.list_item_bytes(); }
 	uint64_t text_items_at() const { return keys_at() + head.n_key_bytes; }
 	uint64_t texts_at() const { return text_items_at() + n_texts * sizeof(uint64_t); }
 	uint64_t bytes() const { return texts_at() + n_text_bytes; }

@@ -4,12 +4,15 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "engine/interface/engine.hpp"
+#include "engine/match/match_index.hpp"
 #include "engine/match/match_layout.hpp"
+#include "engine/match/tile_lists.hpp"
 #include "match/texts.hpp"
 
 namespace vectorgpu::test
@@ -17,32 +20,66 @@ namespace vectorgpu::test
 
 constexpr uint32_t kSlotBytes = 24; // small, so that values take several
 
+/// The items of a list of rows, as tile_lists.hpp has them.
+inline std::vector<uint16_t>
+tile_items(const std::vector<uint32_t> &rows)
+{
+	auto tile = std::make_unique<engine::match::TileRows>();
+	std::vector<uint16_t> items;
+	const auto finish = [&]
+	{
+		const size_t n = engine::match::tile_finish(tile.get());
+
+		items.insert(items.end(), tile->items, tile->items + n);
+	};
+
+	tile->n = 0;
+	for (const uint32_t row : rows)
+	{
+		if (!engine::match::tile_takes(tile.get(), row))
+			finish();
+		engine::match::tile_add(tile.get(), row);
+	}
+	finish();
+	return items;
+}
+
 /// texts: described_texts, of copies by Metric::kEdit.
 inline std::vector<uint8_t>
-description_of(const std::vector<Set> &rows, const std::vector<uint8_t> &texts = {})
+description_of(const std::vector<Set> &rows, const std::vector<uint8_t> &texts = {},
+	uint64_t list_format = engine::match::kListsOfTiles)
 {
 	std::map<std::string, std::vector<uint32_t>> lists;
 	engine::match::MatchHead head{};
 	std::vector<engine::match::MatchEntry> entries;
-	std::vector<uint32_t> postings;
+	std::string list_items;
 	std::string keys;
 	std::vector<uint8_t> out;
 	const auto put = [&](const void *data, size_t n)
 	{ out.insert(out.end(), static_cast<const uint8_t *>(data), static_cast<const uint8_t *>(data) + n); };
 
+	head.list_format = list_format;
 	for (uint32_t i = 0; i < rows.size(); i++)
 		for (const std::string &key : rows[i])
 			lists[key].push_back(i);
 	for (const auto &[key, list] : lists)
 	{
 		keys += key;
-		postings.insert(postings.end(), list.begin(), list.end());
-		entries.push_back({engine::match::key_prefix(key_of(key)), keys.size(), postings.size()});
+		if (list_format == engine::match::kListsOfTiles)
+		{
+			const std::vector<uint16_t> items = tile_items(list);
+
+			list_items.append(reinterpret_cast<const char *>(items.data()), items.size() * sizeof(uint16_t));
+		}
+		else
+			list_items.append(reinterpret_cast<const char *>(list.data()), list.size() * sizeof(uint32_t));
+		entries.push_back({engine::match::key_prefix(key_of(key)), keys.size(),
+			list_items.size() / static_cast<size_t>(head.list_item_bytes())});
 	}
-	head = {entries.size(), postings.size(), keys.size()};
+	head = {entries.size(), list_items.size() / static_cast<size_t>(head.list_item_bytes()), keys.size(), list_format};
 	put(&head, sizeof(head));
 	put(entries.data(), entries.size() * sizeof(entries[0]));
-	put(postings.data(), postings.size() * sizeof(uint32_t));
+	put(list_items.data(), list_items.size());
 	put(keys.data(), keys.size());
 	put(texts.data(), texts.size());
 	return out;
@@ -191,7 +228,14 @@ protected:
 	virtual std::vector<uint8_t> description(size_t first, size_t end) const
 	{
 		return description_of(
-			{rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)});
+			{rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)}, {},
+			format_of(first));
+	}
+
+	/// Lists of the first segment are of tiles, those of the second one of rows.
+	static uint64_t format_of(size_t first)
+	{
+		return first == 0 ? engine::match::kListsOfTiles : engine::match::kListsOfRows;
 	}
 
 	/// Start new queries; the functions below describe the i-th.
@@ -269,7 +313,8 @@ protected:
 		return description_of(
 			{rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)},
 			described_texts(
-				{texts_.begin() + static_cast<ptrdiff_t>(first), texts_.begin() + static_cast<ptrdiff_t>(end)}));
+				{texts_.begin() + static_cast<ptrdiff_t>(first), texts_.begin() + static_cast<ptrdiff_t>(end)}),
+			format_of(first));
 	}
 
 	/// Lengths on both sides of 32 and 64, empty, and longer than all rows.

@@ -59,6 +59,14 @@ TEST(MatchReadBack, TheDescriptionIsTheOriginal)
 		EXPECT_EQ(index.count_different(0, n_rows), 0u);
 	}
 
+	const Described sets(1, 140000, 0, 0);
+	const std::vector<uint8_t> of_rows = description_of(sets.rows, {}, engine::match::kListsOfRows);
+	MatchIndex other;
+
+	ASSERT_TRUE(other.open(of_rows, sets.ids));
+	ASSERT_NO_FATAL_FAILURE(expect_description(other, of_rows));
+	EXPECT_EQ(other.count_different(0, 140000), 0u);
+
 	const DescribedTexts texts(3, 500, 0, 0);
 	MatchIndex index;
 
