@@ -12,6 +12,7 @@ extern "C"
 #include "mb/pg_wchar.h"
 }
 
+#include "engine/match/element_set.hpp"
 #include "types/match/characters.hpp"
 #include "types/sql_function.hpp"
 
@@ -22,6 +23,7 @@ namespace
 
 struct Gram
 {
+	uint64 prefix; // of the text: most comparisons need no more
 	const char *text;
 	uint32 length; // bytes
 };
@@ -29,6 +31,9 @@ struct Gram
 bool
 gram_before(const Gram &a, const Gram &b)
 {
+	if (a.prefix != b.prefix)
+		return a.prefix < b.prefix;
+
 	const int order = memcmp(a.text, b.text, Min(a.length, b.length));
 
 	return order != 0 ? order < 0 : a.length < b.length;
@@ -37,7 +42,7 @@ gram_before(const Gram &a, const Gram &b)
 bool
 same_gram(const Gram &a, const Gram &b)
 {
-	return a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
+	return a.prefix == b.prefix && a.length == b.length && memcmp(a.text, b.text, a.length) == 0;
 }
 
 } // namespace
@@ -56,8 +61,11 @@ gram_elements(Datum datum, int gram_length)
 
 	for (int32 i = 0; i < n_grams; i++)
 	{
-		grams[i] = {characters.at(i), static_cast<uint32>(characters.at(i + gram_length) - characters.at(i))};
-		n_bytes += grams[i].length + 5;
+		const char *start = characters.at(i);
+		const uint32 length = static_cast<uint32>(characters.at(i + gram_length) - start);
+
+		grams[i] = {engine::match::key_prefix({reinterpret_cast<const uint8 *>(start), length}), start, length};
+		n_bytes += length + 5;
 	}
 	std::sort(grams, grams + n_grams, gram_before);
 	keys = new_bytes(n_bytes);
