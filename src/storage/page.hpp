@@ -1,6 +1,6 @@
 // Pages of an index: the tag of every page, its checksum, reading and writing one page. Every page that was written has
-// PageHeaderData (24 bytes), PageTag (40) and payload (8128), no special space and no hole. Only delta pages have a
-// hole: the bytes after the last row, which are zero. PG dialect.
+// PageHeaderData (24 bytes), PageTag (40) and payload (8128), no special space and no hole. Only pages of the
+// delta and of aliases have a hole: the bytes after the last row, which are zero. PG dialect.
 #pragma once
 
 #include "common/types.hpp"
@@ -37,6 +37,13 @@ enum class PageRole : uint16
 	kDelta = 3,  // rows inserted since the last merge
 	kAlias = 4,  // rows that share the entry of another one
 };
+
+/// True for pages with a hole after their last row.
+inline bool
+has_hole(PageRole role)
+{
+	return role == PageRole::kDelta || role == PageRole::kAlias;
+}
 
 /// The stream of a segment to which a page belongs. Stored: never renumber. 0 to 3 are common to all access methods;
 /// the index's access method (AccessMethod::format) defines those from kFirstAmStream on.

@@ -19,11 +19,13 @@ namespace vectorgpu::am
 namespace
 {
 
-/// True if a stored value is that of the vector. exact: `stored` comes from the delta, which keeps values as they are.
+/// True if a stored value is that of the vector. The delta keeps values as they are, except that VACUUM takes them from
+/// segments.
 bool
-same_value(const AccessMethod *am, const MetaData *meta, const char *vector, const char *stored, bool exact)
+same_value(const AccessMethod *am, const MetaData *meta, const char *vector, const char *stored, bool from_delta,
+	EntryMatch match)
 {
-	if (!exact && am->format != nullptr && am->format->matches != nullptr)
+	if ((!from_delta || match == EntryMatch::kStoredForm) && am->format != nullptr && am->format->matches != nullptr)
 		return am->format->matches(meta, vector, stored);
 	return memcmp(vector, stored, meta_vector_bytes(meta)) == 0;
 }
@@ -32,7 +34,7 @@ same_value(const AccessMethod *am, const MetaData *meta, const char *vector, con
 /// that are foreign (only a merge in between makes them so) count as no entry.
 bool
 segment_has(const AccessMethod *am, Relation index, const MetaData *meta, const SegmentEntry *segment, RowId key,
-	const char *vector, char *stored, bool *found)
+	const char *vector, char *stored, EntryMatch match, bool *found)
 {
 	const Size n_bytes = meta_vector_bytes(meta);
 	uint64 number = kNoRowNumber;
@@ -40,47 +42,32 @@ segment_has(const AccessMethod *am, Relation index, const MetaData *meta, const 
 	if (!find_rows(index, meta, segment, &key, 1, &number, nullptr) || number == kNoRowNumber)
 		return false;
 	*found = true;
-	if (am->format != nullptr && am->format->reads_back != nullptr && !am->format->reads_back(meta))
+	if (match == EntryMatch::kShared && am->format != nullptr && am->format->reads_back != nullptr &&
+		!am->format->reads_back(meta))
 		return false;
 	if (am->format != nullptr && am->format->read_vectors != nullptr
 			? !am->format->read_vectors(index, meta, segment, number, 1, stored, nullptr)
 			: !stream_read(index, meta, segment, StreamKind::kVectors, number * n_bytes, n_bytes, stored, nullptr))
 		return false;
-	return same_value(am, meta, vector, stored, false);
+	return same_value(am, meta, vector, stored, false, match);
 }
 
 /// The same for the delta.
 bool
-delta_has(const AccessMethod *am, Relation index, const MetaData *meta, RowId key, const char *vector, char *stored)
+delta_has(const AccessMethod *am, Relation index, const MetaData *meta, uint64 delta_end, RowId key, const char *vector,
+	char *stored, EntryMatch match)
 {
-	bool foreign = false;
-	const uint64 end = delta_end(index, meta, &foreign);
 	const RowMap *map;
 	uint64 number;
 	uint64 header;
 
-	if (foreign || end <= meta->delta_first_row)
+	if (delta_end <= meta->delta_first_row)
 		return false;
-	map = delta_map(index, meta, end);
+	map = delta_map(index, meta, delta_end, match == EntryMatch::kStoredForm);
 	if (map == nullptr || !map_find(map, key, &number) ||
 		!delta_read(index, meta, number, 1, &header, stored, meta_vector_bytes(meta)))
 		return false;
-	return header == key && same_value(am, meta, vector, stored, true); // no flags: neither dead nor NULL
-}
-
-bool
-entry_equals(const AccessMethod *am, Relation index, const MetaData *meta, RowId key, const char *vector)
-{
-	char *stored = static_cast<char *>(palloc(meta_vector_bytes(meta)));
-	bool found = false;
-	bool equal = false;
-
-	for (uint32 i = meta->n_segments; i > 0 && !found; i--)
-		equal = segment_has(am, index, meta, &meta->segments[i - 1], key, vector, stored, &found);
-	if (!found)
-		equal = delta_has(am, index, meta, key, vector, stored);
-	pfree(stored);
-	return equal;
+	return header == key && same_value(am, meta, vector, stored, true, match); // no flags: neither dead nor NULL
 }
 
 /// Under kAliasLock.
@@ -91,6 +78,7 @@ try_share(const AccessMethod *am, Relation index, Relation heap, RowId row, RowI
 	bool foreign = false;
 	RowId key = old;
 	uint64 end;
+	uint64 n_delta;
 
 	meta_read(index, nullptr, &meta);
 	if (delta_row_bytes(&meta) <= kAliasBytes)
@@ -107,13 +95,30 @@ try_share(const AccessMethod *am, Relation index, Relation heap, RowId row, RowI
 			return false;
 		(void) map_find(map, old, &key);
 	}
-	if (!entry_equals(am, index, &meta, key, vector))
+	n_delta = delta_end(index, &meta, &foreign);
+	if (foreign || !entry_equals(am, index, &meta, n_delta, key, vector, EntryMatch::kShared))
 		return false;
 	(void) VG_FAULT("alias_append");
 	return alias_append(index, heap, {row, key});
 }
 
 } // namespace
+
+bool
+entry_equals(const AccessMethod *am, Relation index, const MetaData *meta, uint64 delta_end, RowId key,
+	const char *vector, EntryMatch match)
+{
+	char *stored = static_cast<char *>(palloc(meta_vector_bytes(meta)));
+	bool found = false;
+	bool equal = false;
+
+	for (uint32 i = meta->n_segments; i > 0 && !found; i--)
+		equal = segment_has(am, index, meta, &meta->segments[i - 1], key, vector, stored, match, &found);
+	if (!found)
+		equal = delta_has(am, index, meta, delta_end, key, vector, stored, match);
+	pfree(stored);
+	return equal;
+}
 
 bool
 share_entry(const AccessMethod *am, Relation index, Relation heap, RowId row, const char *vector)

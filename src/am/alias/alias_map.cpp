@@ -204,17 +204,18 @@ alias_map(Relation index, const MetaData *meta, uint64 end)
 }
 
 const RowMap *
-delta_map(Relation index, const MetaData *meta, uint64 end)
+delta_map(Relation index, const MetaData *meta, uint64 end, bool whole)
 {
 	const ChunkList list = delta_list(meta);
 	RowMap *map = find_map(index, list);
 
 	// A new map, or one that would become too large, begins with the newest rows.
-	if (end > map->end && map->n + (end - map->end) > kDeltaRows)
+	if (whole ? map->n < map->end - list.first_row : end > map->end && map->n + (end - map->end) > kDeltaRows)
 	{
-		map->list_first = PG_UINT64_MAX;
+		map->list_first = PG_UINT64_MAX; // no list begins there: the map is begun anew
 		map = find_map(index, list);
-		map->end = Max(list.first_row, end - Min(end, kDeltaRows / 2));
+		if (!whole)
+			map->end = Max(list.first_row, end - Min(end, kDeltaRows / 2));
 	}
 	return extend(map, index, list, end) ? map : nullptr;
 }

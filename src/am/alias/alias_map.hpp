@@ -23,9 +23,9 @@ struct RowMap;
 /// foreign.
 const RowMap *alias_map(Relation index, const MetaData *meta, uint64 end);
 
-/// Return the rows of the delta before `end`, at least the newest ones. Valid until the next call. Null if a page was
-/// foreign.
-const RowMap *delta_map(Relation index, const MetaData *meta, uint64 end);
+/// Return the rows of the delta before `end`; of a delta of a million rows perhaps only the newest, unless `whole`.
+/// Valid until the next call. Null if a page was foreign.
+const RowMap *delta_map(Relation index, const MetaData *meta, uint64 end, bool whole);
 
 /// True if the map has the row. *value: its key, or its number; of a delta row, the number of the newest with this row
 /// id.

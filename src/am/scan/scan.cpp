@@ -265,9 +265,8 @@ advance(IndexScanDesc scan, ScanState *state)
 		state->batch.size = batch_plan_rows(scan, state);
 		scan_next_rows(scan->indexRelation, scan->xs_snapshot, state);
 		state->place.phase_done = !state->batch.full;
-		if (state->batch.n_rows == 0)
-			continue;
-		note_batch(state);
+		if (state->batch.n_rows > 0)
+			note_batch(state);
 		if (state->out.n > 0)
 			return true;
 	}

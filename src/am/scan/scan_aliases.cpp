@@ -23,6 +23,7 @@ namespace
 {
 
 constexpr uint64 kRowsPerOffer = 1024;
+constexpr uint64 kMostHeld = 4096; // with more rows at one distance their order is given up
 
 /// Zeros, the scores of rows that are in row id order only.
 const double kNoScores[kRowsPerOffer] = {};
@@ -51,22 +52,29 @@ reserve(const ScanState *state, T **array, uint64 *capacity, uint64 n_kept, uint
 	*capacity = n;
 }
 
-/// Back to the first entry at the score of the last row returned. Its rows come again, by other entries than before.
+/// Back to the first entry at the score of the last one found. Its rows come again, by other entries than before.
 void
 rewind_to_ties(ScanState *state)
 {
 	ScanAliases *aliases = &state->aliases;
 
-	if (state->phase != ScanPhase::kScored || !state->place.has_last || aliases->n_tied == 0 ||
-		!same_score(state->place.last.score, aliases->tied_score))
+	// Before the rows whose distance is NaN the place is no entry's.
+	if (state->phase != ScanPhase::kScored || !state->place.has_last || state->place.last.row == PG_UINT64_MAX)
 		return;
 	if (aliases->skipped != nullptr)
 		pfree(aliases->skipped);
-	aliases->skipped = static_cast<RowId *>(MemoryContextAllocHuge(state->context, aliases->n_tied * sizeof(RowId)));
-	aliases->n_skipped = aliases->n_tied;
-	aliases->skipped_score = aliases->tied_score;
-	std::copy(aliases->tied, aliases->tied + aliases->n_tied, aliases->skipped);
-	std::sort(aliases->skipped, aliases->skipped + aliases->n_skipped);
+	aliases->skipped = nullptr;
+	aliases->n_skipped = 0;
+	aliases->n_held = 0;
+	if (aliases->n_tied > 0 && same_score(state->place.last.score, aliases->tied_score))
+	{
+		aliases->skipped =
+			static_cast<RowId *>(MemoryContextAllocHuge(state->context, aliases->n_tied * sizeof(RowId)));
+		aliases->n_skipped = aliases->n_tied;
+		aliases->skipped_score = aliases->tied_score;
+		std::copy(aliases->tied, aliases->tied + aliases->n_tied, aliases->skipped);
+		std::sort(aliases->skipped, aliases->skipped + aliases->n_skipped);
+	}
 	state->place.last.row = 0; // before every row id
 }
 
@@ -125,7 +133,6 @@ put_scored(ScanState *state, const RowMap *map)
 	{
 		const engine::Neighbor entry = state->batch.rows[i];
 
-		// The newest version first: it is the one that most snapshots see.
 		for (const MappedRow *alias = map != nullptr ? map_newest(map, entry.row) : nullptr; alias != nullptr;
 			alias = map_older(map, alias))
 			put(state, {entry.score, alias->row});
@@ -141,6 +148,37 @@ put_once(ScanState *state)
 	for (uint64 i = 0; i < state->batch.n_rows; i++)
 		if (i == 0 || state->batch.rows[i].row != state->batch.rows[i - 1].row)
 			put(state, state->batch.rows[i]);
+}
+
+/// True if the scan returns rows in their order.
+bool
+keeps_order(const ScanState *state)
+{
+	return state->am->approximate == nullptr || !state->rounds.relaxed || state->rounds.exhaustive;
+}
+
+/// Sorts the rows of the batch, and holds back those that rows of the next one may precede.
+void
+sort_and_hold(ScanState *state)
+{
+	ScanAliases *aliases = &state->aliases;
+	ScanRows *out = &state->out;
+	uint64 n = out->n;
+
+	std::sort(out->own, out->own + out->n, engine::neighbor_less);
+	if (!state->batch.full || !scan_has_aliases(state) || !keeps_order(state))
+		return;
+	const double last =
+		state->batch.n_rows > 0 ? state->batch.rows[state->batch.n_rows - 1].score : state->place.last.score;
+
+	while (n > 0 && same_score(out->own[n - 1].score, last))
+		n--;
+	if (out->n - n > kMostHeld || (state->bounds.bounded && scan_is_behind_bound(state, last)))
+		return;
+	reserve(state, &aliases->held, &aliases->held_capacity, 0, out->n - n);
+	std::copy(out->own + n, out->own + out->n, aliases->held);
+	aliases->n_held = out->n - n;
+	out->n = n;
 }
 
 /// Sets state->out for the batch. False: VACUUM has resolved aliases since the scan read them.
@@ -167,7 +205,13 @@ find_rows_of_batch(Relation index, ScanState *state)
 			return false;
 	}
 	if (scored)
+	{
+		for (uint64 i = 0; i < state->aliases.n_held; i++)
+			put(state, state->aliases.held[i]);
+		state->aliases.n_held = 0;
 		put_scored(state, map);
+		sort_and_hold(state);
+	}
 	else
 		put_once(state);
 	state->out.rows = state->out.own;
@@ -232,6 +276,9 @@ scan_next_rows(Relation index, Snapshot snapshot, ScanState *state)
 
 	for (;;)
 	{
+		// The rows of the last entry are held.
+		if (state->phase == ScanPhase::kScored && scan_has_aliases(state))
+			state->batch.size = size + 1;
 		scan_next_batch(index, snapshot, state);
 		if (find_rows_of_batch(index, state))
 			return;

@@ -113,10 +113,13 @@ struct DeltaScores
 /// The rows that share entries (am/alias), as of the scan's version.
 struct ScanAliases
 {
-	uint64 first; // MetaData::alias_first
-	uint64 end;   // the list's end; equal to first: no rows share entries
-	bool were;    // there were such rows at the scan's start
-	RowId *tied;  // [n_tied] rows returned at tied_score, the score of the last one
+	uint64 first;           // MetaData::alias_first
+	uint64 end;             // the list's end; equal to first: no rows share entries
+	bool were;              // there were such rows at the scan's start
+	engine::Neighbor *held; // [n_held] rows at the score of the last entry found: others at that score may precede them
+	uint64 n_held;
+	uint64 held_capacity;
+	RowId *tied; // [n_tied] rows returned at tied_score, the score of the last one
 	uint64 n_tied;
 	uint64 tied_capacity;
 	double tied_score;
