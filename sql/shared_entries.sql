@@ -59,7 +59,6 @@ BEGIN
 END $$;
 
 -- VACUUM is not allowed in a function.
-\set ECHO queries
 SELECT * FROM shared_course('gpuflat', 'vector(48)', 'vector_l2_ops', '', $$v <-> (SELECT array_fill(0.4::float4, ARRAY[48])::vector)$$);
 VACUUM shared_t;
 SELECT shared_agrees('shared_t', $$v <-> (SELECT array_fill(0.4::float4, ARRAY[48])::vector)$$), rows, null_rows, dead_rows FROM vectorgpu_check('shared_v', true);
@@ -67,7 +66,7 @@ UPDATE shared_t SET n = n + 1;
 SELECT shared_agrees('shared_t', $$v <-> (SELECT array_fill(0.4::float4, ARRAY[48])::vector)$$), rows FROM vectorgpu_check('shared_v', true);
 -- An index scan in the order of TIDs, and one of NULL rows.
 SET enable_seqscan = off;
-SELECT count(*) = (SELECT count(id + 0) FROM shared_t), count(DISTINCT id) = count(*) FROM (SELECT id FROM shared_t ORDER BY v <-> NULL::vector) s;
+SELECT count(*) = (SELECT count(id + 0) FROM shared_t), count(DISTINCT id) = count(*) FROM (SELECT id FROM shared_t ORDER BY v <-> (SELECT NULL::vector)) s;
 -- The rows that the view counts are entries and what shares them.
 SELECT rows = (SELECT rows + null_rows FROM vectorgpu_check('shared_v')), format_version FROM vectorgpu_indexes WHERE index_name = 'shared_v';
 RESET enable_seqscan;

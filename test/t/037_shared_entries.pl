@@ -73,7 +73,7 @@ sub fetch_around
 }
 
 for my $case ([ 5, '', $query ], [ 13, '', $query ], [ 57, '', $query ], [ 57, 'SET LOCAL vectorgpu.scan_order = relaxed', $query ],
-	[ 590, '', $query ], [ 101, '', 'NULL::vector' ])
+	[ 590, '', $query ], [ 101, '', '(SELECT NULL::vector)' ])
 {
 	my ($n, $settings, $order) = @$case;
 
