@@ -364,6 +364,7 @@ go_on_to_nan(IndexScanDesc scan, ScanState *state)
 	state->bounds.skips_segments = nan_rows_none_in_segments(scan, state);
 	state->plan.by_rank = false;
 	state->rounds.exhaustive = true;
+	state->aliases.n_held = 0; // they come again
 	state->place.last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
 	state->place.has_last = true;
 	state->place.phase_done = false;
