@@ -5,6 +5,7 @@
 
 #include "pg/define_setting.hpp"
 #include "pg/order_bound.hpp"
+#include "pg/replaced_row.hpp"
 #include "pg/unread_order.hpp"
 
 extern "C"
@@ -270,6 +271,7 @@ executor_start(QueryDesc *query, int eflags)
 		return;
 	n_cte_visits = 0;
 	note_scans(query->planstate, kReadsAll);
+	note_update(query);
 	drop_unread_order(query, is_ours);
 }
 

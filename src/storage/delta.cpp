@@ -1,4 +1,5 @@
-// The delta: finding its end, reading rows, marking rows dead. Appending is in delta_append.cpp.
+// The delta: finding its end, reading rows, marking rows dead. The first two also serve the list of aliases. Appending
+// is in delta_append.cpp.
 #include "storage/delta.hpp"
 
 #include "storage/delta_map.hpp"
@@ -21,9 +22,10 @@ struct PageFill
 };
 
 bool
-read_fill(Relation index, const MetaData *meta, const DeltaChunk *chunk, uint32 position, PageFill *fill, bool *foreign)
+read_fill(
+	Relation index, const ChunkList &list, const DeltaChunk *chunk, uint32 position, PageFill *fill, bool *foreign)
 {
-	Buffer buffer = page_read(index, chunk->start_block + position, delta_expect(meta, chunk, position),
+	Buffer buffer = page_read(index, chunk->start_block + position, delta_expect(list, chunk, position),
 		BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, nullptr, foreign);
 	uint32 used;
 
@@ -31,10 +33,10 @@ read_fill(Relation index, const MetaData *meta, const DeltaChunk *chunk, uint32 
 		return false;
 	used = page_tag(BufferGetPage(buffer))->used;
 	UnlockReleaseBuffer(buffer);
-	fill->end = delta_first_start(meta, chunk, position) + used;
-	if (unlikely(fill->end > delta_first_start(meta, chunk, position + 1)))
+	fill->end = delta_first_start(list, chunk, position) + used;
+	if (unlikely(fill->end > delta_first_start(list, chunk, position + 1)))
 		page_corrupted(index, chunk->start_block + position, kTooManyRows);
-	fill->full = fill->end == delta_first_start(meta, chunk, position + 1);
+	fill->full = fill->end == delta_first_start(list, chunk, position + 1);
 	return true;
 }
 
@@ -43,7 +45,7 @@ read_fill(Relation index, const MetaData *meta, const DeltaChunk *chunk, uint32 
 uint64
 chunk_capacity(const MetaData *meta, const DeltaChunk *chunk)
 {
-	return static_cast<uint64>(chunk->n_blocks) * kPayloadBytes / delta_row_bytes(meta);
+	return chunk_capacity(delta_list(meta), chunk);
 }
 
 uint64
@@ -61,62 +63,60 @@ delta_end(Relation index, const MetaData *meta, bool *foreign)
 }
 
 uint64
-delta_visible_end(Relation index, const MetaData *meta, bool *foreign)
+list_end(Relation index, const ChunkList &list, bool *foreign)
 {
-	const uint64 hint = Max(delta_end_hint(index, meta->uuid), meta->delta_first_row);
-	const DeltaChunk *chunk = delta_find_chunk(meta, hint);
+	const uint64 hint = Max(list_end_hint(index, list.uuid, list.role), list.first_row);
+	const DeltaChunk *chunk = delta_find_chunk(list, hint);
 	uint64 low;  // rows before it are visible
 	uint64 high; // this one is not
 	PageFill fill;
 
-	if (meta->n_chunks == 0)
-		return meta->delta_first_row;
+	if (list.n_chunks == 0)
+		return list.first_row;
 
 	// Usually the end is on the page where it was last seen, or where the chunks begin.
 	if (chunk != nullptr)
 	{
-		if (!read_fill(index, meta, chunk, delta_place(meta, chunk, hint).position, &fill, foreign))
+		if (!read_fill(index, list, chunk, delta_place(list, chunk, hint).position, &fill, foreign))
 			return hint;
 		if (!fill.full)
 		{
-			set_delta_end_hint(index, meta->uuid, fill.end);
+			set_list_end_hint(index, list.uuid, list.role, fill.end);
 			return fill.end;
 		}
 		low = fill.end;
 	}
 	else
-		low = Max(meta->delta_first_row, meta->chunks[0].first_row);
+		low = Max(list.first_row, list.chunks[0].first_row);
 
 	// A chunk is added when the previous one is full, so visibility is monotone over all chunks: bisect by rows.
-	high = delta_room_end(meta);
+	high = delta_room_end(list);
 	while (low < high)
 	{
 		const uint64 middle = low + (high - low) / 2;
 
-		chunk = delta_find_chunk(meta, middle);
+		chunk = delta_find_chunk(list, middle);
 		if (chunk == nullptr)
-			page_corrupted(index, 0, "The chunks of the delta have gaps.");
-		if (!read_fill(index, meta, chunk, delta_place(meta, chunk, middle).position, &fill, foreign))
+			page_corrupted(index, 0, kChunkGaps);
+		if (!read_fill(index, list, chunk, delta_place(list, chunk, middle).position, &fill, foreign))
 			return low;
 		if (fill.end > middle)
 			low = fill.end;
-		else if (fill.end > delta_first_start(meta, chunk, delta_place(meta, chunk, middle).position))
+		else if (fill.end > delta_first_start(list, chunk, delta_place(list, chunk, middle).position))
 		{
 			low = fill.end; // the page has some rows but not this one: it holds the end
 			break;
 		}
 		else
-			high = delta_first_start(meta, chunk, delta_place(meta, chunk, middle).position);
+			high = delta_first_start(list, chunk, delta_place(list, chunk, middle).position);
 	}
-	set_delta_end_hint(index, meta->uuid, low);
+	set_list_end_hint(index, list.uuid, list.role, low);
 	return low;
 }
 
 bool
-delta_read(
-	Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers, void *vectors, Size vector_stride)
+list_read(Relation index, const ChunkList &list, uint64 first, uint64 n, uint64 *headers, void *bodies, Size stride)
 {
-	const Size vector_size = meta_vector_bytes(meta);
 	const DeltaChunk *chunk = nullptr;
 	Buffer buffer = InvalidBuffer;
 	uint32 locked = 0;
@@ -125,21 +125,21 @@ delta_read(
 	for (uint64 i = 0; i < n; i++)
 	{
 		const uint64 row = first + i;
-		char *out = vectors != nullptr ? static_cast<char *>(vectors) + i * vector_stride : nullptr;
-		Size left = vectors != nullptr ? vector_size : 0;
+		char *out = bodies != nullptr ? static_cast<char *>(bodies) + i * stride : nullptr;
+		Size left = bodies != nullptr ? list.body_bytes : 0;
 		DeltaPlace place;
 		bool at_header = true;
 
-		if (chunk == nullptr || row >= chunk->first_row + chunk_capacity(meta, chunk))
+		if (chunk == nullptr || row >= chunk->first_row + chunk_capacity(list, chunk))
 		{
 			if (BufferIsValid(buffer))
 				UnlockReleaseBuffer(buffer);
 			buffer = InvalidBuffer;
-			chunk = delta_find_chunk(meta, row);
+			chunk = delta_find_chunk(list, row);
 			if (chunk == nullptr)
-				page_corrupted(index, 0, "The chunks of the delta have gaps.");
+				page_corrupted(index, 0, kChunkGaps);
 		}
-		place = delta_place(meta, chunk, row);
+		place = delta_place(list, chunk, row);
 		while (at_header || left > 0)
 		{
 			Size part;
@@ -149,7 +149,7 @@ delta_read(
 				if (BufferIsValid(buffer))
 					UnlockReleaseBuffer(buffer);
 				buffer =
-					page_read(index, chunk->start_block + place.position, delta_expect(meta, chunk, place.position),
+					page_read(index, chunk->start_block + place.position, delta_expect(list, chunk, place.position),
 						BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, nullptr, &foreign);
 				if (foreign)
 					return false;
@@ -176,6 +176,19 @@ delta_read(
 	return true;
 }
 
+uint64
+delta_visible_end(Relation index, const MetaData *meta, bool *foreign)
+{
+	return list_end(index, delta_list(meta), foreign);
+}
+
+bool
+delta_read(
+	Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers, void *vectors, Size vector_stride)
+{
+	return list_read(index, delta_list(meta), first, n, headers, vectors, vector_stride);
+}
+
 void
 delta_mark_dead(Relation index, const MetaData *meta, const uint64 *rows, uint64 n)
 {
@@ -190,7 +203,7 @@ delta_mark_dead(Relation index, const MetaData *meta, const uint64 *rows, uint64
 		Page page;
 
 		if (chunk == nullptr)
-			page_corrupted(index, 0, "The chunks of the delta have gaps.");
+			page_corrupted(index, 0, kChunkGaps);
 		position = delta_place(meta, chunk, rows[i]).position;
 		(void) VG_FAULT("delta_mark_dead");
 		buffer = page_read(index, chunk->start_block + position, delta_expect(meta, chunk, position),

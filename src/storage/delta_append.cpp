@@ -1,4 +1,4 @@
-// Appending a row to the delta. See delta.hpp for the layout.
+// Appending a row to the delta or to the list of aliases. See delta.hpp for the layout.
 //
 // The inserter locks the page on which the next row starts and keeps the lock until the row is visible, so inserters
 // take turns. It then locks the pages into which the row crosses, in ascending order. The record that makes the row
@@ -6,6 +6,7 @@
 // row. Rows all have one size, so the next insert overwrites the pages that an unfinished insert has written.
 #include "storage/delta_append.hpp"
 
+#include "storage/alias.hpp"
 #include "storage/delta_append_value.hpp"
 #include "storage/delta_chunk.hpp"
 #include "storage/delta_map.hpp"
@@ -30,7 +31,7 @@ namespace
 
 constexpr uint32 kMaxPagesPerRecord = MAX_GENERIC_XLOG_PAGES;
 
-/// The bytes of a row: header, vector, zero padding.
+/// The bytes of a row: header, body (the vector, or an alias's key), zero padding.
 struct RowImage
 {
 	uint64 header;
@@ -82,7 +83,7 @@ put_row_part(Buffer buffer, const RowImage *row, Size from, Size n, Size offset,
 /// Write the parts of the row on pages [from, to] of the chunk, which follow its first page, with one record per
 /// kMaxPagesPerRecord pages.
 void
-write_continuation(Relation index, const MetaData *meta, const DeltaChunk *chunk, const RowImage *row, uint32 from,
+write_continuation(Relation index, const ChunkList &list, const DeltaChunk *chunk, const RowImage *row, uint32 from,
 	uint32 to, Size first_part)
 {
 	Size done = first_part;
@@ -94,7 +95,7 @@ write_continuation(Relation index, const MetaData *meta, const DeltaChunk *chunk
 		pg::ChangedPage changes[kMaxPagesPerRecord];
 
 		for (uint32 i = 0; i < n; i++)
-			buffers[i] = page_read(index, chunk->start_block + position + i, delta_expect(meta, chunk, position + i),
+			buffers[i] = page_read(index, chunk->start_block + position + i, delta_expect(list, chunk, position + i),
 				BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, nullptr);
 		(void) VG_FAULT("delta_continuation");
 		START_CRIT_SECTION();
@@ -116,8 +117,8 @@ write_continuation(Relation index, const MetaData *meta, const DeltaChunk *chunk
 
 /// Write the row that starts at `place`. `buffer` holds that page, locked exclusively, and stays locked.
 void
-write_row(
-	Relation index, const MetaData *meta, const DeltaChunk *chunk, const RowImage *row, DeltaPlace place, Buffer buffer)
+write_row(Relation index, const ChunkList &list, const DeltaChunk *chunk, const RowImage *row, DeltaPlace place,
+	Buffer buffer)
 {
 	const Size first_part = Min(row->row_bytes, kPayloadBytes - place.offset);
 	const uint32 last = place.position + static_cast<uint32>((place.offset + row->row_bytes - 1) / kPayloadBytes);
@@ -125,12 +126,12 @@ write_row(
 	int n_changes = 1;
 
 	if (last > place.position + 1)
-		write_continuation(index, meta, chunk, row, place.position + 1, last, first_part);
+		write_continuation(index, list, chunk, row, place.position + 1, last, first_part);
 
 	if (last == place.position + 1)
 	{
 		// A row on two pages, the common case, takes one record.
-		changes[1].buffer = page_read(index, chunk->start_block + last, delta_expect(meta, chunk, last),
+		changes[1].buffer = page_read(index, chunk->start_block + last, delta_expect(list, chunk, last),
 			BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, nullptr);
 		n_changes = 2;
 		(void) VG_FAULT("delta_publish_two");
@@ -146,11 +147,80 @@ write_row(
 		pg::log_changed_pages(changes, n_changes);
 	END_CRIT_SECTION();
 
-	page_note_sealed(index, meta->uuid, buffer);
+	page_note_sealed(index, list.uuid, buffer);
 	if (n_changes == 2)
 	{
-		page_note_sealed(index, meta->uuid, changes[1].buffer);
+		page_note_sealed(index, list.uuid, changes[1].buffer);
 		UnlockReleaseBuffer(changes[1].buffer);
+	}
+}
+
+ChunkList
+list_of(const MetaData *meta, PageRole role)
+{
+	return role == PageRole::kDelta ? delta_list(meta) : alias_list(meta);
+}
+
+/// Append a row to one of the lists. meta: the metapage, which is read again when it turns out to be old. False: the
+/// aliases have no room.
+bool
+append_row(Relation index, Relation heap, PageRole role, MetaData *meta, const RowImage *row)
+{
+	ChunkList list = list_of(meta, role);
+	bool foreign = false;
+	uint32 n_foreign = 0;
+	uint64 number = Max(list_end_hint(index, list.uuid, role), list.first_row);
+
+	if (number == list.first_row)
+		number = list_end(index, list, &foreign);
+	for (;;)
+	{
+		const DeltaChunk *chunk;
+		DeltaPlace place;
+		uint64 visible_end;
+		Buffer buffer;
+
+		CHECK_FOR_INTERRUPTS();
+		if (foreign)
+		{
+			// A merge has freed the chunk since the metapage was read.
+			if (++n_foreign > kMostMerges)
+				page_recycled(index, 0);
+			foreign = false;
+			meta_read(index, nullptr, meta);
+			list = list_of(meta, role);
+			number = list_end(index, list, &foreign);
+			continue;
+		}
+		chunk = delta_find_chunk(list, number);
+		if (chunk == nullptr)
+		{
+			if (number >= delta_room_end(list) && !delta_add_chunk(index, heap, role, delta_room_end(list)))
+				return false;
+			meta_read(index, nullptr, meta);
+			list = list_of(meta, role);
+			number = list_end(index, list, &foreign);
+			continue;
+		}
+		place = delta_place(list, chunk, number);
+		buffer = page_read(index, chunk->start_block + place.position, delta_expect(list, chunk, place.position),
+			BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, &foreign);
+		if (foreign)
+			continue;
+		visible_end = delta_first_start(list, chunk, place.position) + page_tag(BufferGetPage(buffer))->used;
+		if (visible_end < delta_first_start(list, chunk, place.position + 1))
+		{
+			write_row(index, list, chunk, row, delta_place(list, chunk, visible_end), buffer);
+			UnlockReleaseBuffer(buffer);
+			set_list_end_hint(index, list.uuid, role, visible_end + 1);
+			if (role == PageRole::kDelta)
+				delta_ask_for_merge(index, meta, visible_end, visible_end + 1);
+			return true;
+		}
+		UnlockReleaseBuffer(buffer);
+		if (unlikely(visible_end > delta_first_start(list, chunk, place.position + 1)))
+			page_corrupted(index, chunk->start_block + place.position, kTooManyRows);
+		number = visible_end; // other inserters have filled the page
 	}
 }
 
@@ -172,9 +242,6 @@ delta_append(Relation index, Relation heap, RowId row_id, const void *vector)
 {
 	MetaData meta;
 	RowImage row;
-	bool foreign = false;
-	uint32 n_foreign = 0;
-	uint64 number;
 
 	meta_read(index, nullptr, &meta);
 	if (meta.element == ElementType::kSet)
@@ -186,58 +253,21 @@ delta_append(Relation index, Relation heap, RowId row_id, const void *vector)
 	row.vector = static_cast<const char *>(vector);
 	row.vector_bytes = meta_vector_bytes(&meta);
 	row.row_bytes = delta_row_bytes(&meta);
+	(void) append_row(index, heap, PageRole::kDelta, &meta, &row);
+}
 
-	number = Max(delta_end_hint(index, meta.uuid), meta.delta_first_row);
-	if (number == meta.delta_first_row)
-		number = delta_end(index, &meta, &foreign);
-	for (;;)
-	{
-		const DeltaChunk *chunk;
-		DeltaPlace place;
-		uint64 first;
-		uint64 visible_end;
-		Buffer buffer;
+bool
+alias_append(Relation index, Relation heap, const Alias &alias)
+{
+	MetaData meta;
+	RowImage row;
 
-		CHECK_FOR_INTERRUPTS();
-		if (foreign)
-		{
-			// A merge has freed the chunk since the metapage was read.
-			if (++n_foreign > kMostMerges)
-				page_recycled(index, 0);
-			foreign = false;
-			meta_read(index, nullptr, &meta);
-			number = delta_end(index, &meta, &foreign);
-			continue;
-		}
-		chunk = delta_find_chunk(&meta, number);
-		if (chunk == nullptr)
-		{
-			if (number >= delta_room_end(&meta))
-				delta_add_chunk(index, heap, delta_room_end(&meta));
-			meta_read(index, nullptr, &meta);
-			number = delta_end(index, &meta, &foreign);
-			continue;
-		}
-		place = delta_place(&meta, chunk, number);
-		buffer = page_read(index, chunk->start_block + place.position, delta_expect(&meta, chunk, place.position),
-			BUFFER_LOCK_EXCLUSIVE, ChecksumPolicy::kAlways, nullptr, &foreign);
-		if (foreign)
-			continue;
-		first = delta_first_start(&meta, chunk, place.position);
-		visible_end = first + page_tag(BufferGetPage(buffer))->used;
-		if (visible_end < delta_first_start(&meta, chunk, place.position + 1))
-		{
-			write_row(index, &meta, chunk, &row, delta_place(&meta, chunk, visible_end), buffer);
-			UnlockReleaseBuffer(buffer);
-			set_delta_end_hint(index, meta.uuid, visible_end + 1);
-			delta_ask_for_merge(index, &meta, visible_end, visible_end + 1);
-			return;
-		}
-		UnlockReleaseBuffer(buffer);
-		if (unlikely(visible_end > delta_first_start(&meta, chunk, place.position + 1)))
-			page_corrupted(index, chunk->start_block + place.position, kTooManyRows);
-		number = visible_end; // other inserters have filled the page
-	}
+	meta_read(index, nullptr, &meta);
+	row.header = alias.row;
+	row.vector = reinterpret_cast<const char *>(&alias.key);
+	row.vector_bytes = sizeof(alias.key);
+	row.row_bytes = kAliasBytes;
+	return append_row(index, heap, PageRole::kAlias, &meta, &row);
 }
 
 } // namespace vectorgpu::am

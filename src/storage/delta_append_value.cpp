@@ -133,7 +133,7 @@ write_slots(ValueInsert *insert, const DeltaChunk *chunk, uint32 position, Buffe
 		page_note_sealed(insert->index, insert->meta.uuid, buffers[i]);
 	for (int i = 1; i < n_pages; i++)
 		UnlockReleaseBuffer(buffers[i]);
-	set_delta_end_hint(insert->index, insert->meta.uuid, insert->number);
+	set_list_end_hint(insert->index, insert->meta.uuid, PageRole::kDelta, insert->number);
 }
 
 /// True if the remaining slots fit into one record that begins at insert->number.
@@ -248,7 +248,7 @@ advance(ValueInsert *insert, bool *foreign)
 	if (chunk == nullptr)
 	{
 		if (insert->number >= delta_room_end(&insert->meta))
-			delta_add_chunk(insert->index, insert->heap, delta_room_end(&insert->meta));
+			delta_add_chunk(insert->index, insert->heap, PageRole::kDelta, delta_room_end(&insert->meta));
 		meta_read(insert->index, nullptr, &insert->meta);
 		insert->number = delta_visible_end(insert->index, &insert->meta, foreign);
 		return;

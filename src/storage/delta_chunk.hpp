@@ -1,4 +1,4 @@
-// Adding chunks to the delta. PG dialect.
+// Adding chunks to the delta and to the aliases. PG dialect.
 #pragma once
 
 #include "storage/delta.hpp"
@@ -6,8 +6,9 @@
 namespace vectorgpu::am
 {
 
-/// Add a chunk behind row number `room_end`, where the room of the existing chunks ends. Does nothing if another
-/// inserter has already added one. Raises 54000 if the delta has kMaxChunks chunks.
-void delta_add_chunk(Relation index, Relation heap, uint64 room_end);
+/// Add a chunk behind row number `room_end`, where the room of the existing chunks ends: to the delta, or to the
+/// aliases (role kAlias). Does nothing if another inserter has already added one. Raises 54000 if the delta has
+/// kMaxChunks chunks; returns false if the aliases have kMaxAliasChunks.
+bool delta_add_chunk(Relation index, Relation heap, PageRole role, uint64 room_end);
 
 } // namespace vectorgpu::am

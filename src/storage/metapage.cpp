@@ -51,14 +51,15 @@ lock_metapage(Relation index, int lock_mode)
 	}
 	// Every format version keeps tag and checksum unchanged, so that another version is distinguished from a damaged
 	// byte.
-	if (unlikely(meta->version != kFormatVersion))
+	if (unlikely(!meta_version_known(meta->version)))
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("index \"%s\" has format version %u, this release reads version %u",
-					RelationGetRelationName(index), meta->version, kFormatVersion),
+				errmsg("index \"%s\" has format version %u, this release reads versions %u and %u",
+					RelationGetRelationName(index), meta->version, kPlainVersion, kFormatVersion),
 				errhint("Rebuild it with REINDEX INDEX.")));
 	if (unlikely(meta->complete != 1 || meta->n_segments > kMaxSegments || meta->n_chunks > kMaxChunks ||
-			meta->n_free > kMaxFreeExtents || !uuid_equal(meta->uuid, tag->uuid)))
+			meta->n_free > kMaxFreeExtents || meta->n_alias_chunks > kMaxAliasChunks ||
+			!uuid_equal(meta->uuid, tag->uuid)))
 		page_corrupted(index, kMetaBlock, "The metapage contradicts itself.");
 	return buffer;
 }
@@ -77,12 +78,22 @@ meta_read(Relation index, Snapshot snapshot, MetaData *meta)
 	UnlockReleaseBuffer(buffer);
 }
 
+uint64
+meta_alias_first(Relation index)
+{
+	Buffer buffer = lock_metapage(index, BUFFER_LOCK_SHARE);
+	const uint64 first = reinterpret_cast<const MetaData *>(page_payload(BufferGetPage(buffer)))->alias_first;
+
+	UnlockReleaseBuffer(buffer);
+	return first;
+}
+
 void
 meta_init(MetaData *meta, AmId am, ElementType element, Metric metric, uint32 dim)
 {
 	memset(meta, 0, sizeof(MetaData));
 	meta->magic = kMetaMagic;
-	meta->version = kFormatVersion;
+	meta->version = kPlainVersion;
 	meta->am = am;
 	meta->element = element;
 	meta->metric = metric;

@@ -23,7 +23,15 @@ enum class AmId : uint8
 };
 
 constexpr uint32 kMetaMagic = 0x5647504D; // "VGPM"
-constexpr uint32 kFormatVersion = 3;
+constexpr uint32 kFormatVersion = 4;      // the metapage lists aliases (alias.hpp)
+constexpr uint32 kPlainVersion = 3;       // it never has: such an index is new, or of a release that does not know them
+
+/// True if this release reads the version.
+inline bool
+meta_version_known(uint32 version)
+{
+	return version == kFormatVersion || version == kPlainVersion;
+}
 
 /// A contiguous run of blocks that holds n_bytes, kPayloadBytes per block.
 struct StreamEntry
@@ -51,7 +59,8 @@ struct SegmentEntry
 	StreamEntry streams[kMaxStreams]; // by StreamKind; n_bytes 0: absent
 };
 
-/// A run of blocks of the delta. Rows [first_row, first_row + chunk_capacity) start and end inside it.
+/// A run of blocks of the delta or of the aliases. Rows [first_row, first_row + chunk_capacity) start and end inside
+/// it.
 struct DeltaChunk
 {
 	uint64 first_row;
@@ -71,6 +80,7 @@ struct FreeExtent
 
 constexpr uint32 kMaxSegments = 16; // a merge leaves at most 8
 constexpr uint32 kMaxChunks = 64;
+constexpr uint32 kMaxAliasChunks = 16;
 constexpr uint32 kMaxFreeExtents = 96;
 constexpr uint32 kAmOptionBytes = 64;
 
@@ -109,6 +119,10 @@ struct MetaData
 	SegmentEntry segments[kMaxSegments]; // ascending id
 	DeltaChunk chunks[kMaxChunks];       // ascending first_row
 	FreeExtent free_extents[kMaxFreeExtents];
+	uint64 alias_first; // aliases before this one are resolved: their rows have entries of their own, or are dead
+	uint32 n_alias_chunks;
+	uint32 alias_reserved;
+	DeltaChunk alias_chunks[kMaxAliasChunks]; // ascending first_row
 };
 
 static_assert(sizeof(MetaData) <= kPayloadBytes);
@@ -123,6 +137,9 @@ meta_vector_bytes(const MetaData *meta)
 /// Copy the metapage under a share lock and verify it. With a snapshot, also perform core's "snapshot too old" test.
 /// Raises ERRCODE_INDEX_CORRUPTED, or 0A000 for a format of another release.
 void meta_read(Relation index, Snapshot snapshot, MetaData *meta);
+
+/// Read MetaData::alias_first alone.
+uint64 meta_alias_first(Relation index);
 
 /// Initialize a MetaData with a random uuid; high_water is 1, complete is 1.
 void meta_init(MetaData *meta, AmId am, ElementType element, Metric metric, uint32 dim);

@@ -44,7 +44,7 @@ struct ComparedPage
 struct IndexMemory
 {
 	IndexUuid uuid;
-	uint64 delta_end_hint; // a delta end that was true once
+	uint64 end_hints[2]; // ends of the delta and of the aliases that were true once
 	uint32 n_blocks;
 	uint32 n_recent; // n_blocks, or 0 for an index larger than half of the buffer cache
 	uint32 n_reads;
@@ -321,20 +321,20 @@ page_note_sealed(Relation index, const IndexUuid &uuid, Buffer buffer)
 }
 
 uint64
-delta_end_hint(Relation index, const IndexUuid &uuid)
+list_end_hint(Relation index, const IndexUuid &uuid, PageRole role)
 {
 	const IndexMemory *known = known_memory(index, uuid);
 
-	return known != nullptr ? known->delta_end_hint : 0;
+	return known != nullptr ? known->end_hints[role == PageRole::kAlias] : 0;
 }
 
 void
-set_delta_end_hint(Relation index, const IndexUuid &uuid, uint64 end)
+set_list_end_hint(Relation index, const IndexUuid &uuid, PageRole role, uint64 end)
 {
 	IndexMemory *known = grown_memory(index, uuid, 1);
 
 	if (known != nullptr)
-		known->delta_end_hint = end;
+		known->end_hints[role == PageRole::kAlias] = end;
 }
 
 void

@@ -1,6 +1,6 @@
 // Pages of an index: the tag of every page, its checksum, reading and writing one page. Every page that was written has
-// PageHeaderData (24 bytes), PageTag (40) and payload (8128), no special space and no hole. Only delta pages have a
-// hole: the bytes after the last row, which are zero. PG dialect.
+// PageHeaderData (24 bytes), PageTag (40) and payload (8128), no special space and no hole. Only pages of the
+// delta and of aliases have a hole: the bytes after the last row, which are zero. PG dialect.
 #pragma once
 
 #include "common/types.hpp"
@@ -35,7 +35,15 @@ enum class PageRole : uint16
 	kMeta = 1,   // block 0
 	kStream = 2, // bytes of a segment: immutable except for tombstones
 	kDelta = 3,  // rows inserted since the last merge
+	kAlias = 4,  // rows that share the entry of another one
 };
+
+/// True for pages with a hole after their last row.
+inline bool
+has_hole(PageRole role)
+{
+	return role == PageRole::kDelta || role == PageRole::kAlias;
+}
 
 /// The stream of a segment to which a page belongs. Stored: never renumber. 0 to 3 are common to all access methods;
 /// the index's access method (AccessMethod::format) defines those from kFirstAmStream on.
@@ -56,9 +64,9 @@ struct PageTag
 	uint32 checksum; // low 32 bits of XXH3 over the page from `role` on
 	PageRole role;
 	StreamKind stream; // kStream only, else 0
-	uint32 owner;      // kStream: segment id; kDelta: chunk id
+	uint32 owner;      // kStream: segment id; kDelta, kAlias: chunk id
 	uint32 position;   // page number within the stream or chunk
-	uint32 used;       // kStream: payload bytes; kDelta: rows that start on this page and are visible
+	uint32 used;       // kStream: payload bytes; kDelta, kAlias: rows that start on this page and are visible
 	uint32 magic;
 	IndexUuid uuid;
 };
@@ -133,9 +141,10 @@ bool page_known_good(Relation index, const IndexUuid &uuid, Buffer buffer, int64
 /// ERRCODE_INDEX_CORRUPTED.
 [[noreturn]] void page_recycled(Relation index, BlockNumber block);
 
-/// A delta end (see delta.hpp) that this backend once saw for this index life, or 0: a hint where to start the search.
-uint64 delta_end_hint(Relation index, const IndexUuid &uuid);
-void set_delta_end_hint(Relation index, const IndexUuid &uuid, uint64 end);
+/// An end of the delta or of the aliases (role; see delta.hpp) that this backend once saw for this index life, or 0: a
+/// hint where to start the search.
+uint64 list_end_hint(Relation index, const IndexUuid &uuid, PageRole role);
+void set_list_end_hint(Relation index, const IndexUuid &uuid, PageRole role, uint64 end);
 
 /// Extend the main fork to at least n_blocks blocks; new blocks are all zero.
 void ensure_blocks(Relation index, BlockNumber n_blocks);

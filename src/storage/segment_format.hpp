@@ -57,6 +57,10 @@ struct SegmentFormat
 	/// index stores the table's `vector`. Null: it stores the vector unchanged.
 	bool (*matches)(const MetaData *meta, const char *vector, const char *stored);
 
+	/// False if what read_vectors returns does not tell what the value was: then `matches` cannot compare, and no row
+	/// shares an entry of a segment. Null: true.
+	bool (*reads_back)(const MetaData *meta);
+
 	/// Return null, or a sentence that says what is wrong with the sizes of kVectors and of the format's own streams.
 	/// Reads no page; n_rows is in bounds.
 	const char *(*check_entry)(const MetaData *meta, const SegmentEntry *segment);

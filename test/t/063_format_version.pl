@@ -100,11 +100,12 @@ SQL
 my $current = $node->safe_psql('postgres', q{SELECT string_agg(DISTINCT format_version::text, ',') FROM vectorgpu_indexes});
 my @indexes = map { "t_${_}_v" } @methods;
 
+my $newest = $current + 1;    # of indexes with shared entries
 leave_unchecked($node, 'they are given other versions; check_index looks at what REINDEX makes', @indexes);
 
 # A newer one that keeps the rest of the page, a newer one with another page, an older one.
 my $deleted = 420;
-for my $case ([ $current + 1, 0, 'newer' ], [ $current + 7, 1, 'newer, with an unknown page' ], [ $current - 1, 0, 'older' ])
+for my $case ([ $newest + 1, 0, 'newer' ], [ $newest + 7, 1, 'newer, with an unknown page' ], [ $current - 1, 0, 'older' ])
 {
 	my ($version, $fill, $what) = @$case;
 
@@ -113,7 +114,7 @@ for my $case ([ $current + 1, 0, 'newer' ], [ $current + 7, 1, 'newer, with an u
 	for my $am (@methods)
 	{
 		my ($index, $table, $order) = ("t_${am}_v", "t_$am", $of{$am}[2]);
-		my $message = qr/index "$index" has format version $version, this release reads version $current/;
+		my $message = qr/index "$index" has format version $version, this release reads versions $current and $newest/;
 		my $rows    = $node->safe_psql('postgres', "SELECT count(*) FROM $table");
 
 		is($node->safe_psql('postgres', "SELECT format_version, needs_reindex, is_valid, rows FROM vectorgpu_indexes WHERE index_name = '$index'"),
@@ -131,7 +132,7 @@ for my $case ([ $current + 1, 0, 'newer' ], [ $current + 7, 1, 'newer, with an u
 }
 
 # A version that the checksum does not match is damage, and not shown as a version.
-set_version($current + 1, 0, 0, @indexes);
+set_version($newest + 1, 0, 0, @indexes);
 for my $am (@methods)
 {
 	my ($state, $err) = psql_state($node, "SELECT vectorgpu_check('t_${am}_v')");
@@ -144,7 +145,7 @@ for my $am (@methods)
 $node->safe_psql('postgres', join ';', map { "REINDEX INDEX $_" } @indexes);
 for my $how ('REINDEX INDEX', 'REINDEX INDEX CONCURRENTLY', 'DROP INDEX')
 {
-	set_version($current + 1, 1, 1, @indexes);
+	set_version($newest + 1, 1, 1, @indexes);
 	for my $am (@methods)
 	{
 		my ($index, $table) = ("t_${am}_v", "t_$am");

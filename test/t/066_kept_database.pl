@@ -103,6 +103,11 @@ SQL
 		$node->safe_psql('postgres', "INSERT INTO $name SELECT i, $value FROM generate_series(1001, 1060) i; UPDATE $name SET v = (SELECT v FROM $name WHERE id = 3) WHERE id % 41 = 0; DELETE FROM $name WHERE id % 7 = 2");
 	}
 	$all->('written');
+	# Updates of another column: rows share entries of the release that made them.
+	$node->safe_psql('postgres', "CREATE INDEX ON $_->[0] (id); UPDATE $_->[0] SET id = id + 100000 WHERE id % 3 = 0; UPDATE $_->[0] SET id = id - 100000 WHERE id > 100000") for @indexes;
+	is($node->safe_psql('postgres', q{SELECT string_agg(format_version::text, '' ORDER BY index_name) FROM vectorgpu_indexes WHERE index_name IN ('flat_v', 'graph_v', 'ivf_v', 'match_v')}),
+		'4443', "$version: the format of indexes that have such rows");
+	$all->('with rows that share entries');
 	$node->safe_psql('postgres', "VACUUM (INDEX_CLEANUP on) $_->[0]") for @indexes;
 	$all->('vacuumed');
 	is($node->safe_psql('postgres', "SELECT rows_moved > 0 FROM vectorgpu_merge('$_->[0]_v')"), 't', "$version: $_->[0] is merged") for @indexes;

@@ -1,4 +1,5 @@
-// aminsert: append one row to the delta. PG dialect.
+// aminsert: append one row to the delta, or let it share the entry of the version that it replaces. PG dialect.
+#include "am/alias/alias_insert.hpp"
 #include "am/method/callbacks.hpp"
 #include "am/method/row_value.hpp"
 #include "storage/delta_append.hpp"
@@ -41,7 +42,8 @@ insert_value(const ValueFormat *values, const IndexShape *shape, Relation index,
 } // namespace
 
 bool
-shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap)
+shared_insert(
+	const AccessMethod *am, Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap, bool unchanged)
 {
 	const RowId row = make_row_id(ItemPointerGetBlockNumber(tid), ItemPointerGetOffsetNumber(tid));
 	const IndexShape shape = shape_of_built_index(am, index);
@@ -58,7 +60,8 @@ shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *isnul
 		return false;
 	}
 	vector = row_value_for_index(shape.element, shape.dim, values[0]);
-	delta_append(index, heap, row, vector.vector);
+	if (!unchanged || !share_entry(am, index, heap, row, vector.vector))
+		delta_append(index, heap, row, vector.vector);
 	row_value_close(&vector);
 	return false;
 }

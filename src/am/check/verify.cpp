@@ -2,6 +2,7 @@
 // value. A page is copied under its lock and checked without the lock. See verify.hpp.
 #include "am/check/verify.hpp"
 
+#include "am/check/verify_aliases.hpp"
 #include "am/check/verify_delta.hpp"
 #include "am/check/verify_heap.hpp"
 #include "am/check/verify_meta.hpp"
@@ -102,9 +103,10 @@ check_am_streams(PageCheck *check, bool deep)
 		format->check(check->index, check->meta, &check->meta->segments[i], deep, check->strategy);
 }
 
-/// Check that no live row occurs twice in the segments and the delta; count the segments' live rows.
+/// Check that no live row occurs twice in the segments and the delta, and that shared entries are there; count the
+/// segments' live rows.
 void
-check_rows_once(PageCheck *check, uint64 end)
+check_rows_once(PageCheck *check, uint64 end, AliasCheck *aliases)
 {
 	RowMerge *rows = static_cast<RowMerge *>(palloc(sizeof(RowMerge)));
 	uint32 segments[kMaxSegments];
@@ -119,6 +121,7 @@ check_rows_once(PageCheck *check, uint64 end)
 	row_merge_begin(rows, check->index, check->meta, segments, check->meta->n_segments, delta, false, check->strategy);
 	while (row_merge_next(rows, &row))
 	{
+		check_alias_entry(aliases, row.row, row.is_null);
 		if (row.source->segment == nullptr)
 			continue;
 		if (row.is_null)
@@ -127,6 +130,7 @@ check_rows_once(PageCheck *check, uint64 end)
 			check->result->rows++;
 	}
 	row_merge_end(rows);
+	check_aliases_end(check, aliases);
 	if (delta != nullptr)
 		tuplesort_end(delta);
 	pfree(rows);
@@ -167,6 +171,7 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 	PageCheck *check = static_cast<PageCheck *>(palloc0(sizeof(PageCheck)));
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
 	Snapshot snapshot = RegisterSnapshot(GetTransactionSnapshot());
+	AliasCheck aliases;
 	uint64 end;
 
 	memset(result, 0, sizeof(*result));
@@ -202,10 +207,11 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 	check_am_streams(check, heap_all_indexed);
 	end = check_delta_fill(check);
 	check_delta(check, end);
-	check_rows_once(check, end);
+	check_aliases(check, &aliases);
+	check_rows_once(check, end, &aliases);
 	check_rest_of_file(check);
 	if (heap_all_indexed)
-		check_heap(index, heap, meta, end, snapshot, result);
+		check_heap(index, heap, meta, end, snapshot, &aliases, result);
 
 	UnregisterSnapshot(snapshot);
 	FreeAccessStrategy(check->strategy);

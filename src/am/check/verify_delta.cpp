@@ -135,25 +135,24 @@ check_delta_values(PageCheck *check, uint64 end)
 } // namespace
 
 uint64
-check_delta_fill(PageCheck *check)
+check_list_fill(PageCheck *check, const ChunkList &list)
 {
-	const MetaData *meta = check->meta;
-	uint64 end = meta->delta_first_row;
+	uint64 end = list.first_row;
 	bool later_rows = false;
 
-	for (uint32 i = meta->n_chunks; i > 0; i--)
+	for (uint32 i = list.n_chunks; i > 0; i--)
 	{
-		const DeltaChunk *chunk = &meta->chunks[i - 1];
+		const DeltaChunk *chunk = &list.chunks[i - 1];
 
 		for (uint32 left = chunk->n_blocks; left > 0; left--)
 		{
 			const uint32 position = left - 1;
 			const BlockNumber block = chunk->start_block + position;
-			const uint64 first = delta_first_start(meta, chunk, position);
-			const uint64 room = delta_first_start(meta, chunk, position + 1) - first;
+			const uint64 first = delta_first_start(list, chunk, position);
+			const uint64 room = delta_first_start(list, chunk, position + 1) - first;
 			uint32 used;
 
-			check_copy_page(check, block, delta_expect(meta, chunk, position));
+			check_copy_page(check, block, delta_expect(list, chunk, position));
 			used = page_tag(check->copy.data)->used;
 			if (used > room)
 				page_corrupted(check->index, block,
@@ -165,9 +164,19 @@ check_delta_fill(PageCheck *check)
 			later_rows = later_rows || used > 0;
 		}
 	}
-	if (end < meta->delta_first_row)
-		page_corrupted(check->index, 0, "The delta ends before its first row.");
-	return meta->element == ElementType::kSet ? whole_end(check, end) : end;
+	if (end < list.first_row)
+		page_corrupted(check->index, 0,
+			list.role == PageRole::kDelta ? "The delta ends before its first row."
+										  : "The shared entries end before the first one.");
+	return end;
+}
+
+uint64
+check_delta_fill(PageCheck *check)
+{
+	const uint64 end = check_list_fill(check, delta_list(check->meta));
+
+	return check->meta->element == ElementType::kSet ? whole_end(check, end) : end;
 }
 
 void

@@ -2,6 +2,7 @@
 // since the rows of the table and of the index both come in TID order. See verify_heap.hpp.
 #include "am/check/verify_heap.hpp"
 
+#include "am/alias/alias_insert.hpp"
 #include "am/build/block_rows.hpp"
 #include "am/maintain/row_merge.hpp"
 #include "storage/value_format.hpp"
@@ -30,6 +31,8 @@ struct HeapCheck
 	RowMerge rows; // rows of the index
 	MergedRow at;
 	bool at_end;
+	const AliasCheck *aliases;
+	uint64 delta_end;
 	uint64 n_checked;
 };
 
@@ -48,24 +51,54 @@ same_value(const HeapCheck *check, const char *vector, const void *stored)
 		memcmp(vector, stored, row_bytes(check->meta, vector)) == 0;
 }
 
+/// True if the row shares an entry with its value. A VACUUM may have given it one of its own, and removed the shared
+/// one, since the check read the metapage.
+bool
+shares_value(const HeapCheck *check, RowId row, const char *vector, bool *found)
+{
+	RowId key;
+
+	*found = find_alias(check->aliases, row, &key);
+	if (!*found || vector == nullptr)
+		return false;
+	return entry_equals(access_method(check->index, check->meta), check->index, check->meta, check->delta_end, key,
+			   vector, EntryMatch::kStoredForm) ||
+		aliases_resolved_meanwhile(check->index, check->meta);
+}
+
+[[noreturn]] void
+row_is_missing(const HeapCheck *check, RowId row)
+{
+	ereport(ERROR,
+		(errcode(ERRCODE_INDEX_CORRUPTED), errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
+			errdetail("It lacks row (%u,%u) of table \"%s\".", row_id_block(row), row_id_offset(row),
+				RelationGetRelationName(check->heap)),
+			errhint("Rebuild it with REINDEX INDEX.")));
+	pg_unreachable();
+}
+
 /// The RowSink of the table scan.
 void
 check_row(void *state, RowId row, const char *vector)
 {
 	HeapCheck *check = static_cast<HeapCheck *>(state);
+	bool shares;
+	bool same;
 
 	CHECK_FOR_INTERRUPTS();
 	// Skip rows of the index that the snapshot does not see.
 	while (!check->at_end && check->at.row < row)
 		step(check);
 	if (check->at_end || check->at.row != row)
-		ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-				errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
-				errdetail("It lacks row (%u,%u) of table \"%s\".", row_id_block(row), row_id_offset(row),
-					RelationGetRelationName(check->heap)),
-				errhint("Rebuild it with REINDEX INDEX.")));
-	if (check->at.is_null != (vector == nullptr) || (vector != nullptr && !same_value(check, vector, check->at.vector)))
+	{
+		same = shares_value(check, row, vector, &shares);
+		if (!shares)
+			row_is_missing(check, row);
+	}
+	else
+		same = check->at.is_null == (vector == nullptr) &&
+			(vector == nullptr || same_value(check, vector, check->at.vector));
+	if (!same)
 		ereport(ERROR,
 			(errcode(ERRCODE_INDEX_CORRUPTED),
 				errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
@@ -78,8 +111,8 @@ check_row(void *state, RowId row, const char *vector)
 } // namespace
 
 void
-check_heap(
-	Relation index, Relation heap, const MetaData *meta, uint64 delta_end, Snapshot snapshot, CheckResult *result)
+check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end, Snapshot snapshot,
+	const AliasCheck *aliases, CheckResult *result)
 {
 	const IndexShape shape = shape_of_meta(meta);
 	HeapCheck *check = static_cast<HeapCheck *>(palloc0(sizeof(HeapCheck)));
@@ -97,6 +130,8 @@ check_heap(
 	check->index = index;
 	check->heap = heap;
 	check->meta = meta;
+	check->aliases = aliases;
+	check->delta_end = delta_end;
 	check->format = access_method(index, meta)->format;
 	delta = sort_delta(index, meta, meta->delta_first_row, delta_end, &counts, nullptr);
 	row_merge_begin(&check->rows, index, meta, segments, meta->n_segments, delta, true, strategy);

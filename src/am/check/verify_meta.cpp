@@ -3,7 +3,7 @@
 #include "am/check/verify_meta.hpp"
 
 #include "am/method/am_interface.hpp"
-#include "storage/delta.hpp"
+#include "storage/alias.hpp"
 #include "storage/segment_writer.hpp"
 #include "common/limits.hpp"
 #include "engine/distance/distance.hpp"
@@ -25,7 +25,8 @@ struct Extent
 	uint32 number;
 };
 
-constexpr uint32 kMaxExtents = kMaxSegments * kMaxStreams + kMaxChunks + kMaxFreeExtents + kPendingSlots;
+constexpr uint32 kMaxExtents =
+	kMaxSegments * kMaxStreams + kMaxChunks + kMaxAliasChunks + kMaxFreeExtents + kPendingSlots;
 
 struct ExtentList
 {
@@ -138,23 +139,23 @@ check_segments(Relation index, const MetaData *meta, ExtentList *list)
 }
 
 void
-check_chunks(Relation index, const MetaData *meta, ExtentList *list)
+check_chunks(Relation index, const MetaData *meta, const ChunkList &chunks, const char *owner, ExtentList *list)
 {
 	uint64 next_row = 0;
 
-	for (uint32 i = 0; i < meta->n_chunks; i++)
+	for (uint32 i = 0; i < chunks.n_chunks; i++)
 	{
-		const DeltaChunk *chunk = &meta->chunks[i];
+		const DeltaChunk *chunk = &chunks.chunks[i];
 
-		require(index, chunk->id < meta->next_chunk_id, "A chunk of the delta has an ID that was never assigned.");
-		require(index, i == 0 || chunk->first_row == next_row, "The chunks of the delta have gaps.");
-		require(index, chunk_capacity(meta, chunk) > 0, "A chunk of the delta has no room for a row.");
-		next_row = chunk->first_row + chunk_capacity(meta, chunk);
-		add_extent(list, chunk->start_block, chunk->n_blocks, "delta chunk", chunk->id);
+		require(index, chunk->id < meta->next_chunk_id, "A chunk has an ID that was never assigned.");
+		require(index, i == 0 || chunk->first_row == next_row, kChunkGaps);
+		require(index, chunk_capacity(chunks, chunk) > 0, "A chunk has no room for a row.");
+		next_row = chunk->first_row + chunk_capacity(chunks, chunk);
+		add_extent(list, chunk->start_block, chunk->n_blocks, owner, chunk->id);
 	}
-	if (meta->n_chunks > 0)
-		require(index, meta->delta_first_row >= meta->chunks[0].first_row && meta->delta_first_row <= next_row,
-			"The delta's first row lies outside of its chunks.");
+	if (chunks.n_chunks > 0)
+		require(index, chunks.first_row >= chunks.chunks[0].first_row && chunks.first_row <= next_row,
+			"The first row of the delta or of the shared entries lies outside of its chunks.");
 }
 
 /// Check that every block between the metapage and high_water has one owner or is counted as leaked.
@@ -204,7 +205,10 @@ check_metapage(Relation index, const MetaData *meta, CheckResult *result)
 	require(index, meta->high_water >= 1, "The metapage says that the index has no blocks.");
 	check_shape(index, meta);
 	check_segments(index, meta, list);
-	check_chunks(index, meta, list);
+	check_chunks(index, meta, delta_list(meta), "delta chunk", list);
+	check_chunks(index, meta, alias_list(meta), "shared-entry chunk", list);
+	require(index, meta->version != kPlainVersion || (meta->alias_first == 0 && meta->n_alias_chunks == 0),
+		"The metapage has shared entries, but the version without.");
 	for (int i = 0; i < kPendingSlots; i++)
 		add_extent(list, meta->pending[i].start_block, meta->pending[i].n_blocks, "pending extent", i);
 	for (uint32 i = 0; i < meta->n_free; i++)

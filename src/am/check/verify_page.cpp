@@ -52,7 +52,7 @@ check_copy_page(PageCheck *check, BlockNumber block, const PageExpectation &expe
 		page_corrupted(check->index, block, "The checksum of the page does not match its contents.");
 	// The checksum does not cover the page header. LSN and core's checksum are left to core.
 	if (header->pd_lower > BLCKSZ || header->pd_upper != BLCKSZ || header->pd_special != BLCKSZ ||
-		header->pd_lower < (expect.role == PageRole::kDelta ? kPayloadOffset : Size(BLCKSZ)) || header->pd_flags != 0 ||
+		header->pd_lower < (has_hole(expect.role) ? kPayloadOffset : Size(BLCKSZ)) || header->pd_flags != 0 ||
 		!TransactionIdEquals(header->pd_prune_xid, InvalidTransactionId) ||
 		header->pd_pagesize_version != (BLCKSZ | PG_PAGE_LAYOUT_VERSION))
 		page_corrupted(check->index, block, "The page header is wrong for this kind of page.");

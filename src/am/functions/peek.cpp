@@ -55,7 +55,7 @@ peek_metapage(Relation index, uint32 *version)
 		meta->magic == kMetaMagic && page_checksum_ok(page))
 	{
 		*version = meta->version;
-		intact = meta->version == kFormatVersion && meta->complete == 1;
+		intact = meta_version_known(meta->version) && meta->complete == 1;
 	}
 	UnlockReleaseBuffer(buffer);
 	return intact;

@@ -5,6 +5,7 @@
 #include "am/method/callbacks.hpp"
 #include "am/method/index_access.hpp"
 #include "pg/privilege.hpp"
+#include "storage/alias.hpp"
 #include "storage/delta_value.hpp"
 
 #include <cstring>
@@ -166,6 +167,7 @@ fill_from_metapage(Relation index, StatsRow *row)
 	uint64 dead_rows;
 	uint64 free_blocks = 0;
 	uint64 end = 0;
+	uint64 n_aliases = 0;
 	bool foreign = true;
 
 	for (int i = 0; i < kTries && foreign; i++)
@@ -173,6 +175,8 @@ fill_from_metapage(Relation index, StatsRow *row)
 		foreign = false;
 		meta_read(index, nullptr, meta);
 		end = delta_end(index, meta, &foreign);
+		if (!foreign)
+			n_aliases = alias_end(index, meta, &foreign) - meta->alias_first;
 		if (!foreign)
 			fill_lists(index, meta, row, &foreign);
 	}
@@ -201,7 +205,7 @@ fill_from_metapage(Relation index, StatsRow *row)
 	row->values[kSegments] = Int32GetDatum(meta->n_segments);
 	row->nulls[kSegments] = false;
 	// The result must not be below zero: a crash during vacuum may have lost a count of dead rows.
-	set_int8(row, kRows, segment_rows + delta_rows - Min(dead_rows, segment_rows + delta_rows));
+	set_int8(row, kRows, segment_rows + delta_rows - Min(dead_rows, segment_rows + delta_rows) + n_aliases);
 	set_int8(row, kSegmentRows, segment_rows);
 	set_int8(row, kNullRows, null_rows);
 	set_int8(row, kDeltaRows, delta_rows);

@@ -144,6 +144,7 @@ const SegmentFormat kGraphFormat = {
 	.end = format_end,
 	.read_vectors = nullptr,
 	.matches = nullptr,
+	.reads_back = nullptr,
 	.check_entry = graph_check_entry,
 	.check = graph_check,
 };

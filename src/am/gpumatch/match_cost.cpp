@@ -92,7 +92,7 @@ read_sizes(const IndexOptInfo *info, IndexSizes *sizes)
 		page = BufferGetPage(buffer);
 		meta = reinterpret_cast<const MetaData *>(page_payload(page));
 		intact = !PageIsNew(page) && page_tag(page)->magic == kPageMagic && page_tag(page)->role == PageRole::kMeta &&
-			meta->magic == kMetaMagic && meta->version == kFormatVersion && page_checksum_ok(page) &&
+			meta->magic == kMetaMagic && meta_version_known(meta->version) && page_checksum_ok(page) &&
 			meta->complete == 1 && meta->n_segments <= kMaxSegments;
 		for (uint32 i = 0; intact && i < meta->n_segments; i++)
 		{

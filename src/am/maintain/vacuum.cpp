@@ -1,11 +1,13 @@
-// VACUUM's callbacks. See vacuum.hpp and README.md ("Vacuum").
+// VACUUM's callbacks. See vacuum.hpp and README.md ("Vacuum", "Shared entries").
 //
 // Every pass counts the dead rows from the pages and does not add to the metapage's numbers. A pass that was cancelled
 // after setting tombstones leaves them uncounted. The next pass does not ask about those entries again, but must still
 // increment the generation before VACUUM frees their line pointers.
 #include "am/maintain/vacuum.hpp"
 
+#include "am/alias/alias_resolve.hpp"
 #include "am/method/callbacks.hpp"
+#include "storage/alias.hpp"
 #include "storage/delta_value.hpp"
 #include "storage/extent.hpp"
 #include "am/maintain/merge.hpp"
@@ -38,8 +40,7 @@ struct BulkDelete
 {
 	Relation index;
 	BufferAccessStrategy strategy;
-	IndexBulkDeleteCallback callback;
-	void *callback_state;
+	DeadRows dead;
 	MetaData meta;
 	uint64 delta_end;
 	uint64 segment_dead[kMaxSegments]; // tombstones, including those set before
@@ -51,15 +52,6 @@ struct BulkDelete
 	uint8 old_bits[kPayloadBytes];
 	uint8 new_bits[kPayloadBytes];
 };
-
-bool
-is_deletable(BulkDelete *pass, RowId row)
-{
-	ItemPointerData tid;
-
-	ItemPointerSet(&tid, row_id_block(row), row_id_offset(row));
-	return pass->callback(&tid, pass->callback_state);
-}
 
 /// Set new_bits on one page of a segment's tombstones.
 void
@@ -135,7 +127,7 @@ vacuum_tombstone_page(BulkDelete *pass, const SegmentEntry *segment, uint32 posi
 
 			if (tombstone_get(pass->old_bits, bit))
 				dead++;
-			else if (is_deletable(pass, pass->rows[i]))
+			else if (row_is_dead(pass->dead, pass->rows[i]))
 			{
 				pass->new_bits[bit / 8] |= static_cast<uint8>(1 << (bit % 8));
 				newly_dead++;
@@ -166,7 +158,7 @@ vacuum_delta(BulkDelete *pass)
 				continue;
 			if ((pass->headers[i] & kDeltaDead) != 0)
 				pass->delta_dead++;
-			else if (is_deletable(pass, pass->headers[i] & kDeltaRowIdMask))
+			else if (row_is_dead(pass->dead, pass->headers[i] & kDeltaRowIdMask))
 				pass->dead_numbers[n_dead++] = row + i;
 		}
 		if (n_dead > 0)
@@ -218,6 +210,7 @@ fill_stats(Relation index, IndexBulkDeleteResult *stats)
 	live -= Min(live, meta->delta_dead);
 	for (uint32 i = 0; i < meta->n_segments; i++)
 		live += meta->segments[i].n_rows + meta->segments[i].n_null_rows - meta->segments[i].n_dead;
+	live += alias_end(index, meta, nullptr) - meta->alias_first;
 	n_free = meta->leaked_blocks;
 	for (uint32 i = 0; i < meta->n_free; i++)
 		n_free += meta->free_extents[i].n_blocks;
@@ -270,11 +263,13 @@ shared_bulkdelete(
 	reclaim_pending(info->index);
 	pass->index = info->index;
 	pass->strategy = info->strategy;
-	pass->callback = callback;
-	pass->callback_state = callback_state;
+	pass->dead = {callback, callback_state};
+	// While entries are removed no row begins to share one.
+	LockPage(info->index, kAliasLock, ExclusiveLock);
 	(void) VG_FAULT("vacuum_begin");
 	meta_read(info->index, nullptr, &pass->meta);
 	pass->delta_end = delta_end(info->index, &pass->meta, nullptr);
+	pass->newly_dead = resolve_aliases(info->index, &pass->meta, pass->delta_end, pass->dead, info->strategy);
 
 	for (uint32 i = 0; i < pass->meta.n_segments; i++)
 	{
@@ -286,6 +281,7 @@ shared_bulkdelete(
 	}
 	vacuum_delta(pass);
 	publish(pass);
+	UnlockPage(info->index, kAliasLock, ExclusiveLock);
 
 	stats->tuples_removed += static_cast<double>(pass->newly_dead);
 	pfree(pass);

@@ -27,8 +27,9 @@ IndexBuildResult *shared_build(const AccessMethod *am, Relation heap, Relation i
 void shared_build_empty(const AccessMethod *am, Relation index);
 char *shared_build_phase_name(const AccessMethod *am, int64 phase);
 
-/// build/insert.cpp. aminsert.
-bool shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap);
+/// build/insert.cpp. aminsert. unchanged: core's hint that an UPDATE has left the indexed value as it was.
+bool shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
+	bool unchanged);
 
 /// scan/scan.cpp. ambeginscan, amrescan, amgettuple, amendscan.
 IndexScanDesc shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orderbys);
@@ -61,7 +62,7 @@ struct Callbacks
 	static bool insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
 		IndexUniqueCheck check_unique, bool index_unchanged, IndexInfo *info)
 	{
-		return shared_insert(am, index, values, isnull, tid, heap);
+		return shared_insert(am, index, values, isnull, tid, heap, index_unchanged);
 	}
 
 	static char *build_phase_name(int64 phase) { return shared_build_phase_name(am, phase); }

@@ -3,6 +3,7 @@
 
 #include "am/scan/delta_pass.hpp"
 #include "am/scan/rounds.hpp"
+#include "am/scan/scan_aliases.hpp"
 #include "storage/stream.hpp"
 
 #include <algorithm>
@@ -164,8 +165,9 @@ page_pass(Relation index, ScanState *state, const RowId *candidates, uint64 n_ca
 			return false;
 	if (!delta_pass(index, state, &search))
 		return false;
+	if (state->phase == ScanPhase::kAll && scan_has_aliases(state) && !offer_aliases(index, state, &topk))
+		return false;
 	state->batch.n_rows = engine::topk_finish(&topk);
-	state->batch.next_row = 0;
 	if (state->left_out.counts)
 		scan_note_up_to_last(state, n_up_to_last);
 	return true;

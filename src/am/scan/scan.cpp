@@ -4,7 +4,7 @@
 #include "am/scan/batch_plan.hpp"
 #include "am/scan/foreign_distance.hpp"
 #include "am/scan/nan_rows.hpp"
-#include "am/scan/scan_source.hpp"
+#include "am/scan/scan_aliases.hpp"
 #include "am/scan/scan_settings.hpp"
 #include "am/method/callbacks.hpp"
 #include "am/method/pgvector_settings.hpp"
@@ -191,11 +191,13 @@ start_scan(IndexScanDesc scan, ScanState *state)
 		state->sample = recall_sample_begin(scan, wish.rows, state->context);
 }
 
-/// Notes the rows of a batch that is about to be returned.
+/// Notes the entries of a batch, and its rows, which are about to be returned.
 void
 note_returned(ScanState *state)
 {
-	const uint64 n = state->returned.n + state->batch.n_rows;
+	const uint64 n_shared = state->out.rows != state->batch.rows ? state->out.n : 0;
+	const uint64 n = state->returned.n + state->batch.n_rows + n_shared;
+	RowId *at;
 
 	if (n > state->returned.capacity)
 	{
@@ -208,10 +210,13 @@ note_returned(ScanState *state)
 		state->returned.rows = grown;
 		state->returned.capacity = capacity;
 	}
+	at = state->returned.rows + state->returned.n;
 	for (uint64 i = 0; i < state->batch.n_rows; i++)
-		state->returned.rows[state->returned.n + i] = state->batch.rows[i].row;
-	state->returned.n = n;
-	std::sort(state->returned.rows, state->returned.rows + n);
+		*at++ = state->batch.rows[i].row;
+	for (uint64 i = 0; i < n_shared; i++)
+		*at++ = state->out.rows[i].row;
+	std::sort(state->returned.rows, at);
+	state->returned.n = static_cast<uint64>(std::unique(state->returned.rows, at) - state->returned.rows);
 }
 
 /// Counts the rows of a batch that come after a row further away. They come in order within the batch.
@@ -241,6 +246,7 @@ note_batch(ScanState *state)
 		state->place.has_last = true;
 	}
 	state->place.n_before += state->batch.n_rows;
+	scan_note_tied(state);
 }
 
 /// Gets the next batch of the scan, passing to the next phase when one is used up. False at the end of the scan.
@@ -257,12 +263,12 @@ advance(IndexScanDesc scan, ScanState *state)
 		if (state->phase == ScanPhase::kDone)
 			return false;
 		state->batch.size = batch_plan_rows(scan, state);
-		scan_next_batch(scan->indexRelation, scan->xs_snapshot, state);
+		scan_next_rows(scan->indexRelation, scan->xs_snapshot, state);
 		state->place.phase_done = !state->batch.full;
-		if (state->batch.n_rows == 0)
-			continue;
-		note_batch(state);
-		return true;
+		if (state->batch.n_rows > 0)
+			note_batch(state);
+		if (state->out.n > 0)
+			return true;
 	}
 }
 
@@ -331,7 +337,8 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 	state->batch.rows = nullptr;
 	state->batch.capacity = 0;
 	state->batch.n_rows = 0;
-	state->batch.next_row = 0;
+	state->aliases = {};
+	state->out = {};
 	state->plan.given_limit = 0;
 	state->plan.one_search = false;
 	state->bounds.bounded = false;
@@ -357,6 +364,7 @@ go_on_to_nan(IndexScanDesc scan, ScanState *state)
 	state->bounds.skips_segments = nan_rows_none_in_segments(scan, state);
 	state->plan.by_rank = false;
 	state->rounds.exhaustive = true;
+	state->aliases.n_held = 0; // they come again
 	state->place.last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
 	state->place.has_last = true;
 	state->place.phase_done = false;
@@ -371,7 +379,7 @@ bool
 end_at(ScanState *state)
 {
 	start_phase(state, ScanPhase::kDone);
-	state->batch.next_row = state->batch.n_rows = 0;
+	state->batch.n_rows = state->out.next = state->out.n = 0;
 	return false;
 }
 
@@ -384,18 +392,18 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	Assert(ScanDirectionIsForward(direction));
 	if (state->phase == ScanPhase::kStart)
 		start_scan(scan, state);
-	if (state->batch.next_row >= state->batch.n_rows && !advance(scan, state))
+	if (state->out.next >= state->out.n && !advance(scan, state))
 		return false;
 
 	// kill_prior_tuple is ignored: a hint of one snapshot must not hide a row from a standby's older one.
-	row = &state->batch.rows[state->batch.next_row++];
+	row = &state->out.rows[state->out.next++];
 	if (state->bounds.has_worst && row->score > state->bounds.worst)
 		return end_at(state);
 	if (state->bounds.bounded && state->phase == ScanPhase::kScored && scan_is_behind_bound(state, row->score))
 	{
 		if (!state->bounds.bound.nan_passes || !go_on_to_nan(scan, state))
 			return end_at(state);
-		row = &state->batch.rows[state->batch.next_row++];
+		row = &state->out.rows[state->out.next++];
 	}
 	if (unlikely(state->sample != nullptr))
 		recall_sample_row(state->sample, row->row);

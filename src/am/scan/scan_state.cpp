@@ -1,6 +1,7 @@
 // See scan_state.hpp.
 #include "am/scan/scan_state.hpp"
 
+#include "am/scan/scan_aliases.hpp"
 #include "engine/distance/distance.hpp"
 #include "storage/delta.hpp"
 
@@ -20,6 +21,9 @@ scan_read_version(Relation index, Snapshot snapshot, ScanState *state)
 		state->rounds.am_state = nullptr;
 		state->delta_scores = {};
 		state->delta_end = delta_end(index, &state->meta, &foreign);
+		if (foreign)
+			continue;
+		scan_read_aliases(index, state, &foreign);
 		if (!foreign)
 			return;
 	}

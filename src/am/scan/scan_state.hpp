@@ -43,7 +43,7 @@ struct ScanPlace
 	bool phase_done; // the last batch was short: the phase has no more rows
 	bool has_last;
 	engine::Neighbor last; // the last row of the batch before
-	uint64 n_before;       // rows of the batches before
+	uint64 n_before;       // entries of the batches before
 };
 
 /// How many rows batches ask for (batch_plan.hpp).
@@ -63,15 +63,14 @@ struct ScanPlan
 	uint64 step_end;   // and where it ends
 };
 
-/// The present batch.
+/// The present batch. Its rows are entries of the index; several rows of the table may share one.
 struct ScanBatch
 {
 	uint64 size;            // rows that it asks for; 0: no batch has begun
 	engine::Neighbor *rows; // [capacity]
 	uint64 capacity;
 	uint64 n_rows;
-	uint64 next_row; // to be returned next
-	bool full;       // it has as many rows as it asked for: more may follow
+	bool full; // it has as many rows as it asked for: more may follow
 };
 
 /// The passes of a batch of an approximate access method.
@@ -111,6 +110,34 @@ struct DeltaScores
 	uint64 capacity; // 0: none are kept
 };
 
+/// The rows that share entries (am/alias), as of the scan's version.
+struct ScanAliases
+{
+	uint64 first;           // MetaData::alias_first
+	uint64 end;             // the list's end; equal to first: no rows share entries
+	bool were;              // there were such rows at the scan's start
+	engine::Neighbor *held; // [n_held] rows at the score of the last entry found: others at that score may precede them
+	uint64 n_held;
+	uint64 held_capacity;
+	RowId *tied; // [n_tied] rows returned at tied_score, the score of the last one
+	uint64 n_tied;
+	uint64 tied_capacity;
+	double tied_score;
+	RowId *skipped; // [n_skipped] ascending: rows at skipped_score that were returned before the version was read again
+	uint64 n_skipped;
+	double skipped_score;
+};
+
+/// The rows of the present batch to be returned: its entries, and what shares them.
+struct ScanRows
+{
+	engine::Neighbor *rows; // the batch's own, or `own`
+	uint64 n;
+	uint64 next;           // to be returned next
+	engine::Neighbor *own; // [capacity]
+	uint64 capacity;
+};
+
 struct ScanState
 {
 	const AccessMethod *am;
@@ -133,13 +160,16 @@ struct ScanState
 	ReturnedRows returned;
 	LeftOutRows left_out;
 	DeltaScores delta_scores;
+	ScanAliases aliases;
+	ScanRows out;
 	uint64 delta_end; // rows of the delta from here on are newer than the scan
 	MetaData meta;    // as of the scan's start, or of the last recovery from a recycled page
 };
 
 constexpr int kPageTries = 4; // the first, and three after recycled pages
 
-/// Reads the metapage and the delta's end. The snapshot must be set before: the rows that it sees were indexed before.
+/// Reads the metapage, the delta's end and that of the aliases. The snapshot must be set before: the rows that it sees
+/// were indexed before.
 void scan_read_version(Relation index, Snapshot snapshot, ScanState *state);
 
 /// The index has at most this number of rows, as of the scan's start.

@@ -3,6 +3,7 @@
 
 #include "am/feed/copy_feed.hpp"
 #include "am/scan/rounds.hpp"
+#include "am/scan/scan_aliases.hpp"
 #include "am/scan/worker_ask.hpp"
 #include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
@@ -54,7 +55,6 @@ ask_rounds(Relation index, ScanState *state)
 		if (!ask_worker(index, state, &ask))
 			return false;
 		state->batch.n_rows = ask.n_rows;
-		state->batch.next_row = 0;
 		if (state->returned.n > 0)
 			drop_returned(state);
 		else
@@ -149,7 +149,7 @@ worker_search(Relation index, ScanState *state)
 bool
 worker_may_answer(Relation index, const ScanState *state)
 {
-	return !gives_candidates(state) && bypass_of(index, state) == Bypass::kNone;
+	return !gives_candidates(state) && !scan_has_aliases(state) && bypass_of(index, state) == Bypass::kNone;
 }
 
 bool
