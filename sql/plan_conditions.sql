@@ -9,11 +9,23 @@ SET vectorgpu.worker = off; -- on a GPU each search costs less
 CREATE TABLE filtered (id int, share int, tags text[], v vector(16)) WITH (autovacuum_enabled = off);
 INSERT INTO filtered SELECT i, i % 1000, CASE WHEN i % 500 = 0 THEN '{all,few}' WHEN i % 2 = 0 THEN '{all,half}' ELSE '{all}' END::text[],
 	(SELECT array_agg((hashint8extended(i * 16 + d, 1) & 1023)::real - 511.5) FROM generate_series(1, 16) d)::vector FROM generate_series(1, 20000) i;
-CREATE INDEX filtered_share ON filtered (share);
-CREATE INDEX filtered_tags ON filtered USING gin (tags);
 CREATE TABLE tag_members (usr text, tag text);
 INSERT INTO tag_members VALUES ('a', 'few');
-ANALYZE filtered, tag_members;
+ANALYZE tag_members;
+-- a copy of the table for each access method, in a schema of its name
+DO $$
+DECLARE
+	method text;
+BEGIN
+	FOREACH method IN ARRAY ARRAY['gpuflat', 'gpuivf', 'gpugraph'] LOOP
+		EXECUTE format('CREATE SCHEMA %I', method);
+		EXECUTE format('CREATE TABLE %I.filtered WITH (autovacuum_enabled = off) AS SELECT * FROM filtered', method);
+		EXECUTE format('CREATE INDEX filtered_share ON %I.filtered (share)', method);
+		EXECUTE format('CREATE INDEX filtered_tags ON %I.filtered USING gin (tags)', method);
+		EXECUTE format('CREATE INDEX filtered_v ON %1$I.filtered USING %1$s (v vector_l2_ops)', method);
+		EXECUTE format('ANALYZE %I.filtered', method);
+	END LOOP;
+END $$;
 
 -- for each access method, what answers the query
 CREATE FUNCTION plans(condition text, rows int) RETURNS TABLE (method text, answer text) LANGUAGE plpgsql AS $$
@@ -21,14 +33,12 @@ DECLARE
 	node json;
 BEGIN
 	FOREACH method IN ARRAY ARRAY['gpuflat', 'gpuivf', 'gpugraph'] LOOP
-		EXECUTE format('CREATE INDEX filtered_v ON filtered USING %s (v vector_l2_ops)', method);
-		EXECUTE format('EXPLAIN (FORMAT JSON) SELECT id FROM filtered WHERE %s ORDER BY v <-> array_fill(100, ARRAY[16])::vector LIMIT %s', condition, rows) INTO node;
+		EXECUTE format('EXPLAIN (FORMAT JSON) SELECT id FROM %I.filtered WHERE %s ORDER BY v <-> array_fill(100, ARRAY[16])::vector LIMIT %s', method, condition, rows) INTO node;
 		node := node->0->'Plan';
 		WHILE node->>'Node Type' IN ('Limit', 'Sort', 'Bitmap Heap Scan') LOOP
 			SELECT child INTO node FROM json_array_elements(node->'Plans') child WHERE child->>'Parent Relationship' = 'Outer';
 		END LOOP;
 		answer := concat_ws(' ', node->>'Node Type', node->>'Index Name');
-		DROP INDEX filtered_v;
 		RETURN NEXT;
 	END LOOP;
 END $$;
@@ -45,11 +55,9 @@ CREATE FUNCTION limit_cost(method text, condition text) RETURNS float8 LANGUAGE 
 DECLARE
 	node json;
 BEGIN
-	EXECUTE format('CREATE INDEX filtered_v ON filtered USING %s (v vector_l2_ops)', method);
 	SET LOCAL enable_seqscan = off;
 	SET LOCAL enable_sort = off;
-	EXECUTE format('EXPLAIN (FORMAT JSON) SELECT id FROM filtered WHERE %s ORDER BY v <-> array_fill(100, ARRAY[16])::vector LIMIT 10', condition) INTO node;
-	DROP INDEX filtered_v;
+	EXECUTE format('EXPLAIN (FORMAT JSON) SELECT id FROM %I.filtered WHERE %s ORDER BY v <-> array_fill(100, ARRAY[16])::vector LIMIT 10', method, condition) INTO node;
 	RETURN node->0->'Plan'->>'Total Cost';
 END $$;
 SELECT method, limit_cost(method, 'share + 0 >= 0') > limit_cost(method, 'true') AS a_third,
@@ -63,7 +71,6 @@ INSERT INTO kept SELECT i * 10 FROM generate_series(0, 99) i;
 CREATE TABLE same (id int PRIMARY KEY);
 INSERT INTO same SELECT generate_series(1, 20000);
 ANALYZE kept, same;
-CREATE INDEX filtered_v ON filtered USING gpuivf (v vector_l2_ops);
 CREATE FUNCTION scan_cost(tables text) RETURNS float8 LANGUAGE plpgsql AS $$
 DECLARE
 	node json;
@@ -79,9 +86,11 @@ BEGIN
 	END LOOP;
 	RETURN node->>'Startup Cost';
 END $$;
-SELECT scan_cost('filtered f JOIN kept USING (share)') > 1.5 * scan_cost('filtered f') AS drops_rows,
-	scan_cost('filtered f JOIN same USING (id)') = scan_cost('filtered f') AS keeps_rows,
-	scan_cost('filtered f LEFT JOIN kept USING (share)') = scan_cost('filtered f') AS left_join,
-	scan_cost('filtered f WHERE EXISTS (SELECT FROM kept k WHERE k.share = f.share)') > 1.5 * scan_cost('filtered f') AS semi_join;
+SELECT scan_cost('gpuivf.filtered f JOIN kept USING (share)') > 1.5 * scan_cost('gpuivf.filtered f') AS drops_rows,
+	scan_cost('gpuivf.filtered f JOIN same USING (id)') = scan_cost('gpuivf.filtered f') AS keeps_rows,
+	scan_cost('gpuivf.filtered f LEFT JOIN kept USING (share)') = scan_cost('gpuivf.filtered f') AS left_join,
+	scan_cost('gpuivf.filtered f WHERE EXISTS (SELECT FROM kept k WHERE k.share = f.share)') > 1.5 * scan_cost('gpuivf.filtered f') AS semi_join;
+SET client_min_messages = warning;
+DROP SCHEMA gpuflat, gpuivf, gpugraph CASCADE;
 DROP TABLE filtered, tag_members, kept, same;
 DROP FUNCTION plans(text, int), limit_cost(text, text), scan_cost(text);

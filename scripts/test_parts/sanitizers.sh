@@ -3,11 +3,14 @@
 # program is unchanged; the sanitizers' libraries are preloaded into it. Sourced by scripts/test; uses its variables and functions.
 
 # The steps of the part; VECTORGPU_SANITIZERS overrides them.
-SANITIZERS=${VECTORGPU_SANITIZERS:-unit-asan unit-tsan sql-asan tap-asan sql-tsan tap-tsan}
+SANITIZERS=${VECTORGPU_SANITIZERS:-unit-asan unit-tsan sql-asan tap-asan sql-tsan tap-tsan sql-asan18 tap-asan18}
 
 # TAP files that run with the module and the worker under ASAN with UBSAN, and those with the worker under TSAN.
 TAP_ASAN='/[0-4][0-9][0-9]_'
 TAP_TSAN='/(400|25[4567]|26[012])_'
+
+# On a server 18 with assertions: those that run for every access method, and the others for gpuflat.
+TAP_ASAN18='/(010|030|060|067|100|259)_'
 
 part_sanitizers() {
 	local sanitizer
@@ -15,7 +18,7 @@ part_sanitizers() {
 	for sanitizer in asan tsan; do
 		[[ " $SANITIZERS " != *" unit-$sanitizer "* ]] || unit_preset "$sanitizer"
 	done
-	for sanitizer in asan tsan; do
+	for sanitizer in asan tsan asan18; do
 		[[ " $SANITIZERS " != *-"$sanitizer "* ]] || [[ ! " $SANITIZERS " =~ \ (sql|tap)-$sanitizer\  ]] || "sanitized_$sanitizer"
 	done
 }
@@ -30,6 +33,32 @@ sanitized_asan() {
 		TAP_ONLY=$TAP_ASAN
 		part_tap "tap-asan" test/t 3600
 		TAP_ONLY=''
+	fi
+	close_sanitized
+}
+
+# sanitized_asan18: the SQL suites with the worker off and on and TAP files with both under ASAN with UBSAN, on a server 18 with assertions.
+sanitized_asan18() {
+	local KIND=-asan18 VECTORGPU_BUILT_WORKER='' VECTORGPU_MAKE=CUDA=0 VECTORGPU_PG_CONFIG log=$LOGS/assert-server.log
+
+	if ! VECTORGPU_PG_CONFIG=$("$ROOT/scripts/assert_server" 18 2>"$log" | tail -n 1); then
+		show "$log"
+		count "PostgreSQL 18 with assertions" 0 1 0
+		return
+	fi
+	open_sanitized asan 'libasan.so libubsan.so libstdc++.so' 'heap overflow' SANITIZE=address,undefined || return 0
+	if [[ " $SANITIZERS " == *" sql-asan18 "* ]]; then
+		beside off sql_suites off "$KIND"
+		beside on on_own_cluster on sql_suites on "-worker$KIND"
+		wait
+		counted_beside off on
+	fi
+	if [[ " $SANITIZERS " == *" tap-asan18 "* ]]; then
+		TAP_ONLY=$TAP_ASAN18
+		part_tap "tap-asan18" test/t 3600
+		TAP_ONLY=$TAP_ASAN TAP_EXCEPT=$TAP_ASAN18 TAP_WITHOUT=@
+		part_tap "tap-asan18, gpuflat" test/t 3600
+		TAP_ONLY='' TAP_EXCEPT='' TAP_WITHOUT=''
 	fi
 	close_sanitized
 }
@@ -114,11 +143,11 @@ canary() {
 	local log=$LOGS/canary$KIND.log folder=$WORK/cluster-canary sanitize=address,undefined defect missed=''
 
 	say "defects that the sanitizers have to find"
-	[ "$KIND" = -asan ] || sanitize=thread
+	[[ $KIND == -asan* ]] || sanitize=thread
 	compile_canary "$sanitize" "$@" >"$log" 2>&1 &&
 		start_cluster "$folder" "shared_preload_libraries = 'vectorgpu'" "vectorgpu.worker = off" "vectorgpu.worker_program = '$WORK/canary/worker'" >>"$log" 2>&1 ||
 		missed=' start'
-	if [ -z "$missed" ] && [ "$KIND" = -asan ]; then
+	if [ -z "$missed" ] && [[ $KIND == -asan* ]]; then
 		calls vectorgpu.so __asan_report_load && calls vectorgpu.so __ubsan_handle || missed+=' module'
 		sql "CREATE FUNCTION canary(text) RETURNS void LANGUAGE c AS '$WORK/canary/canary.so'" >>"$log" 2>&1
 		for defect in "$@"; do
@@ -140,7 +169,7 @@ canary() {
 		: >"$folder/server.log"
 	fi
 	if [ -z "$missed" ]; then
-		calls vectorgpu_worker "__${KIND#-}_(report_load|read)" || missed+=' worker'
+		calls vectorgpu_worker "__${KIND:1:4}_(report_load|read)" || missed+=' worker'
 		for _ in {1..60}; do
 			! sql "ALTER SYSTEM SET vectorgpu.worker = on" "SELECT pg_reload_conf()" >>"$log" 2>&1 || break
 			sleep 1
@@ -172,7 +201,7 @@ compile_canary() {
 	shift
 	mkdir "$WORK/canary"
 	g++ "${flags[@]}" -pthread -o "$WORK/canary/canary" || return 1
-	[ "$KIND" != -asan ] ||
+	[[ $KIND != -asan* ]] ||
 		g++ "${flags[@]}" -DCANARY_MODULE -fPIC -shared -isystem "$("$PG_CONFIG" --includedir-server)" -o "$WORK/canary/canary.so" || return 1
 	printf '#!/bin/sh\nfor defect in %s; do\n\t"%s/canary" "$defect"\ndone\nexec sleep 60\n' "$*" "$WORK/canary" >"$WORK/canary/worker"
 	chmod -R a+rX "$WORK/canary"

@@ -57,7 +57,7 @@ tap_file() {
 	log=$LOGS/tap/$name.log
 	run_as mkdir -p "$WORK/tap/$name"
 	enter_memory_cgroup
-	run_as env -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE TESTDIR="$WORK/tap/$name" \
+	run_as env -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE TESTDIR="$WORK/tap/$name" TESTDATADIR="$WORK/tap/$name/tmp_check" TESTLOGDIR="$WORK/tap/$name/tmp_check/log" \
 		top_builddir="$WORK" PATH="$WORK/initdb:$SERVER_BIN:$PATH" PG_REGRESS="$SERVER_PGXS/src/test/regress/pg_regress" \
 		VECTORGPU_FAULT_LIST="$WORK/tree/test/faults.txt" VECTORGPU_ACCESS_METHOD="${method%-*}" VECTORGPU_STORAGE="$storage" VECTORGPU_SHARE="$share" "${way[@]}" "${environment[@]}" "${TAP_ENVIRONMENT[@]}" \
 		timeout --kill-after=30 "$limit" perl -I "$(tap_modules)" -I "$WORK/tree/test/t/lib" ${TAP_MODULE:+"-M$TAP_MODULE"} "$WORK/tree/$file" \

@@ -156,7 +156,6 @@ bool next_sorted(Tuplesortstate *sort, Datum *value, bool *is_null);
 WaitEventSet *new_wait_event_set(int n_events);
 
 /// Return what identifies the background worker that was registered last while the server starts; null: none was.
-/// none.
 const void *last_registered_worker();
 
 /// Memory for the value of a text setting, and for what its check hook leaves for its assign hook: the server frees it.

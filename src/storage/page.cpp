@@ -132,6 +132,16 @@ note_verified(Relation index, const IndexUuid &uuid, BlockNumber block)
 		verified_bits(known)[block >> 3] |= static_cast<uint8>(1 << (block & 7));
 }
 
+/// Remember the buffer where a block is. Reading it may have dropped the memory with the relation cache entry.
+void
+note_place(Relation index, const IndexUuid &uuid, BlockNumber block, Buffer buffer)
+{
+	IndexMemory *known = known_memory(index, uuid);
+
+	if (known != nullptr && block < known->n_recent)
+		recent_buffers(known)[block] = buffer;
+}
+
 /// Pin a block, directly in the buffer where it was last found if it is still there. This saves the look-up in the
 /// buffer table, whose cache misses cost a scan as much as its arithmetic. Such a pin does not count as a use for
 /// buffer eviction, so one read in 16, spread over the blocks, uses the buffer table.
@@ -154,11 +164,7 @@ read_block(Relation index, const IndexUuid &uuid, BlockNumber block, BufferAcces
 		return *recent;
 	}
 	buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, nullptr);
-
-	// Reading may have dropped the memory with the relation cache entry: look it up again.
-	known = known_memory(index, uuid);
-	if (known != nullptr && block < known->n_recent)
-		recent_buffers(known)[block] = buffer;
+	note_place(index, uuid, block, buffer);
 	return buffer;
 }
 
@@ -167,6 +173,52 @@ tag_matches(const PageTag *tag, const PageExpectation &expect)
 {
 	return tag->magic == kPageMagic && tag->role == expect.role && tag->stream == expect.stream &&
 		tag->owner == expect.owner && tag->position == expect.position && uuid_equal(tag->uuid, expect.uuid);
+}
+
+void
+fault_of_read(Relation index, BlockNumber block)
+{
+	if (VG_FAULT("page_read"))
+		page_corrupted(index, block, "A fault point says so.");
+}
+
+/// The second half of page_read, once the page is pinned and locked. was_read: it may have come from disk just now.
+Buffer
+accept_page(Relation index, BlockNumber block, Buffer buffer, const PageExpectation &expect, ChecksumPolicy policy,
+	bool was_read, bool *foreign)
+{
+	const Page page = BufferGetPage(buffer);
+	const bool check = was_read ||
+		(policy == ChecksumPolicy::kFirstRead
+				? !already_verified(index, expect.uuid, block)
+				: !page_known_good(index, expect.uuid, buffer, pgBufferUsage.shared_blks_read));
+
+	if (unlikely(!tag_matches(page_tag(page), expect)))
+	{
+		const bool is_new = PageIsNew(page);
+		const bool intact = !is_new && page_tag(page)->magic == kPageMagic && page_checksum_ok(page);
+
+		UnlockReleaseBuffer(buffer);
+		if (!intact)
+			page_corrupted(index, block, is_new ? "The page was never written." : "The page is damaged.");
+		if (foreign == nullptr)
+			page_recycled(index, block);
+		*foreign = true;
+		return InvalidBuffer;
+	}
+	if (check)
+	{
+		if (unlikely(!page_checksum_ok(page)))
+		{
+			UnlockReleaseBuffer(buffer);
+			page_corrupted(index, block, "The checksum of the page does not match its contents.");
+		}
+		if (policy == ChecksumPolicy::kFirstRead)
+			note_verified(index, expect.uuid, block);
+		else
+			page_note_sealed(index, expect.uuid, buffer);
+	}
+	return buffer;
 }
 
 } // namespace
@@ -237,46 +289,22 @@ page_read(Relation index, BlockNumber block, const PageExpectation &expect, int 
 {
 	const int64 reads_before = pgBufferUsage.shared_blks_read;
 	Buffer buffer;
-	bool check;
-	Page page;
 
-	if (VG_FAULT("page_read"))
-		page_corrupted(index, block, "A fault point says so.");
+	fault_of_read(index, block);
 	buffer = read_block(index, expect.uuid, block, strategy);
 	LockBuffer(buffer, lock_mode);
-	page = BufferGetPage(buffer);
+	return accept_page(index, block, buffer, expect, policy, pgBufferUsage.shared_blks_read != reads_before, foreign);
+}
 
-	if (policy == ChecksumPolicy::kFirstRead)
-		check = pgBufferUsage.shared_blks_read != reads_before || !already_verified(index, expect.uuid, block);
-	else
-		check = !page_known_good(index, expect.uuid, buffer, reads_before);
-
-	if (unlikely(!tag_matches(page_tag(page), expect)))
-	{
-		const bool is_new = PageIsNew(page);
-		const bool intact = !is_new && page_tag(page)->magic == kPageMagic && page_checksum_ok(page);
-
-		UnlockReleaseBuffer(buffer);
-		if (!intact)
-			page_corrupted(index, block, is_new ? "The page was never written." : "The page is damaged.");
-		if (foreign == nullptr)
-			page_recycled(index, block);
-		*foreign = true;
-		return InvalidBuffer;
-	}
-	if (check)
-	{
-		if (unlikely(!page_checksum_ok(page)))
-		{
-			UnlockReleaseBuffer(buffer);
-			page_corrupted(index, block, "The checksum of the page does not match its contents.");
-		}
-		if (policy == ChecksumPolicy::kFirstRead)
-			note_verified(index, expect.uuid, block);
-		else
-			page_note_sealed(index, expect.uuid, buffer);
-	}
-	return buffer;
+Buffer
+page_take(Relation index, BlockNumber block, Buffer buffer, const PageExpectation &expect, int lock_mode,
+	ChecksumPolicy policy, BufferAccessStrategy strategy, bool *foreign)
+{
+	fault_of_read(index, block);
+	if (strategy == nullptr && !RelationUsesLocalBuffers(index))
+		note_place(index, expect.uuid, block, buffer);
+	LockBuffer(buffer, lock_mode);
+	return accept_page(index, block, buffer, expect, policy, true, foreign);
 }
 
 const char *

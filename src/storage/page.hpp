@@ -122,6 +122,10 @@ enum class ChecksumPolicy : uint8
 Buffer page_read(Relation index, BlockNumber block, const PageExpectation &expect, int lock_mode, ChecksumPolicy policy,
 	BufferAccessStrategy strategy, bool *foreign);
 
+/// page_read for a block that is pinned already, by a read ahead: its checksum is always verified.
+Buffer page_take(Relation index, BlockNumber block, Buffer buffer, const PageExpectation &expect, int lock_mode,
+	ChecksumPolicy policy, BufferAccessStrategy strategy, bool *foreign);
+
 /// Return the address in memory where this backend last read the block, or null. Another page may be there by now, so
 /// use it only to prefetch. Prefetches the bytes that page_read needs first.
 const char *page_whereabouts(Relation index, const IndexUuid &uuid, BlockNumber block);

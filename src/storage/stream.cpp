@@ -64,11 +64,15 @@ cursor_turn_to(StreamCursor *cursor, uint32 position)
 	if (BufferIsValid(cursor->buffer))
 		UnlockReleaseBuffer(cursor->buffer);
 	cursor->buffer = InvalidBuffer;
-	cursor->buffer = page_read(cursor->index, block, expect_page(cursor->uuid, cursor->segment, cursor->kind, position),
-		BUFFER_LOCK_SHARE, policy_of(cursor->kind), cursor->strategy, &cursor->foreign);
+	cursor->buffer =
+		page_run_read(&cursor->pages, block, expect_page(cursor->uuid, cursor->segment, cursor->kind, position),
+			BUFFER_LOCK_SHARE, policy_of(cursor->kind), &cursor->foreign);
 	cursor->page_position = position;
 	if (!BufferIsValid(cursor->buffer))
+	{
+		page_run_end(&cursor->pages);
 		return false;
+	}
 	cursor->page_ahead = engine::kReadAheadBytes;
 	if (next != nullptr)
 		cursor->page_ahead = next - BufferGetPage(cursor->buffer) + (third == next + BLCKSZ ? kTurnBytes : 0);
@@ -87,13 +91,19 @@ stream_open(StreamCursor *cursor, Relation index, const MetaData *meta, const Se
 	cursor->kind = kind;
 	cursor->entry = segment->streams[static_cast<int>(kind)];
 	cursor->item_bytes = item_bytes;
-	cursor->strategy = strategy;
+	page_run_begin(&cursor->pages, index, 0, strategy);
 	cursor->next_byte = first_item * item_bytes;
 	cursor->buffer = InvalidBuffer;
 	cursor->page_position = 0;
 	cursor->page_ahead = cursor->read_ahead = engine::kReadAheadBytes;
 	cursor->scratch = static_cast<char *>(palloc(item_bytes));
 	cursor->foreign = false;
+}
+
+void
+stream_read_ahead(StreamCursor *cursor)
+{
+	cursor->pages.end = cursor->entry.start_block + static_cast<BlockNumber>(stream_blocks(cursor->entry.n_bytes));
 }
 
 bool
@@ -153,6 +163,7 @@ void
 stream_close(StreamCursor *cursor)
 {
 	stream_release(cursor);
+	page_run_end(&cursor->pages);
 	if (cursor->scratch != nullptr)
 		pfree(cursor->scratch);
 	cursor->scratch = nullptr;
@@ -164,27 +175,31 @@ stream_read(Relation index, const MetaData *meta, const SegmentEntry *segment, S
 {
 	const StreamEntry *entry = &segment->streams[static_cast<int>(kind)];
 	char *out = static_cast<char *>(dest);
+	bool foreign = false;
+	PageRun pages;
 
 	Assert(offset + n_bytes <= entry->n_bytes);
+	page_run_begin(&pages, index,
+		entry->start_block + static_cast<BlockNumber>((offset + n_bytes + kPayloadBytes - 1) / kPayloadBytes),
+		strategy);
 	while (n_bytes > 0)
 	{
 		const uint32 position = static_cast<uint32>(offset / kPayloadBytes);
 		const Size start = offset % kPayloadBytes;
 		const Size part = Min(n_bytes, kPayloadBytes - start);
-		bool foreign = false;
-		Buffer buffer =
-			page_read(index, entry->start_block + position, expect_page(meta->uuid, segment->id, kind, position),
-				BUFFER_LOCK_SHARE, policy_of(kind), strategy, &foreign);
+		Buffer buffer = page_run_read(&pages, entry->start_block + position,
+			expect_page(meta->uuid, segment->id, kind, position), BUFFER_LOCK_SHARE, policy_of(kind), &foreign);
 
 		if (foreign)
-			return false;
+			break;
 		memcpy(out, page_payload(BufferGetPage(buffer)) + start, part);
 		UnlockReleaseBuffer(buffer);
 		out += part;
 		offset += part;
 		n_bytes -= part;
 	}
-	return true;
+	page_run_end(&pages);
+	return !foreign;
 }
 
 bool

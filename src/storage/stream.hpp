@@ -2,6 +2,7 @@
 #pragma once
 
 #include "storage/metapage.hpp"
+#include "storage/page_run.hpp"
 
 namespace vectorgpu::am
 {
@@ -16,7 +17,7 @@ struct StreamCursor
 	StreamKind kind;
 	StreamEntry entry;
 	Size item_bytes;
-	BufferAccessStrategy strategy;
+	PageRun pages;
 	uint64 next_byte; // of the next item
 	Buffer buffer;    // locked, or InvalidBuffer
 	uint32 page_position;
@@ -30,6 +31,10 @@ struct StreamCursor
 /// Start at item `first_item`. Allocates the scratch of one item in the current context.
 void stream_open(StreamCursor *cursor, Relation index, const MetaData *meta, const SegmentEntry *segment,
 	StreamKind kind, Size item_bytes, uint64 first_item, BufferAccessStrategy strategy);
+
+/// Read ahead to the end of the stream, for a caller that reads all of it. If it stops before the end, it closes the
+/// cursor.
+void stream_read_ahead(StreamCursor *cursor);
 
 /// Get the next run: *items points to *n_items whole items, valid until the next call. Returns false at the end or if
 /// cursor->foreign.

@@ -17,7 +17,8 @@ sub start_program
 	my %run = (out => '');
 
 	append_to_file("$folder/case.pl", "use strict;\nuse warnings;\nuse PostgreSQL::Test::Utils;\nuse Test::More;\n$code\nok(1, 'all that was tried');\ndone_testing();\n");
-	local $ENV{TESTDIR} = $folder;
+	# The modules of 15, and of later versions.
+	local @ENV{qw(TESTDIR TESTDATADIR TESTLOGDIR)} = ($folder, "$folder/tmp_check", "$folder/tmp_check/log");
 	$run{harness} = IPC::Run::start([ $^X, (map { ('-I', $_) } grep { !ref } @INC), '-I', "$FindBin::RealBin/lib", "$folder/case.pl" ], '<', \undef, '>&', \$run{out});
 	return \%run;
 }

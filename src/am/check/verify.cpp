@@ -69,6 +69,8 @@ check_stream(PageCheck *check, const SegmentEntry *segment, StreamKind kind, uin
 	const StreamEntry *stream = &segment->streams[static_cast<int>(kind)];
 	RowIdOrder order = {0};
 
+	page_run_begin(&check->pages, check->index,
+		stream->start_block + static_cast<BlockNumber>(stream_blocks(stream->n_bytes)), check->strategy);
 	for (uint32 position = 0; position < stream_blocks(stream->n_bytes); position++)
 	{
 		const BlockNumber block = stream->start_block + position;
@@ -89,6 +91,7 @@ check_stream(PageCheck *check, const SegmentEntry *segment, StreamKind kind, uin
 		else if (kind == StreamKind::kTombstones)
 			check_tombstones(check, block, segment, first_byte, n_bytes, n_dead);
 	}
+	page_run_end(&check->pages);
 }
 
 /// Check the streams of the access method's format.
@@ -188,6 +191,7 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 	check->index = index;
 	check->meta = meta;
 	check->strategy = GetAccessStrategy(BAS_BULKREAD);
+	page_run_begin(&check->pages, index, 0, check->strategy);
 	check->result = result;
 	check_copy_page(check, 0, {meta->uuid, PageRole::kMeta, StreamKind::kVectors, 0, 0});
 	if (!all_zero(checked_payload(check) + sizeof(MetaData), kPayloadBytes - sizeof(MetaData)))

@@ -36,8 +36,7 @@ check_copy_page(PageCheck *check, BlockNumber block, const PageExpectation &expe
 	Buffer buffer;
 
 	CHECK_FOR_INTERRUPTS();
-	buffer =
-		page_read(check->index, block, expect, BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, check->strategy, &foreign);
+	buffer = page_run_read(&check->pages, block, expect, BUFFER_LOCK_SHARE, ChecksumPolicy::kAlways, &foreign);
 	if (foreign)
 	{
 		// On a primary the check's snapshot protects its pages from being recycled.

@@ -3,6 +3,8 @@
 
 #include "am/check/verify.hpp"
 
+#include "storage/page_run.hpp"
+
 namespace vectorgpu::am
 {
 
@@ -12,6 +14,7 @@ struct PageCheck
 	Relation index;
 	const MetaData *meta;
 	BufferAccessStrategy strategy;
+	PageRun pages; // of the stream being checked
 	CheckResult *result;
 	PGAlignedBlock copy; // copy of the page being checked
 };

@@ -31,7 +31,7 @@ peek_open(Oid index_oid, Relation *index)
 bool
 peek_has_pages(Relation index)
 {
-	return !RELATION_IS_OTHER_TEMP(index) &&
+	return RELKIND_HAS_STORAGE(index->rd_rel->relkind) && !RELATION_IS_OTHER_TEMP(index) &&
 		(!RecoveryInProgress() || index->rd_rel->relpersistence == RELPERSISTENCE_PERMANENT);
 }
 

@@ -11,7 +11,8 @@ namespace vectorgpu::am
 /// *index, which the caller closes together with the lock, or null if there is none any more.
 bool peek_open(Oid index_oid, Relation *index);
 
-/// False for a temporary index of another session, and on a standby for an unlogged one, which has no main fork there.
+/// False for an index of a partitioned table, a temporary one of another session, and on a standby for an unlogged
+/// one, which has no main fork there.
 bool peek_has_pages(Relation index);
 
 /// Reads block 0 without assuming that it is valid. False unless it is a metapage of this release; *version is 0 if

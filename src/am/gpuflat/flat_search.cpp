@@ -83,6 +83,7 @@ flat_search_segment(const SegmentSearch *search)
 
 	group_init(&group, search->segment, stride);
 	stream_open(&cursor, search->index, meta, search->segment, StreamKind::kVectors, stride, 0, search->strategy);
+	stream_read_ahead(&cursor);
 	while (stream_next_run(&cursor, &vectors, &n))
 	{
 		engine::compute_scores(spec, search->query, vectors, stride, n, group.scores + group.n, cursor.read_ahead);
@@ -92,7 +93,10 @@ flat_search_segment(const SegmentSearch *search)
 			continue;
 		stream_release(&cursor);
 		if (!group_offer(&group, search))
+		{
+			stream_close(&cursor);
 			return false;
+		}
 		CHECK_FOR_INTERRUPTS();
 	}
 	return !cursor.foreign && (group.n == 0 || group_offer(&group, search));

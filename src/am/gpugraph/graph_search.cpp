@@ -256,6 +256,7 @@ search_rows(const SegmentSearch *search)
 	uint64 n;
 
 	stream_open(&cursor, search->index, meta, search->segment, StreamKind::kVectors, stride, 0, search->strategy);
+	stream_read_ahead(&cursor);
 	while (stream_next_run(&cursor, &vectors, &n))
 	{
 		engine::compute_scores(spec, search->query, vectors, stride, n, scores, cursor.read_ahead);
@@ -271,7 +272,10 @@ search_rows(const SegmentSearch *search)
 				if (n_wanted < kGroupRows)
 					continue;
 				if (!offer_rows(search, candidates, n_wanted, group))
+				{
+					stream_close(&cursor);
 					return false;
+				}
 				n_wanted = 0;
 			}
 			CHECK_FOR_INTERRUPTS();
