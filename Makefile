@@ -75,7 +75,7 @@ worker:
 endif
 
 # Its own copy of the definitions' code, whatever vectorgpu.so exports.
-$(VECTOR_LIBRARY): src/vector_settings/settings.o src/pg/define_setting.o
+$(VECTOR_LIBRARY): src/vector_settings/settings.o src/pg/define_setting.o src/pg/compat.o
 	$(CXX) $(CXXFLAGS) -shared -Wl,-Bsymbolic $(if $(SANITIZE),-fsanitize=$(SANITIZE)) -o $@ $^
 
 $(VECTOR_SCRIPT): $(sort $(wildcard sql/install/vectorgpu--*.sql)) sql/vector/access_methods.sql
