@@ -17,7 +17,7 @@ namespace vectorgpu::am
 
 struct RowMap
 {
-	MemoryContext context; // null: unused
+	bool in_use;
 	pg::RelationFile file;
 	IndexUuid uuid;
 	PageRole role;     // of the list
@@ -85,54 +85,34 @@ enter(RowMap *map, uint32 i)
 	}
 }
 
-uint32 *
-new_slots(MemoryContext context, uint32 n)
-{
-	uint32 *slots = static_cast<uint32 *>(MemoryContextAllocHuge(context, n * sizeof(uint32)));
-
-	memset(slots, 0xFF, n * sizeof(uint32));
-	return slots;
-}
-
-/// Make room for one more read.
+/// Make room for one more read. The arrays are one piece of memory.
 void
 grow(RowMap *map)
 {
-	MappedRow *entries;
-	uint32 *by_row;
-	uint32 *by_key = nullptr;
 	const uint32 capacity = Max(kFirstCapacity, map->capacity * 2);
+	const Size slot_bytes = 2 * static_cast<Size>(capacity) * sizeof(uint32);
+	const int n_tables = map->role == PageRole::kAlias ? 2 : 1;
+	MappedRow *entries;
+	uint32 *tables;
 
 	if (map->n + kReadRows <= map->capacity)
 		return;
-	entries = static_cast<MappedRow *>(MemoryContextAllocHuge(map->context, capacity * sizeof(MappedRow)));
-	by_row = new_slots(map->context, 2 * capacity);
-	if (map->role == PageRole::kAlias)
-		by_key = new_slots(map->context, 2 * capacity);
-	if (map->capacity > 0)
+	entries = static_cast<MappedRow *>(
+		MemoryContextAllocHuge(TopMemoryContext, capacity * sizeof(MappedRow) + n_tables * slot_bytes));
+	tables = reinterpret_cast<uint32 *>(entries + capacity);
+	memset(tables, 0xFF, n_tables * slot_bytes);
+	if (map->entries != nullptr)
 	{
 		memcpy(entries, map->entries, map->n * sizeof(MappedRow));
 		pfree(map->entries);
-		pfree(map->by_row);
-		if (map->by_key != nullptr)
-			pfree(map->by_key);
 	}
 	map->entries = entries;
-	map->by_row = by_row;
-	map->by_key = by_key;
+	map->by_row = tables;
+	map->by_key = n_tables > 1 ? tables + 2 * static_cast<Size>(capacity) : nullptr;
 	map->capacity = capacity;
 	map->n_slots = 2 * capacity;
 	for (uint32 i = 0; i < map->n; i++)
 		enter(map, i);
-}
-
-/// Forget what a map holds.
-void
-clear(RowMap *map)
-{
-	if (map->context != nullptr)
-		MemoryContextDelete(map->context);
-	*map = {};
 }
 
 /// Return the map of the list, empty if there was none or only one of an earlier state: rows of the list have been
@@ -144,7 +124,7 @@ find_map(Relation index, const ChunkList &list)
 
 	for (RowMap &map : maps)
 	{
-		if (map.context != nullptr && map.role == list.role && uuid_equal(map.uuid, list.uuid) &&
+		if (map.in_use && map.role == list.role && uuid_equal(map.uuid, list.uuid) &&
 			pg::same_file(map.file, pg::file_of(index)))
 		{
 			if (map.list_first == list.first_row)
@@ -155,8 +135,10 @@ find_map(Relation index, const ChunkList &list)
 		if (map.used < oldest->used)
 			oldest = &map;
 	}
-	clear(oldest);
-	oldest->context = AllocSetContextCreate(CacheMemoryContext, "vectorgpu row map", ALLOCSET_SMALL_SIZES);
+	if (oldest->entries != nullptr)
+		pfree(oldest->entries);
+	*oldest = {};
+	oldest->in_use = true;
 	oldest->file = pg::file_of(index);
 	oldest->uuid = list.uuid;
 	oldest->role = list.role;

@@ -5,8 +5,8 @@ if(VECTORGPU_PG_CONFIG)
   execute_process(COMMAND ${VECTORGPU_PG_CONFIG} --includedir-server OUTPUT_VARIABLE storage_include OUTPUT_STRIP_TRAILING_WHITESPACE)
 endif()
 if(EXISTS "${storage_include}/postgres.h")
-  set(storage_sources storage/stream storage/stream_writer storage/page storage/extent storage/metapage storage/segment_writer storage/delta
-    am/feed/copy_feed am/feed/feed_session am/feed/feed_tombstones pg/compat)
+  set(storage_sources storage/stream storage/stream_writer storage/page storage/page_run storage/extent storage/metapage storage/segment_writer storage/delta
+    am/feed/copy_feed am/feed/feed_session am/feed/feed_tombstones pg/block_stream pg/compat)
   list(TRANSFORM storage_sources PREPEND ${PROJECT_SOURCE_DIR}/src/)
   list(TRANSFORM storage_sources APPEND .cpp)
   # PG dialect: no -Wshadow.
