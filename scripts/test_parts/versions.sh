@@ -6,7 +6,7 @@
 VERSIONS=${VECTORGPU_VERSIONS:-16 17 18}
 
 # The TAP files of the quick suite, for gpuflat and gpuivf; --files names others, for every access method. More would take too long.
-VERSION_FILES='/(010|030|060|067|075|076|100|259)_'
+VERSION_FILES='/(005|010|030|060|067|075|076|100|259)_'
 VERSION_METHODS_LEFT_OUT='@gpugraph|@gpuivf-'
 
 # part_versions [long]: the suites of each version beside each other, each in a process of its own; `long`: all TAP files and all ways.

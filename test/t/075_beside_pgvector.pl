@@ -12,8 +12,7 @@ use VectorgpuWorker;
 
 my $node = make_node('beside', extension => 0, conf => "fsync = off\ngpuivf.probes = 0\ngpugraph.search_width = 0\nshared_preload_libraries = 'vectorgpu'\nvectorgpu.worker = off\nautovacuum = off\n");
 
-plan skip_all => 'the server has no pgvector'
-  if $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extension_versions WHERE name = 'vector' AND version >= '0.7'}) == 0;
+plan skip_all => 'the server has no pgvector' unless has_pgvector($node);
 
 # psql's answer in a database; the error alone where it fails.
 sub answer

@@ -49,7 +49,7 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 }
 
 our @EXPORT = qw(
-  make_node create_extension make_table fill_vectors query_vector random_vector_sql
+  make_node create_extension has_pgvector make_table fill_vectors query_vector random_vector_sql
   scan_rows compare_scans compare_sweep check_index make_standby wait_standby
   faults_enabled with_storage pages_answer data_folder data_path require_data open_data read_data leave_unchecked check_all $AM server_major major_of $PARALLEL_MODE $OLD_SNAPSHOTS
 );
@@ -153,6 +153,13 @@ sub create_extension
 	my ($node, $db) = @_;
 	$node->safe_psql($db // 'postgres', 'CREATE EXTENSION vectorgpu');
 	return;
+}
+
+# Whether the node's server has pgvector 0.7 or later: an extension vector that is not the one of vectorgpu.
+sub has_pgvector
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extension_versions WHERE name = 'vector' AND version >= '0.7' AND comment NOT LIKE 'vectorgpu %'}) > 0;
 }
 
 # SQL text of a vector that depends only on (seed, row expression, dims): core's 64-bit hash gives every element, so
