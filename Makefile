@@ -84,7 +84,13 @@ $(VECTOR_SCRIPT): $(sort $(wildcard sql/install/vectorgpu--*.sql)) sql/vector/ac
 		sed '/^\\echo /d' sql/install/vectorgpu--0.1.0.sql $(sort $(filter-out %/vectorgpu--0.1.0.sql,$(wildcard sql/install/vectorgpu--*.sql))) sql/vector/access_methods.sql; } >$@.new
 	@mv -f $@.new $@
 
-.PHONY: install-vector
+.PHONY: install-vector uninstall-vector
+uninstall: uninstall-vector
+uninstall-vector:
+	@if grep -q vectorgpu '$(DESTDIR)$(datadir)/extension/vector.control' 2>/dev/null; then \
+		rm -f '$(DESTDIR)$(datadir)/extension/vector.control' '$(DESTDIR)$(datadir)/extension/vector--$(VECTOR_VERSION).sql' '$(DESTDIR)$(pkglibdir)/$(VECTOR_LIBRARY)'; \
+	fi
+
 install-vector: all
 	@control='$(DESTDIR)$(datadir)/extension/vector.control'; \
 	if [ -e "$$control" ] && ! grep -q vectorgpu "$$control"; then \

@@ -131,9 +131,9 @@ CREATE OR REPLACE VIEW vectorgpu_indexes AS
 			SELECT * FROM vectorgpu_worker_copies() k
 			WHERE k.filenode OPERATOR(pg_catalog.=) pg_catalog.pg_relation_filenode(c.oid)
 				AND k.tablespace OPERATOR(pg_catalog.=)
-					CASE c.reltablespace WHEN 0 THEN d.dattablespace ELSE c.reltablespace END
+					CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN d.dattablespace ELSE c.reltablespace END
 			ORDER BY k.idle LIMIT 1) w ON true
-		CROSS JOIN LATERAL vectorgpu_index_fallbacks(c.oid) f;
+		CROSS JOIN LATERAL vectorgpu_index_fallbacks(c.oid::pg_catalog.regclass) f;
 
 COMMENT ON COLUMN vectorgpu_indexes.fallbacks IS
 	'batches of rows of this index that came from its pages although the worker was wanted, since the server started; of an index that was not counted for long it may begin anew';

@@ -1455,7 +1455,7 @@ CREATE VIEW vectorgpu_indexes AS
 			SELECT * FROM vectorgpu_worker_copies() k
 			WHERE k.filenode OPERATOR(pg_catalog.=) pg_catalog.pg_relation_filenode(c.oid)
 				AND k.tablespace OPERATOR(pg_catalog.=)
-					CASE c.reltablespace WHEN 0 THEN d.dattablespace ELSE c.reltablespace END
+					CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN d.dattablespace ELSE c.reltablespace END
 			ORDER BY k.idle LIMIT 1) w ON true;
 
 COMMENT ON VIEW vectorgpu_indexes IS

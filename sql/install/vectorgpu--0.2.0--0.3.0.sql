@@ -31,10 +31,10 @@ CREATE OR REPLACE VIEW vectorgpu_indexes AS
 			SELECT * FROM vectorgpu_worker_copies() k
 			WHERE k.filenode OPERATOR(pg_catalog.=) pg_catalog.pg_relation_filenode(c.oid)
 				AND k.tablespace OPERATOR(pg_catalog.=)
-					CASE c.reltablespace WHEN 0 THEN d.dattablespace ELSE c.reltablespace END
+					CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN d.dattablespace ELSE c.reltablespace END
 			ORDER BY k.idle LIMIT 1) w ON true
-		CROSS JOIN LATERAL vectorgpu_index_fallbacks(c.oid) f
-		CROSS JOIN LATERAL vectorgpu_index_reach(c.oid) r;
+		CROSS JOIN LATERAL vectorgpu_index_fallbacks(c.oid::pg_catalog.regclass) f
+		CROSS JOIN LATERAL vectorgpu_index_reach(c.oid::pg_catalog.regclass) r;
 
 COMMENT ON COLUMN vectorgpu_indexes.recall_target IS
 	'recall target of scans of a session that has not changed it; NULL: the access method has none';

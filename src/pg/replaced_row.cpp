@@ -7,6 +7,7 @@ extern "C"
 {
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "executor/tuptable.h"
 #include "lib/ilist.h"
 #include "nodes/execnodes.h"
@@ -22,6 +23,8 @@ namespace
 struct UpdateNote
 {
 	dlist_node node; // first: a list element is its note
+	bool listed;
+	SubTransactionId subtransaction;
 	const EState *estate;
 	MemoryContextCallback forget;
 };
@@ -29,9 +32,45 @@ struct UpdateNote
 dlist_head notes = DLIST_STATIC_INIT(notes);
 
 void
+take_off(UpdateNote *note)
+{
+	if (note->listed)
+		dlist_delete(&note->node);
+	note->listed = false;
+}
+
+void
 forget_note(void *arg)
 {
-	dlist_delete(&static_cast<UpdateNote *>(arg)->node);
+	take_off(static_cast<UpdateNote *>(arg));
+}
+
+/// A query that an error has ended may keep its memory, as one of a failed portal does; its tables are closed.
+void
+forget_since(SubTransactionId first)
+{
+	for (dlist_node *node = notes.head.next, *next; node != nullptr && node != &notes.head; node = next)
+	{
+		UpdateNote *note = reinterpret_cast<UpdateNote *>(node);
+
+		next = node->next;
+		if (note->subtransaction >= first)
+			take_off(note);
+	}
+}
+
+void
+end_subtransaction(SubXactEvent event, SubTransactionId own, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		forget_since(own);
+}
+
+void
+end_transaction(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_PARALLEL_ABORT)
+		forget_since(TopSubTransactionId);
 }
 
 bool
@@ -108,13 +147,22 @@ find_in(const List *relations, Relation heap, ItemPointer now, ItemPointer root)
 void
 note_update(QueryDesc *query)
 {
+	static bool registered = false;
 	const MemoryContext context = query->estate->es_query_cxt;
 	UpdateNote *note;
 
 	if (!may_update(query))
 		return;
+	if (!registered)
+	{
+		RegisterSubXactCallback(end_subtransaction, nullptr);
+		RegisterXactCallback(end_transaction, nullptr);
+		registered = true;
+	}
 	note = static_cast<UpdateNote *>(MemoryContextAlloc(context, sizeof(UpdateNote)));
 	note->estate = query->estate;
+	note->listed = true;
+	note->subtransaction = GetCurrentSubTransactionId();
 	note->forget.func = forget_note;
 	note->forget.arg = note;
 	dlist_push_head(&notes, &note->node);

@@ -19,8 +19,9 @@ struct Alias
 
 constexpr Size kAliasBytes = 2 * sizeof(uint64);
 
-/// The most aliases of an index that are not resolved: backends keep them in memory, in about 56 bytes each.
-constexpr uint64 kMaxAliases = UINT64CONST(1) << 22;
+/// The most aliases of an index that are not resolved: backends keep them in memory, in about 56 bytes each. A power of
+/// two less what one look may add, since that memory grows by doubling.
+constexpr uint64 kMaxAliases = (UINT64CONST(1) << 22) - 8192;
 
 /// Heavyweight lock by which VACUUM excludes that aliases are appended: LockPage(index, kAliasLock). Inserters hold it
 /// in share mode from before they read the metapage until the alias is written; ambulkdelete holds it exclusively.

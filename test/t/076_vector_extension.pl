@@ -50,9 +50,15 @@ CREATE FUNCTION bad.current_schema() RETURNS name LANGUAGE sql AS $$SELECT 'nowh
 CREATE FUNCTION bad.float8larger(float8, float8) RETURNS float8 LANGUAGE sql AS 'SELECT NULL::float8';
 CREATE FUNCTION bad.is_equal(name, name) RETURNS bool LANGUAGE sql AS $$SELECT true$$;
 CREATE OPERATOR bad.= (LEFTARG = name, RIGHTARG = name, FUNCTION = bad.is_equal);
+CREATE FUNCTION bad.taken() RETURNS bool LANGUAGE plpgsql AS $$BEGIN RAISE 'taken'; END$$;
+CREATE FUNCTION bad.is_same(oid, int4) RETURNS bool LANGUAGE sql AS 'SELECT bad.taken()';
+CREATE OPERATOR bad.= (LEFTARG = oid, RIGHTARG = int4, FUNCTION = bad.is_same);
+CREATE FUNCTION bad.vectorgpu_index_reach(oid, OUT recall_target float8, OUT recall_reached float8) LANGUAGE sql AS 'SELECT 1.0::float8, 1.0::float8 WHERE bad.taken()';
+CREATE FUNCTION bad.vectorgpu_index_fallbacks(oid, OUT fallbacks int8, OUT fallback_reasons text) LANGUAGE sql AS $$SELECT 1::int8, '{}' WHERE bad.taken()$$;
 SET search_path = bad, pg_catalog;
 CREATE EXTENSION vector SCHEMA bad;
 SQL
+is(answer('hostile', 'SET search_path = bad, public; CREATE TABLE public.t (v vector(2)); CREATE INDEX ON public.t USING hnsw (v vector_l2_ops); SELECT count(*) FROM vectorgpu_indexes WHERE rows >= 0 AND copy_delta_end IS NULL AND fallbacks >= 0'), 1, 'the view calls none of them');
 
 # Storage parameters are checked as pgvector checks them.
 my $real = 'ARRAY(SELECT (hashint8extended(i * 40 + d, 1) & 65535) / 65536.0 FROM generate_series(1, 40) d)::real[]';

@@ -42,9 +42,6 @@ segment_has(const AccessMethod *am, Relation index, const MetaData *meta, const 
 	if (!find_rows(index, meta, segment, &key, 1, &number, nullptr) || number == kNoRowNumber)
 		return false;
 	*found = true;
-	if (match == EntryMatch::kShared && am->format != nullptr && am->format->reads_back != nullptr &&
-		!am->format->reads_back(meta))
-		return false;
 	if (am->format != nullptr && am->format->read_vectors != nullptr
 			? !am->format->read_vectors(index, meta, segment, number, 1, stored, nullptr)
 			: !stream_read(index, meta, segment, StreamKind::kVectors, number * n_bytes, n_bytes, stored, nullptr))
@@ -81,7 +78,9 @@ try_share(const AccessMethod *am, Relation index, Relation heap, RowId row, RowI
 	uint64 n_delta;
 
 	meta_read(index, nullptr, &meta);
-	if (delta_row_bytes(&meta) <= kAliasBytes)
+	// Where segments keep no full vectors, searches take them from the table, by the entry's own row version.
+	if (delta_row_bytes(&meta) <= kAliasBytes ||
+		(am->format != nullptr && am->format->reads_back != nullptr && !am->format->reads_back(&meta)))
 		return false;
 	end = alias_end(index, &meta, &foreign);
 	if (foreign || end - meta.alias_first >= kMaxAliases)

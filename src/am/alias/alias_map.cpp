@@ -39,7 +39,8 @@ constexpr int kMaps = 16;
 constexpr uint32 kReadRows = 512;
 constexpr uint32 kFirstCapacity = 1024;
 constexpr uint64 kHashFactor = UINT64CONST(0x9E3779B97F4A7C15); // 2^64 over the golden ratio
-constexpr uint64 kDeltaRows = UINT64CONST(1) << 20; // newest rows of a delta that are kept, at least half of them
+constexpr uint64 kDeltaRows = UINT64CONST(1) << 20;   // newest rows of a delta that are kept, at least half of them
+constexpr uint64 kDeltaBytes = UINT64CONST(64) << 20; // fewer, so that a session's first look reads no more pages
 
 RowMap maps[kMaps];
 uint64 map_clock = 0;
@@ -189,15 +190,16 @@ const RowMap *
 delta_map(Relation index, const MetaData *meta, uint64 end, bool whole)
 {
 	const ChunkList list = delta_list(meta);
+	const uint64 most = Min(kDeltaRows, kDeltaBytes / delta_row_bytes(meta));
 	RowMap *map = find_map(index, list);
 
 	// A new map, or one that would become too large, begins with the newest rows.
-	if (whole ? map->n < map->end - list.first_row : end > map->end && map->n + (end - map->end) > kDeltaRows)
+	if (whole ? map->n < map->end - list.first_row : end > map->end && map->n + (end - map->end) > most)
 	{
 		map->list_first = PG_UINT64_MAX; // no list begins there: the map is begun anew
 		map = find_map(index, list);
 		if (!whole)
-			map->end = Max(list.first_row, end - Min(end, kDeltaRows / 2));
+			map->end = Max(list.first_row, end - Min(end, most / 2));
 	}
 	return extend(map, index, list, end) ? map : nullptr;
 }

@@ -321,7 +321,7 @@ const SegmentFormat kIvfFormat = {
 	.end = format_end,
 	.read_vectors = ivf_read_vectors,
 	.matches = ivf_matches,
-	.reads_back = [](const MetaData *meta) { return ivf_layout(meta).refine != IvfRefine::kNone; },
+	.reads_back = [](const MetaData *meta) { return ivf_layout(meta).refine == IvfRefine::kFull; },
 	.check_entry = ivf_check_entry,
 	.check = ivf_check,
 };

@@ -274,7 +274,7 @@ scan_next_rows(Relation index, Snapshot snapshot, ScanState *state)
 	const uint32 round = state->rounds.round;
 	const bool exhaustive = state->rounds.exhaustive;
 
-	for (;;)
+	for (int n_foreign = 0;;)
 	{
 		// The rows of the last entry are held.
 		if (state->phase == ScanPhase::kScored && scan_has_aliases(state))
@@ -283,6 +283,9 @@ scan_next_rows(Relation index, Snapshot snapshot, ScanState *state)
 		if (find_rows_of_batch(index, state))
 			return;
 		CHECK_FOR_INTERRUPTS();
+		// A page of the aliases was foreign, and VACUUM has not resolved them.
+		if (meta_alias_first(index) == state->aliases.first && ++n_foreign >= kPageTries)
+			page_recycled(index, 0);
 		state->batch.size = size;
 		state->plan = plan;
 		state->left_out = left_out;
