@@ -10,7 +10,8 @@ use Test::More;
 use VectorgpuTest;
 use VectorgpuWorker;
 
-my $node = make_node('names', extension => 0, conf => "fsync = off\ngpuivf.probes = 0\ngpugraph.search_width = 0\nvectorgpu.worker = off\n");
+# Without checksums, so that a file can be changed.
+my $node = make_node('names', extension => 0, checksums => 0, conf => "fsync = off\ngpuivf.probes = 0\ngpugraph.search_width = 0\nvectorgpu.worker = off\n");
 
 plan skip_all => 'the extension vector of this server is not ours'
   if $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'vector' AND comment LIKE 'vectorgpu %'}) == 0;
