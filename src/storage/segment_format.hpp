@@ -57,8 +57,8 @@ struct SegmentFormat
 	/// index stores the table's `vector`. Null: it stores the vector unchanged.
 	bool (*matches)(const MetaData *meta, const char *vector, const char *stored);
 
-	/// False if segments do not keep the vectors as they were inserted: then searches need the table's, and no row shares
-	/// an entry. Null: true.
+	/// False if segments do not keep the vectors as they were inserted: then searches need the table's, and no row
+	/// shares an entry. Null: true.
 	bool (*reads_back)(const MetaData *meta);
 
 	/// Return null, or a sentence that says what is wrong with the sizes of kVectors and of the format's own streams.

@@ -10,6 +10,7 @@ use Test::More;
 use VectorgpuTest;
 use VectorgpuWorker;
 
+# Without checksums, so that a file can be changed.
 my $node = make_node('names', extension => 0, checksums => 0, conf => "fsync = off\ngpuivf.probes = 0\ngpugraph.search_width = 0\nvectorgpu.worker = off\n");
 
 plan skip_all => 'the extension vector of this server is not ours'
