@@ -19,22 +19,11 @@ namespace vectorgpu::am
 namespace
 {
 
-/// True if a stored value is that of the vector. The delta keeps values as they are, except that VACUUM takes them from
-/// segments.
-bool
-same_value(const AccessMethod *am, const MetaData *meta, const char *vector, const char *stored, bool from_delta,
-	EntryMatch match)
-{
-	if ((!from_delta || match == EntryMatch::kStoredForm) && am->format != nullptr && am->format->matches != nullptr)
-		return am->format->matches(meta, vector, stored);
-	return memcmp(vector, stored, meta_vector_bytes(meta)) == 0;
-}
-
 /// True if a segment has a live entry of row `key` whose value is that of the vector. *found: it has the entry. Pages
 /// that are foreign (only a merge in between makes them so) count as no entry.
 bool
 segment_has(const AccessMethod *am, Relation index, const MetaData *meta, const SegmentEntry *segment, RowId key,
-	const char *vector, char *stored, EntryMatch match, bool *found)
+	const char *vector, char *stored, bool *found)
 {
 	const Size n_bytes = meta_vector_bytes(meta);
 	uint64 number = kNoRowNumber;
@@ -46,13 +35,13 @@ segment_has(const AccessMethod *am, Relation index, const MetaData *meta, const 
 			? !am->format->read_vectors(index, meta, segment, number, 1, stored, nullptr)
 			: !stream_read(index, meta, segment, StreamKind::kVectors, number * n_bytes, n_bytes, stored, nullptr))
 		return false;
-	return same_value(am, meta, vector, stored, false, match);
+	return memcmp(vector, stored, n_bytes) == 0;
 }
 
 /// The same for the delta.
 bool
-delta_has(const AccessMethod *am, Relation index, const MetaData *meta, uint64 delta_end, RowId key, const char *vector,
-	char *stored, EntryMatch match)
+delta_has(
+	Relation index, const MetaData *meta, uint64 delta_end, RowId key, const char *vector, char *stored, bool whole)
 {
 	const RowMap *map;
 	uint64 number;
@@ -60,11 +49,11 @@ delta_has(const AccessMethod *am, Relation index, const MetaData *meta, uint64 d
 
 	if (delta_end <= meta->delta_first_row)
 		return false;
-	map = delta_map(index, meta, delta_end, match == EntryMatch::kStoredForm);
+	map = delta_map(index, meta, delta_end, whole);
 	if (map == nullptr || !map_find(map, key, &number) ||
 		!delta_read(index, meta, number, 1, &header, stored, meta_vector_bytes(meta)))
 		return false;
-	return header == key && same_value(am, meta, vector, stored, true, match); // no flags: neither dead nor NULL
+	return header == key && memcmp(vector, stored, meta_vector_bytes(meta)) == 0; // no flags: neither dead nor NULL
 }
 
 /// Under kAliasLock.
@@ -95,7 +84,7 @@ try_share(const AccessMethod *am, Relation index, Relation heap, RowId row, RowI
 		(void) map_find(map, old, &key);
 	}
 	n_delta = delta_end(index, &meta, &foreign);
-	if (foreign || !entry_equals(am, index, &meta, n_delta, key, vector, EntryMatch::kShared))
+	if (foreign || !entry_equals(am, index, &meta, n_delta, key, vector, false))
 		return false;
 	(void) VG_FAULT("alias_append");
 	return alias_append(index, heap, {row, key});
@@ -105,16 +94,16 @@ try_share(const AccessMethod *am, Relation index, Relation heap, RowId row, RowI
 
 bool
 entry_equals(const AccessMethod *am, Relation index, const MetaData *meta, uint64 delta_end, RowId key,
-	const char *vector, EntryMatch match)
+	const char *vector, bool whole_delta)
 {
 	char *stored = static_cast<char *>(palloc(meta_vector_bytes(meta)));
 	bool found = false;
 	bool equal = false;
 
 	for (uint32 i = meta->n_segments; i > 0 && !found; i--)
-		equal = segment_has(am, index, meta, &meta->segments[i - 1], key, vector, stored, match, &found);
+		equal = segment_has(am, index, meta, &meta->segments[i - 1], key, vector, stored, &found);
 	if (!found)
-		equal = delta_has(am, index, meta, delta_end, key, vector, stored, match);
+		equal = delta_has(index, meta, delta_end, key, vector, stored, whole_delta);
 	pfree(stored);
 	return equal;
 }

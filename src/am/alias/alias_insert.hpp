@@ -11,16 +11,10 @@ namespace vectorgpu::am
 /// needs an entry of its own.
 bool share_entry(const AccessMethod *am, Relation index, Relation heap, RowId row, const char *vector);
 
-/// How a value is compared with the one of an entry.
-enum class EntryMatch : uint8
-{
-	kShared,     // for a row that is to share the entry: the index must have kept the value
-	kStoredForm, // for vectorgpu_check: the entry may hold an approximation
-};
-
-/// True if a live entry of row `key`, in a segment or before delta_end, has the value of the vector. Pages that are
+/// True if a live entry of row `key`, in a segment or before delta_end, has the value of the vector, for an index whose
+/// segments keep full vectors. Of a large delta only the newest rows are looked at, unless whole_delta. Pages that are
 /// foreign count as no entry.
 bool entry_equals(const AccessMethod *am, Relation index, const MetaData *meta, uint64 delta_end, RowId key,
-	const char *vector, EntryMatch match);
+	const char *vector, bool whole_delta);
 
 } // namespace vectorgpu::am

@@ -62,7 +62,7 @@ shares_value(const HeapCheck *check, RowId row, const char *vector, bool *found)
 	if (!*found || vector == nullptr)
 		return false;
 	return entry_equals(access_method(check->index, check->meta), check->index, check->meta, check->delta_end, key,
-			   vector, EntryMatch::kStoredForm) ||
+			   vector, true) ||
 		aliases_resolved_meanwhile(check->index, check->meta);
 }
 

@@ -34,26 +34,19 @@ constexpr EffortBound kEffortBounds[] = {
 	{"ivfflat.max_probes", 32768},
 };
 
-/// The value of a setting; `usual` if it is unknown or, where pgvector has not checked it yet, no positive number.
+/// The value of a setting; 0 if it is the usual one or unknown or, where pgvector has not checked it yet, no positive
+/// number.
 int
-value_of(const char *name, int usual)
+value_unless_usual(const char *name, int usual)
 {
 	const char *text = GetConfigOption(name, true, false);
 	char *end;
 	long value;
 
 	if (text == nullptr)
-		return usual;
+		return 0;
 	value = strtol(text, &end, 10);
-	return end == text || *end != '\0' || value < 1 || value > INT_MAX ? usual : static_cast<int>(value);
-}
-
-int
-value_unless_usual(const char *name, int usual)
-{
-	const int value = value_of(name, usual);
-
-	return value == usual ? 0 : value;
+	return end == text || *end != '\0' || value < 1 || value > INT_MAX || value == usual ? 0 : static_cast<int>(value);
 }
 
 } // namespace
