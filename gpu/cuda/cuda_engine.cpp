@@ -336,7 +336,8 @@ private:
 		if (distance.element == ElementType::kBit && spec.kind != engine::CopyKind::kRows &&
 			!(spec.kind == engine::CopyKind::kGraph && ways_.holds_bit_graphs))
 			return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies of bits");
-		*made = std::make_shared<DeviceCopy>(spec, budget_.get(), &uploader_, &lane_, options_.narrow);
+		*made = std::make_shared<DeviceCopy>(
+			spec, budget_.get(), &uploader_, &lane_, RowForms{options_.narrow, options_.halves});
 		return Status::ok();
 	}
 

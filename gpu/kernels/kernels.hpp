@@ -235,6 +235,7 @@ struct RowStats
 {
 	uint32_t max_norm_bits; // bits of the largest |row| of trusted rows, a float rounded up
 	uint32_t n_untrusted;
+	uint32_t max_inverse_bits; // the same of 1 / |row|; cosine only
 };
 
 /// values [n_rows]: L2: |y|² / 2; inner product: 0; cosine: -1 / |y|; NaN for rows whose norm the filter's bound does

@@ -23,7 +23,7 @@ using engine::Neighbor;
 using engine::SearchQuery;
 using engine::SegmentId;
 
-/// Made once: opening a GPU takes a second. `narrow` off keeps float32 rows as they are.
+/// Made once: opening a GPU takes a second. `narrow` off keeps float32 rows as they are, and only so.
 inline CudaEngine *
 cuda_engine(bool narrow = true)
 {
@@ -34,7 +34,7 @@ cuda_engine(bool narrow = true)
 	{
 		CudaEngineOptions options;
 
-		options.narrow = narrow;
+		options.narrow = options.halves = narrow;
 		options.workspace_bytes = size_t{512} << 20;
 		options.filter_min_queries = 2;
 		// Queries search graphs, as in the CPU engine; graph_choice_test.cpp has an engine of its own.

@@ -56,9 +56,13 @@ struct Filled
 {
 	std::shared_ptr<const Block> block;
 	uint32_t n_rows = 0;
-	double max_norm = 0; // an upper bound over trusted rows
+	double max_norm = 0;    // an upper bound over trusted rows
+	double max_inverse = 0; // the same of 1 / |row|; cosine
 	uint32_t n_untrusted = 0;
-	bool filterable = false; // the block's values and the two members above are valid
+	bool filterable = false; // the block's values and the members above are valid
+	// The rows rounded to binary16 [n_rows, pitch_bytes / 2], which the filter reads instead of float32 rows; null:
+	// none.
+	std::shared_ptr<const Held> halves;
 };
 
 /// Read rows [first, first + n) of a block in the element type, exactly: row_ids [n] and, if the block has vectors,

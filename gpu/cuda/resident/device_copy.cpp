@@ -32,9 +32,10 @@ check_rows(const engine::RowBlock &rows, bool with_vectors)
 	return Status::ok();
 }
 
-DeviceCopy::DeviceCopy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, AppendLane *lane, bool narrow)
+DeviceCopy::DeviceCopy(
+	const engine::CopySpec &spec, Budget *budget, Uploader *uploader, AppendLane *lane, const RowForms &forms)
 	: spec_(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0),
-	  shape_(spec.distance), budget_(budget), uploader_(uploader), lane_(lane), narrow_(narrow)
+	  shape_(spec.distance), budget_(budget), uploader_(uploader), lane_(lane), forms_(forms)
 {
 }
 
@@ -55,8 +56,10 @@ DeviceCopy::make_snapshot(const Delta &delta, const DeltaDead &dead) const
 
 		source.block = filled.block;
 		source.max_norm = filled.max_norm;
+		source.max_inverse = filled.max_inverse;
 		source.n_untrusted = filled.n_untrusted;
 		source.filterable = filled.filterable;
+		source.halves = filled.halves;
 		return source;
 	};
 	const std::vector<Delta::Part> parts = delta.parts();

@@ -39,11 +39,19 @@ struct DeviceSegment
 	uint64_t dead_bits = 0;
 };
 
+/// How float32 rows are kept.
+struct RowForms
+{
+	bool narrow = true; // in a narrower form where that is exact
+	bool halves = true; // elsewhere also rounded to binary16, for the filter of exact searches, if there is room
+};
+
 class DeviceCopy final : public engine::PublishedCopy<ResidentCopy, Snapshot, DeviceSegment>
 {
 public:
-	/// narrow: keep float32 rows in a narrower form where that is exact. The pointers outlive the copy.
-	DeviceCopy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, AppendLane *lane, bool narrow);
+	/// The pointers outlive the copy.
+	DeviceCopy(
+		const engine::CopySpec &spec, Budget *budget, Uploader *uploader, AppendLane *lane, const RowForms &forms);
 	~DeviceCopy() override;
 	DeviceCopy(const DeviceCopy &) = delete;
 	DeviceCopy &operator=(const DeviceCopy &) = delete;
@@ -87,9 +95,10 @@ private:
 	Status fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
 		uint32_t *narrow_flags);
 	Status merge_parts(const DeviceSegment &segment, Filled *sealed) const;
+	Status make_halves(Filled *sealed) const;
 	Status prepare(DeviceSegment *segment);
 	Status upload_bits(std::span<const uint8_t> bits, std::shared_ptr<const Held> *held) const;
-	Delta::Place delta_place() const { return {spec_, budget_, lane_, narrow_}; }
+	Delta::Place delta_place() const { return {spec_, budget_, lane_, forms_.narrow}; }
 	kernels::Form widest_form() const;
 	Status append_rows(uint64_t position, const engine::RowBlock &rows, bool may_wait, bool *waits);
 	std::shared_ptr<const Snapshot> make_snapshot(const Delta &delta, const DeltaDead &dead) const;
@@ -102,7 +111,7 @@ private:
 	Budget *const budget_;
 	Uploader *const uploader_;
 	AppendLane *const lane_;
-	const bool narrow_;
+	const RowForms forms_;
 	Delta delta_; // under mutex_, as the next one
 	DeltaDead delta_dead_;
 };

@@ -130,9 +130,27 @@ look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape,
 		}));
 	VECTORGPU_TRY(receive_bytes(look->device(), look->uploader(), reinterpret_cast<uint8_t *>(&found),
 		reinterpret_cast<const uint8_t *>(look->stats()), sizeof(found)));
-	*n_different +=
-		std::bit_cast<float>(found.max_norm_bits) > filled.max_norm || found.n_untrusted > filled.n_untrusted ? 1 : 0;
+	*n_different += std::bit_cast<float>(found.max_norm_bits) > filled.max_norm ||
+			std::bit_cast<float>(found.max_inverse_bits) > filled.max_inverse || found.n_untrusted > filled.n_untrusted
+		? 1
+		: 0;
 	return Status::ok();
+}
+
+/// Check the rows rounded to binary16, padding included.
+Status
+look_at_halves(Look *look, const Shape &shape, const Filled &filled, uint32_t first, uint32_t n)
+{
+	const Block &block = *filled.block;
+	const uint32_t pitch = block.pitch_bytes / 2;
+
+	return look->items(*filled.halves, pitch, first, n,
+		[&](uint64_t at, uint64_t here, uint8_t *to)
+		{
+			return kernels::launch_store_rows(block.vectors.as<uint8_t>() + at * block.pitch_bytes,
+				ElementType::kFloat32, shape.dim_pad, static_cast<uint32_t>(here), to, Form::kFloat16, pitch,
+				look->stream());
+		});
 }
 
 /// The same of a piece of the delta, whose norms the host made.
@@ -324,6 +342,8 @@ DeviceCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, u
 			VECTORGPU_TRY(look.padding(block.vectors, at, n, block.pitch_bytes, used_bytes(block.form, spec_.dim)));
 		VECTORGPU_TRY(is_delta ? look_at_delta_values(&look, spec_, part.filled, at, n, n_different)
 							   : look_at_values(&look, spec_, shape_, part.filled, at, n, n_different));
+		if (part.filled.halves != nullptr)
+			VECTORGPU_TRY(look_at_halves(&look, shape_, part.filled, at, n));
 		if (lists != nullptr)
 			VECTORGPU_TRY(look_at_lists(&look, *lists, block, from, to - from));
 		if (graph != nullptr && from == 0)

@@ -18,6 +18,7 @@ using kernels::Form;
 
 constexpr size_t kBlockBytes = size_t{32} << 20; // of a part of a segment being loaded
 constexpr uint32_t kLeastBlockRows = 1024;
+constexpr uint64_t kHalvesPartOf = 4;                    // of the budget, one part is not taken for rounded rows
 constexpr uint64_t kMostSegmentRows = uint64_t{1} << 31; // row numbers are 32 bits in the kernels
 
 Status
@@ -146,7 +147,7 @@ DeviceCopy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 
 	const auto [found, is_new] = segments_.try_emplace(id);
 	DeviceSegment &segment = found->second;
-	const bool look = with_vectors_ && narrow_ && spec_.element == ElementType::kFloat32;
+	const bool look = with_vectors_ && forms_.narrow && spec_.element == ElementType::kFloat32;
 	Status status;
 
 	if (segment.sealed.block != nullptr)
@@ -162,6 +163,32 @@ DeviceCopy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 	return status;
 }
 
+/// Round a block of float32 rows to binary16 for the filter. Goes without where that makes the bound wide, or takes
+/// memory that other copies may need. Caller holds the uploader.
+Status
+DeviceCopy::make_halves(Filled *sealed) const
+{
+	const Block &block = *sealed->block;
+	const size_t bytes = static_cast<size_t>(sealed->n_rows) * block.pitch_bytes / 2;
+	auto made = std::make_shared<Held>();
+
+	if (!forms_.halves || kind_ != engine::CopyKind::kRows || block.form != Form::kFloat32 || !sealed->filterable ||
+		!kernels::halves_serve(spec_.metric, spec_.dim, sealed->max_norm, sealed->max_inverse))
+		return Status::ok();
+	if (budget_->most() != 0 && budget_->used() + bytes > budget_->most() / kHalvesPartOf * (kHalvesPartOf - 1))
+		return Status::ok();
+	if (Status status = made->allocate(budget_, bytes, "rounded rows"); !status.is_ok())
+		return status.code == StatusCode::kOutOfMemory ? Status::ok() : status;
+	// A padded row counts as dim_pad elements.
+	VECTORGPU_TRY(budget_->device()->check(
+		kernels::launch_store_rows(block.vectors.as<uint8_t>(), ElementType::kFloat32, shape_.dim_pad, sealed->n_rows,
+			made->as<uint8_t>(), Form::kFloat16, block.pitch_bytes / 2, uploader_->stream.get()),
+		"round rows"));
+	VECTORGPU_TRY(budget_->device()->damage("gpu_flip_derived", made->as<uint8_t>(), 1, uploader_->stream.get()));
+	sealed->halves = std::move(made);
+	return Status::ok();
+}
+
 /// Join a segment's parts into one block, narrowed where that is exact, with the values that the filter needs.
 Status
 DeviceCopy::merge_parts(const DeviceSegment &segment, Filled *sealed) const
@@ -172,7 +199,7 @@ DeviceCopy::merge_parts(const DeviceSegment &segment, Filled *sealed) const
 	const uint32_t capacity = static_cast<uint32_t>(std::max<uint64_t>(segment.n_rows, 1));
 	Filled made;
 
-	if (form == Form::kFloat32 && narrow_ && with_vectors_)
+	if (form == Form::kFloat32 && forms_.narrow && with_vectors_)
 		form = (segment.narrow_flags & 1) == 0 ? Form::kByte
 			: (segment.narrow_flags & 2) == 0  ? Form::kFloat16
 											   : Form::kFloat32;
@@ -221,8 +248,10 @@ DeviceCopy::merge_parts(const DeviceSegment &segment, Filled *sealed) const
 		VECTORGPU_TRY(uploader_->stream.synchronize());
 		std::memcpy(&found, uploader_->pinned.as<uint8_t>(), sizeof(found));
 		made.max_norm = std::bit_cast<float>(found.max_norm_bits);
+		made.max_inverse = std::bit_cast<float>(found.max_inverse_bits);
 		made.n_untrusted = found.n_untrusted;
 		made.filterable = kernels::filter_fits(form, shape_.dim_pad);
+		VECTORGPU_TRY(make_halves(&made));
 	}
 	if (made.n_rows > 0 && with_vectors_)
 		VECTORGPU_TRY(device->damage("gpu_flip", block.vectors.as<uint8_t>(), 1, stream));

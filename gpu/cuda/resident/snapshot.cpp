@@ -22,4 +22,17 @@ Source::rows() const
 	return rows;
 }
 
+kernels::Rows
+Source::filter_rows() const
+{
+	kernels::Rows narrow = rows();
+
+	if (halves == nullptr)
+		return narrow;
+	narrow.form = kernels::Form::kFloat16;
+	narrow.pitch_bytes = block->pitch_bytes / 2;
+	narrow.vectors = halves->as<uint8_t>() + static_cast<size_t>(first) * narrow.pitch_bytes;
+	return narrow;
+}
+
 } // namespace vectorgpu::cuda

@@ -29,12 +29,18 @@ struct Source
 	engine::SegmentId segment = engine::kDeltaSegment;
 	std::shared_ptr<const DeviceLists> lists; // of a copy of lists: the block's rows and `dead` are by place
 	std::shared_ptr<const DeviceGraph> graph; // of a copy of graphs
-	double max_norm = 0;                      // this and the next two: as in the block's Filled
+	double max_norm = 0;                      // this and the next four: as in the block's Filled
+	double max_inverse = 0;
 	uint32_t n_untrusted = 0;
 	bool filterable = false;
+	std::shared_ptr<const Held> halves;
 	AppendLane::Ticket ticket = 0; // of the delta: a stream must wait for it (NewRows) before it reads any row of this
 
 	kernels::Rows rows() const;
+
+	/// The rows as the filter reads them.
+	kernels::Rows filter_rows() const;
+	kernels::Form filter_form() const { return halves != nullptr ? kernels::Form::kFloat16 : block->form; }
 };
 
 /// The rows of a copy as one search sees them. Immutable; kept until the search's stream is idle.

@@ -82,7 +82,7 @@ filter_bytes(const Source &source, const Shape &shape, uint64_t n_before, uint32
 {
 	const FilterPlan plan = plan_filter(source, n_before, n_queries, k);
 
-	return kernels::filter_operand_bytes(source.block->form, shape.dim_pad) + plan.n_minima * sizeof(float) +
+	return kernels::filter_operand_bytes(source.filter_form(), shape.dim_pad) + plan.n_minima * sizeof(float) +
 		plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + kQueryScratchBytes;
 }
 
@@ -98,7 +98,7 @@ plan_bins(
 	const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins, BinsPlan *plan)
 {
 	plan->n_tiles = count_tiles(source);
-	VECTORGPU_TRY(device->check(kernels::plan_filter_bins(shape.metric, source.block->form, n_queries, shape.dim_pad,
+	VECTORGPU_TRY(device->check(kernels::plan_filter_bins(shape.metric, source.filter_form(), n_queries, shape.dim_pad,
 									plan->n_tiles, n_bins / kernels::kFilterTileRows, &plan->form),
 		"plan bins"));
 	plan->n_places = plan->form.n_stripes * kernels::kFilterTileRows;
@@ -108,7 +108,7 @@ plan_bins(
 size_t
 bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan, uint32_t n_bins)
 {
-	return kernels::filter_operand_bytes(source.block->form, shape.dim_pad) +
+	return kernels::filter_operand_bytes(source.filter_form(), shape.dim_pad) +
 		plan.n_places * (plan.form.key_tile_bits > 0 ? sizeof(int32_t) : sizeof(float) + sizeof(uint32_t)) +
 		n_bins * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + kQueryScratchBytes;
 }
@@ -138,7 +138,7 @@ operands_bytes(std::span<const Source> sources, const Shape &shape)
 
 	for (const kernels::Form form : {kernels::Form::kByte, kernels::Form::kFloat16, kernels::Form::kFloat32})
 		if (std::any_of(sources.begin(), sources.end(),
-				[form](const Source &source) { return source.filterable && source.block->form == form; }))
+				[form](const Source &source) { return source.filterable && source.filter_form() == form; }))
 			bytes += kernels::filter_operand_bytes(form, shape.dim_pad);
 	return bytes;
 }

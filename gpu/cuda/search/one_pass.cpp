@@ -117,7 +117,8 @@ public:
 		args_.metric = call_.spec.metric;
 		args_.dim_pad = call_.shape.dim_pad;
 		args_.n_queries = static_cast<uint32_t>(n);
-		args_.bound = kernels::filter_bound(call_.spec.metric, Form::kByte, call_.spec.dim, max_norm);
+		args_.bound =
+			kernels::filter_bound(call_.spec.metric, call_.spec.dim, {.form = Form::kByte, .max_norm = max_norm});
 		plan_ = kernels::plan_one_pass(args_.n_queries, call_.shape.dim_pad, n_tiles, use_.tuning);
 
 		// A block finishes a query with up to kFinishMostCandidates candidates. The order of rows need not be random,

@@ -136,7 +136,7 @@ private:
 	bool wants_filter(const Source &source, uint64_t n_before, const ExactChunk &chunk) const
 	{
 		const uint32_t asked = call_.options.filter_min_queries;
-		const uint32_t least = asked != 0 ? asked : kernels::filter_min_queries(source.block->form);
+		const uint32_t least = asked != 0 ? asked : kernels::filter_min_queries(source.filter_form());
 
 		return !chunk.any_after && chunk.queries.n_queries >= least &&
 			filter_pays(source, n_before, chunk.queries.n_queries, chunk.max_k);
@@ -169,7 +169,7 @@ private:
 		const bool filter = may_filter && !bounded && !bins && wants_filter(source, n_before, *chunk);
 
 		if (bins || filter)
-			VECTORGPU_TRY(scan_.prepare_operand(source.block->form, chunk));
+			VECTORGPU_TRY(scan_.prepare_operand(source.filter_form(), chunk));
 
 		const size_t mark = arena_.mark();
 

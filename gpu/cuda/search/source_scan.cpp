@@ -101,8 +101,9 @@ struct SourceScan::Passes
 Status
 SourceScan::begin_passes(const Source &source, uint32_t capacity, ExactChunk *chunk, Passes *passes)
 {
-	const kernels::Rows rows = source.rows();
+	const kernels::Rows rows = source.filter_rows();
 	const size_t n = chunk->queries.n_queries;
+	kernels::FilteredRows filtered;
 	kernels::Candidates candidates;
 
 	candidates.capacity = capacity;
@@ -122,7 +123,12 @@ SourceScan::begin_passes(const Source &source, uint32_t capacity, ExactChunk *ch
 	passes->filter.thresholds = chunk->thresholds;
 	passes->filter.candidates = candidates;
 
-	passes->select.bound = kernels::filter_bound(call_.spec.metric, rows.form, call_.spec.dim, source.max_norm);
+	filtered.form = rows.form;
+	filtered.max_norm = source.max_norm;
+	filtered.max_inverse = source.max_inverse;
+	filtered.rows_rounded = source.halves != nullptr;
+	filtered.queries_rounded = call_.spec.element == ElementType::kFloat32;
+	passes->select.bound = kernels::filter_bound(call_.spec.metric, call_.spec.dim, filtered);
 	passes->select.queries = chunk->queries;
 	passes->select.prepared = chunk->prepared;
 	passes->select.best = chunk->best;
@@ -131,7 +137,7 @@ SourceScan::begin_passes(const Source &source, uint32_t capacity, ExactChunk *ch
 	passes->select.n_rescored = chunk->n_rescored;
 
 	passes->rescore.metric = call_.spec.metric;
-	passes->rescore.rows = rows;
+	passes->rescore.rows = source.rows();
 	passes->rescore.queries = chunk->queries;
 	passes->rescore.candidates = candidates;
 	return Status::ok();

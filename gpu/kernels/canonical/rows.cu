@@ -140,7 +140,10 @@ row_values_kernel(Metric metric, const Rows rows, uint32_t dim_pad, float *value
 		if (metric == Metric::kL2)
 			value = static_cast<float>(sum / 2);
 		else if (metric == Metric::kCosine)
+		{
 			value = static_cast<float>(-1.0 / norm);
+			atomicMax(&stats->max_inverse_bits, __float_as_uint(__double2float_ru(1.000001 / norm)));
+		}
 		atomicMax(&stats->max_norm_bits, __float_as_uint(__double2float_ru(norm * 1.000001)));
 	}
 	values[row] = value;

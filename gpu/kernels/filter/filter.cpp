@@ -37,6 +37,18 @@ constexpr size_t kStagesBytes =
 constexpr size_t kLeastQueries = 8;
 constexpr uint32_t kGroupBinsQueries = 128; // blocks of bins_group.cu
 
+constexpr double kHalfUnit = 0x1p-11; // unit roundoff of binary16
+constexpr double kHalfStep = 0x1p-25; // half of the step below binary16's normal numbers
+constexpr double kHalfLargest = 65504;
+constexpr double kMostLost = 0x1p-12; // of a row's norm, an eighth of the rest of the bound
+
+/// |v - v'| of what elements of v below binary16's normal numbers lose.
+double
+lost_by_halves(uint32_t dim)
+{
+	return std::sqrt(static_cast<double>(dim)) * kHalfStep * (1 + 0x1p-20);
+}
+
 std::atomic<size_t> most_shared{48 * 1024}; // the least of the devices in use
 
 std::atomic<uint32_t> group_slots{0}; // processors of a device with warp-group products; 0: warps multiply
@@ -79,7 +91,7 @@ launch(const FilterArgs &args, cudaStream_t stream)
 } // namespace
 
 FilterBound
-filter_bound(Metric metric, Form form, uint32_t dim, double max_norm)
+filter_bound(Metric metric, uint32_t dim, const FilteredRows &rows)
 {
 	const uint32_t padded_dim = (dim + 31) / 32 * 32;
 	const double padded = padded_dim;
@@ -87,10 +99,10 @@ filter_bound(Metric metric, Form form, uint32_t dim, double max_norm)
 	FilterBound bound;
 
 	bound.metric = metric;
-	bound.max_norm = max_norm;
+	bound.max_norm = rows.max_norm;
 	bound.canonical = roundings * kUnit / (1 - roundings * kUnit);
 	bound.underflow = dim * 0x1p-110 + (4 * dim + 32) * 0x1p-126;
-	switch (form)
+	switch (rows.form)
 	{
 		case Form::kByte: // whole numbers: only the conversion of the sum to float rounds
 			bound.product = 2 * kUnit;
@@ -98,6 +110,15 @@ filter_bound(Metric metric, Form form, uint32_t dim, double max_norm)
 		case Form::kFloat16: // exact products; the tensor cores' rounding of sums
 			bound.product = (padded + 32) * 4 * kUnit;
 			bound.sums = (padded / 16 + 2) * 8 * kUnit;
+			if (rows.rows_rounded || rows.queries_rounded)
+			{
+				// Products are of the rounded vectors, whose norms exceed the true ones by less than kHalfUnit.
+				bound.product = bound.product * (1 + 4 * kHalfUnit) +
+					((rows.rows_rounded ? 1 : 0) + (rows.queries_rounded ? 1 : 0)) * kHalfUnit * (1 + kHalfUnit);
+				bound.sums *= 1 + 4 * kHalfUnit;
+				bound.lost = lost_by_halves(dim);
+				bound.inverse = rows.rows_rounded ? rows.max_inverse : 0;
+			}
 			break;
 		default: // TF32: ten bits of a fraction, cut off in rows, rounded in queries
 			bound.product = 0x1p-10 + 0x1p-11 + 0x1p-20 + (padded + 32) * 4 * kUnit;
@@ -105,6 +126,14 @@ filter_bound(Metric metric, Form form, uint32_t dim, double max_norm)
 			break;
 	}
 	return bound;
+}
+
+bool
+halves_serve(Metric metric, uint32_t dim, double max_norm, double max_inverse)
+{
+	const double lost = metric == Metric::kCosine ? lost_by_halves(dim) * max_inverse : lost_by_halves(dim) / max_norm;
+
+	return max_norm <= kHalfLargest && lost <= kMostLost; // false for no rows
 }
 
 size_t

@@ -32,13 +32,29 @@ struct FilterBound
 	Metric metric = Metric::kL2;
 	double max_norm = 0;  // of the source's trusted rows
 	double product = 0;   // |estimated - true x·y|
+	double lost = 0;      // |x - x'| and |y - y'| beyond that, of elements too small for binary16; absolute
+	double inverse = 0;   // the largest 1 / |y| that `lost` counts for; cosine, where rows were rounded
 	double sums = 0;      // rounding of sums that begin at a threshold, relative to max_norm² + |x| max_norm
 	double canonical = 0; // canonical sum, relative to Σ|terms|
 	double underflow = 0; // absolute
 };
 
-/// dim: true number of dimensions; max_norm: from RowStats.
-FilterBound filter_bound(Metric metric, Form form, uint32_t dim, double max_norm);
+/// The rows that the filter reads, and what was rounded to their form.
+struct FilteredRows
+{
+	Form form = Form::kFloat32;
+	double max_norm = 0;          // from RowStats
+	double max_inverse = 0;       // the same
+	bool rows_rounded = false;    // a binary16 copy of rows that may not be exact in it
+	bool queries_rounded = false; // binary16 rows, queries of any numbers
+};
+
+/// dim: true number of dimensions.
+FilterBound filter_bound(Metric metric, uint32_t dim, const FilteredRows &rows);
+
+/// True if the bound of rows rounded to binary16 is about as narrow as that of exact ones: no element is too large for
+/// it, and few are so small that they lose digits.
+bool halves_serve(Metric metric, uint32_t dim, double max_norm, double max_inverse);
 
 /// True if there is a kernel whose shared memory holds the queries at this number of dimensions.
 bool filter_fits(Form form, uint32_t dim_pad);

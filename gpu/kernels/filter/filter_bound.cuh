@@ -23,12 +23,16 @@ estimate_error(const FilterBound &bound, double norm)
 	const double product = norm * bound.max_norm;
 	const double underflow = bound.underflow * (1 + norm + bound.max_norm);
 
+	if (bound.metric == Metric::kCosine)
+		return norm * (bound.product + 2 * bound.sums + 2 * bound.canonical / (1 - bound.canonical) + 0x1p-21) +
+			bound.lost * (1 + 0x1p-6) * (1 + norm * bound.inverse);
+
+	const double lost = bound.lost * (1 + 0x1p-6) * (norm + bound.max_norm);
+
 	if (bound.metric == Metric::kL2)
-		return bound.product * product + (bound.sums + 0x1p-23) * (bound.max_norm * bound.max_norm + product) +
+		return bound.product * product + (bound.sums + 0x1p-23) * (bound.max_norm * bound.max_norm + product) + lost +
 			underflow;
-	if (bound.metric == Metric::kInnerProduct)
-		return (bound.product + 2 * bound.sums + bound.canonical + 0x1p-23) * product + underflow;
-	return norm * (bound.product + 2 * bound.sums + 2 * bound.canonical / (1 - bound.canonical) + 0x1p-21);
+	return (bound.product + 2 * bound.sums + bound.canonical + 0x1p-23) * product + lost + underflow;
 }
 
 /// Rows with an estimate above the result have a canonical score that is certainly greater than `score`.

@@ -1,13 +1,8 @@
-// Exact search on the GPU over a real data set: milliseconds a batch, end to end through Engine::search, and over the
-// physical floor. Prints a table and, with --json FILE, one line of JSON per row.
-//   gpu_search_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--fp32] [--recall=R] [--json FILE] [--quick] [--small]
-//   [--chain]
-//     [--only BATCH K]
-// Files: uint32 n, uint32 d, n x d uint8; ground truth: uint32 n, uint32 100, rows uint32, distances float32.
-// Medians of 400 runs up to 64 queries, of 40 up to 1,024, of 20 of more; the first two of each do not count. --fp32
-// keeps the rows in binary32 on the device; --small: batches up to 64 with k = 10 only; --chain: no search in one pass.
-// Every answer's distances are compared with the ground truth; with a recall target below 1 (PartialReduce) the
-// measured recall is printed instead.
+// Exact search on the GPU over a data set: milliseconds a batch, end to end through Engine::search, and over the
+// physical floor. Prints a table and, with --json FILE, one line of JSON per row. Usage, files and options: README.md.
+// Medians of 400 runs up to 64 queries, of 40 up to 1,024, of 20 of more; the first two of each do not count. Every
+// answer's distances are compared with the ground truth, or, where rows are real numbers, those of some queries with
+// the CPU engine's; with a recall target below 1 (PartialReduce) the measured recall is printed instead.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,9 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "cuda/cuda_engine.hpp"
+#include "engine/cpu/cpu_engine.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -27,10 +25,15 @@ namespace
 {
 
 constexpr double kCopyBytesPerMs = 4.25e9; // measured: device copy, read and write together
+constexpr uint32_t kChecked = 8;           // queries whose answers are compared with the CPU engine's
+constexpr size_t kMostK = 1000;
+constexpr const char *kMetricNames[] = {"l2", "ip", "cosine"};
 
 struct Options
 {
+	Metric metric = Metric::kL2;
 	bool fp32 = false;
+	bool halves = true;
 	bool quick = false;
 	bool small = false;
 	bool chain = false;
@@ -41,6 +44,12 @@ struct Options
 	float recall_target = 1;
 };
 
+Metric
+metric_of(std::string_view name)
+{
+	return name == "cosine" ? Metric::kCosine : name == "ip" ? Metric::kInnerProduct : Metric::kL2;
+}
+
 Options
 parse(int argc, char **argv)
 {
@@ -50,6 +59,10 @@ parse(int argc, char **argv)
 	{
 		if (std::strcmp(argv[i], "--fp32") == 0)
 			options.fp32 = true;
+		else if (std::strcmp(argv[i], "--tf32") == 0)
+			options.halves = false;
+		else if (std::strcmp(argv[i], "--metric") == 0 && i + 1 < argc)
+			options.metric = metric_of(argv[++i]);
 		else if (std::strcmp(argv[i], "--quick") == 0)
 			options.quick = true;
 		else if (std::strcmp(argv[i], "--small") == 0)
@@ -75,7 +88,8 @@ class Bench
 {
 public:
 	Bench(const Options &options, char **files)
-		: options_(options), base_(read_u8bin(files[0])), queries_(read_u8bin(files[1])), truth_(files[2], queries_.n),
+		: options_(options), is_bytes_(std::string_view(files[0]).ends_with(".u8bin")), base_(read_rows(files[0])),
+		  queries_(read_rows(files[1])),
 		  json_(options.json_name == nullptr ? nullptr : std::fopen(options.json_name, "a"))
 	{
 		std::vector<RowId> ids(base_.n);
@@ -83,7 +97,12 @@ public:
 
 		for (uint32_t i = 0; i < base_.n; i++)
 			ids[i] = i;
+		if (is_bytes_)
+			truth_.emplace(files[2], queries_.n);
+		else
+			search_on_cpu(ids);
 		engine_options.narrow = !options_.fp32;
+		engine_options.halves = options_.halves;
 		engine_options.filter_min_queries = options_.filter_min;
 		engine_options.n_streams = 1;
 		engine_options.one_pass = !options_.chain;
@@ -93,11 +112,12 @@ public:
 		must(cuda::make_cuda_engine(engine_options, &engine_));
 		std::printf("# %s; engine start with self-test %.0f ms\n", engine_->description(), now_ms() - start);
 		start = now_ms();
-		must(engine_->create({Metric::kL2, ElementType::kFloat32, base_.dim}, &copy_));
+		must(engine_->create({options_.metric, ElementType::kFloat32, base_.dim}, &copy_));
 		must(engine_->load_segment(copy_, 1, {ids, base_.values.data(), base_.n}));
 		must(engine_->seal_segment(copy_, 1));
-		std::printf("# %u x %u, %s on the device, loaded in %.0f ms, %.0f MB\n", base_.n, base_.dim,
-			options_.fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
+		std::printf("# %u x %u, %s, %s on the device, loaded in %.0f ms, %.0f MB\n", base_.n, base_.dim,
+			kMetricNames[static_cast<size_t>(options_.metric)],
+			options_.fp32 || !is_bytes_ ? "fp32" : "narrowest exact form", now_ms() - start,
 			static_cast<double>(engine_->stats().resident_bytes) / 1e6);
 	}
 
@@ -161,25 +181,58 @@ private:
 		size_t n_true = 0;
 	};
 
+	/// The first kMostK rows of the first queries by the CPU engine.
+	void search_on_cpu(const std::vector<RowId> &ids)
+	{
+		const std::unique_ptr<engine::Engine> cpu = engine::make_cpu_engine({.n_threads = 16});
+		std::vector<engine::SearchQuery> requests;
+		engine::CopyId copy = 0;
+
+		for (size_t i = 0; i < std::min(kChecked, queries_.n); i++)
+			requests.push_back({queries_.values.data() + i * queries_.dim, kMostK, false, {}});
+		must(cpu->create({options_.metric, ElementType::kFloat32, base_.dim}, &copy));
+		must(cpu->load_segment(copy, 1, {ids, base_.values.data(), base_.n}));
+		must(cpu->seal_segment(copy, 1));
+		must(cpu->search(copy, requests, &on_cpu_, nullptr));
+	}
+
 	void judge(const std::vector<engine::Neighbor> &found, size_t query, size_t k, Judged *judged) const
 	{
+		if (!truth_.has_value())
+		{
+			if (query < on_cpu_.size())
+				judge_by_cpu(found, on_cpu_[query], k, judged);
+			return;
+		}
+
 		const size_t n = std::min(k, Truth::kNeighbors);
-		const float last = truth_.at(query, n - 1);
+		const float last = truth_->at(query, n - 1);
 
 		for (size_t j = 0; j < n; j++)
 		{
 			const float distance = static_cast<float>(std::sqrt(found[j].score));
 
-			judged->wrong += distance != truth_.at(query, j);
+			judged->wrong += distance != truth_->at(query, j);
 			judged->n_found += distance <= last;
 		}
 		judged->n_true += n;
 	}
 
+	static void judge_by_cpu(const std::vector<engine::Neighbor> &found, const std::vector<engine::Neighbor> &true_rows,
+		size_t k, Judged *judged)
+	{
+		for (size_t j = 0; j < k; j++)
+		{
+			judged->wrong += found[j].row != true_rows[j].row || found[j].score != true_rows[j].score;
+			judged->n_found += found[j].score <= true_rows[k - 1].score;
+		}
+		judged->n_true += k;
+	}
+
 	/// times: ascending.
 	void report(size_t batch, size_t k, const std::vector<double> &times, const Judged &judged, double rescored) const
 	{
-		const double row_bytes = options_.fp32 ? base_.dim * 4.0 : base_.dim;
+		const double row_bytes = options_.fp32 || !is_bytes_ ? base_.dim * 4.0 : base_.dim;
 		const double median = times[times.size() / 2];
 		// Few queries read memory once; many make 4 billion bf16 products a microsecond (the measured rate).
 		const double floor = std::max(
@@ -205,9 +258,11 @@ private:
 	}
 
 	const Options options_;
+	const bool is_bytes_;
 	const Matrix base_;
 	const Matrix queries_;
-	const Truth truth_;
+	std::optional<Truth> truth_;
+	std::vector<std::vector<engine::Neighbor>> on_cpu_;
 	std::FILE *json_;
 	std::unique_ptr<cuda::CudaEngine> engine_;
 	engine::CopyId copy_ = 0;
@@ -221,8 +276,8 @@ main(int argc, char **argv)
 	if (argc < 4)
 	{
 		std::fprintf(stderr,
-			"usage: %s BASE QUERY GROUND_TRUTH [--fp32] [--json FILE] [--quick] [--small] [--chain] [--filter-min N] "
-			"[--only BATCH K]\n",
+			"usage: %s BASE QUERY GROUND_TRUTH [--metric l2|ip|cosine] [--fp32] [--tf32] [--json FILE] [--quick] "
+			"[--small] [--chain] [--filter-min N] [--recall=R] [--only BATCH K]\n",
 			argv[0]);
 		return 2;
 	}

@@ -409,6 +409,11 @@ TEST(GpuFault, ADamagedCopyOfACopyIsFound)
 	{
 		if (spec.kind == CopyKind::kLists)
 			return lists.load(engine, copy, 1);
+		if (spec.kind == CopyKind::kRows)
+		{
+			VECTORGPU_TRY(engine->load_segment(copy, 1, prepared.rows.block()));
+			return engine->seal_segment(copy, 1);
+		}
 		if (spec.kind != CopyKind::kMatch)
 			return graph.load(engine, copy, 1);
 		(spec.distance.metric == Metric::kEdit ? static_cast<vectorgpu::test::MatchRows *>(&texts) : &sets)
@@ -416,7 +421,7 @@ TEST(GpuFault, ADamagedCopyOfACopyIsFound)
 		return Status::ok();
 	};
 
-	for (const engine::CopySpec &spec : {engine::CopySpec(prepared.rows.spec, CopyKind::kLists),
+	for (const engine::CopySpec &spec : {engine::CopySpec(prepared.rows.spec), {prepared.rows.spec, CopyKind::kLists},
 			 {prepared.rows.spec, CopyKind::kGraph}, {prepared.rows.spec, CopyKind::kHashedGraph},
 			 vectorgpu::test::match_spec(), vectorgpu::test::match_spec(Metric::kEdit)})
 	{

@@ -241,7 +241,7 @@ for my $nth ('1,2,4,6', '0')
 my %damages = (
 	gpu_flip         => [qw(gpuflat gpuivf gpugraph)],
 	gpu_flip_norm    => [qw(gpuflat gpuivf gpugraph)],
-	gpu_flip_derived => [qw(gpuivf gpugraph gpumatch)]);
+	gpu_flip_derived => [qw(gpuflat gpuivf gpugraph gpumatch)]);
 for my $fault ($simulated ? () : sort keys %damages)
 {
 	ok(restart_with_fault("$fault:0:error"), "$fault: a worker");
