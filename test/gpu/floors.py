@@ -7,6 +7,9 @@ import sys
 
 SIFT = "sift-bsds-128"
 FASHION = "fashion-mnist-784"
+ARXIV = "arxiv-lsa-256"
+MADE = "made-768"                   # of gpu_search_bench
+MADE_SQL = "1000000x768-in-2000"    # of sql_bench --embeddings
 
 
 class Run:
@@ -15,7 +18,7 @@ class Run:
     def __init__(self, logs, parts):
         self.logs = logs
         self.clients = []
-        for name in ("clients.md", "recalls.md", "large.md"):
+        for name in ("clients.md", "recalls.md", "large.md", "embeddings.md"):
             self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
                              for line in self.read(os.path.join(parts, name)) if line.startswith("| ")]
 
@@ -131,6 +134,13 @@ def lost_to_merges(run):
     return max((anew - merged for merged, anew in run.notes(SIFT, "vectorgpu_merge", r"([0-9.]+) after, ([0-9.]+) after REINDEX")), default=None)
 
 
+def over_halves(run, clients):
+    """How many times more searches of the same rows as halfvec there are."""
+    reals = run.client(ARXIV, "gpuflat$", f"{clients}$")
+    halves = run.client(f"{ARXIV}, halfvec", "gpuflat$", f"{clients}$")
+    return round(halves / reals, 3) if reals and halves else None
+
+
 def floors(run):
     """(section, workload, floor, at most?, unit, measured, source), and, for searches of a graph, the share that looked at all rows."""
     u8, fp32, bins, fashion = f"search-{SIFT}", f"search-{SIFT}--fp32", f"search-{SIFT}--recall=0.95", f"search-{FASHION}"
@@ -161,6 +171,15 @@ def floors(run):
         ("exact", "SQL, Fashion-MNIST, 16 clients", 120000, least, "/s", run.client(FASHION, "gpuflat$", "16 clients$", recall=1.0), sql),
         ("exact", "SIFT, 16 clients beside 5,000 inserts/s: less", 15, most, "%", run.note(SIFT, "gpuflat$", "16 clients beside", r": (-?[0-9.]+)% less"), sql),
         ("exact", "Fashion-MNIST, the same", 15, most, "%", run.note(FASHION, "gpuflat$", "16 clients beside", r": (-?[0-9.]+)% less"), sql),
+        ("exact", "1M x 768 float32, batch 1", 0.6, most, "ms", run.search(f"search-{MADE}", 1, 10), exact + " made"),
+        ("exact", "1M x 768 float32, batch 64", 0.7, most, "ms", run.search(f"search-{MADE}", 64, 10), exact + " made"),
+        ("exact", "1M x 768 float32, batch 10,000", 35, most, "ms", run.search(f"search-{MADE}", 10000, 10), exact + " made"),
+        ("exact", "arXiv, float32, batch 1", 0.07, most, "ms", run.search(f"search-{ARXIV}", 1, 10), exact + " arXiv"),
+        ("exact", "arXiv, float32, batch 64", 0.09, most, "ms", run.search(f"search-{ARXIV}", 64, 10), exact + " arXiv"),
+        *((("exact", f"SQL, 1M x 768 float32, {clients}", floor, least, "/s", run.client(MADE_SQL, "gpuflat$", f"{clients}$", recall=1.0), sql + " --embeddings"))
+          for clients, floor in (("1 client", 1800), ("16 clients", 22000), ("64 clients", 80000))),
+        *((("exact", f"SQL, arXiv, {clients}: halfvec over float32", floor, most, "x", over_halves(run, clients), sql + " --embeddings"))
+          for clients, floor in (("1 client", 1.2), ("64 clients", 1.3))),
         ("selection", "10,000 x 128,000, k = 100, of 4.25 TB/s", 80, least, "%", run.number("select", r"^ +100 .* (\d+)%", lambda all_: all_[0]), "gpu_select_bench"),
         ("selection", "10,000 x 128,000, k = 1000", 60, least, "%", run.number("select", r"^ +1000 .* (\d+)%", lambda all_: all_[0]), "gpu_select_bench"),
         *((("lists", f"IVF-Flat, SIFT, recall .96, batch {batch:,}", floor, least, "/s",

@@ -1,6 +1,6 @@
 """Real-valued rows under SQL: rows like embeddings (test/bench/embeddings.py) and, where the data folder has it, arxiv-lsa-256.
-gpugraph and gpuivf at the default target and at .9, .95, .98: recall of queries of the same law that are not rows, the share of
-scans that looked at all rows, and searches a second. See sql_bench."""
+gpuflat, also over the same rows as halfvec; gpugraph and gpuivf at the default target and at .9, .95, .98: recall of queries of the
+same law that are not rows, the share of scans that looked at all rows, and searches a second. See sql_bench."""
 import argparse
 import os
 import sys
@@ -15,6 +15,7 @@ from sql_sets import VectorSet
 
 MADE = ((60000, 384, 300), (1000000, 768, 2000))  # rows, dimensions, groups
 REAL = "arxiv-lsa-256"
+METHODS = ("gpuflat", "gpugraph", "gpuivf")
 TARGETS = (None, 0.9, 0.95, 0.98)
 QUERIES = 1000
 CHECKED = 500
@@ -39,6 +40,17 @@ class RealSet(VectorSet):
 
     def read(self):
         raise NotImplementedError
+
+    def as_halves(self):
+        """The same rows as halfvec, in a table of their own."""
+        halves = VectorSet(self.options, self.name + ", halfvec")
+        halves.table, halves.ops, halves.squared = self.table + "_half", "halfvec_l2_ops", self.squared
+        halves.base, halves.queries, halves.truth = self.base, self.queries, self.truth
+        for end in ("", "_q"):
+            psql(f"CREATE TABLE {halves.table}{end} (id int4, v halfvec({self.base.shape[1]}))", "vg")
+            psql(f"INSERT INTO {halves.table}{end} SELECT id, v FROM {self.table}{end}", "vg")
+            psql(f"VACUUM ANALYZE {halves.table}{end}", "vg")
+        return halves
 
     def squared(self, rows, query):
         difference = self.base[rows].astype(numpy.float64) - query.astype(numpy.float64)
@@ -75,9 +87,24 @@ class FileSet(RealSet):
         return base, queries, lib.nearest(base, queries, embeddings.TRUTH)[0]
 
 
+def measure_exact(data):
+    """Exact searches of the rows as float32 and as halfvec."""
+    data.build("gpuflat")
+    data.rates("gpuflat", {})
+    halves = data.as_halves()
+    try:
+        halves.build("gpuflat")
+        halves.rates("gpuflat", {})
+    finally:
+        psql(f"DROP TABLE {halves.table}, {halves.table}_q", "vg")
+
+
 def measure(data, method):
     """Lines of one access method. Returns how many failed."""
     try:
+        if method == "gpuflat":
+            measure_exact(data)
+            return 0
         data.build(method)
         size = int(psql(f"SELECT pg_relation_size('{data.table}_{method}')", "vg"))
         line(data.name, method, "size", f"{size / 1e6:.0f} MB", "", "")
@@ -103,6 +130,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--rates", action="store_true", help="searches a second at every target, not at .95 and the default alone")
+    parser.add_argument("--methods", type=lambda text: text.split(","), default=list(METHODS))
     options = parser.parse_args()
 
     psql("CREATE DATABASE vg", "postgres")
@@ -119,7 +147,7 @@ def main():
         began = time.monotonic()
         data.make()
         line(data.name, "", "made and loaded", f"{time.monotonic() - began:.1f} s", "", "")
-        for method in ("gpugraph", "gpuivf"):
+        for method in options.methods:
             failed += measure(data, method)
         psql(f"DROP TABLE {data.table}, {data.table}_q", "vg")
         data.base = None

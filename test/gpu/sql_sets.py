@@ -87,6 +87,7 @@ class VectorSet:
 
     def __init__(self, options, name):
         self.options, self.name, self.table = options, name, "items_" + name.replace("-", "_")
+        self.ops = "vector_l2_ops"
         self.keep = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
         self.base = self.queries = self.truth = None
 
@@ -112,7 +113,7 @@ class VectorSet:
         index = f"{self.table}_{method}"
         if psql(f"SELECT to_regclass('{index}') IS NULL", "vg") == "t":
             began = time.monotonic()
-            psql(f"CREATE INDEX {index} ON {self.table} USING {method} (v vector_l2_ops)", "vg")
+            psql(f"CREATE INDEX {index} ON {self.table} USING {method} (v {self.ops})", "vg")
             line(self.name, method, "CREATE INDEX", f"{time.monotonic() - began:.1f} s", "", "")
         self.allow(method)
         wait_for_worker(index)

@@ -40,7 +40,7 @@ constexpr uint32_t kGroupBinsQueries = 128; // blocks of bins_group.cu
 constexpr double kHalfUnit = 0x1p-11; // unit roundoff of binary16
 constexpr double kHalfStep = 0x1p-25; // half of the step below binary16's normal numbers
 constexpr double kHalfLargest = 65504;
-constexpr double kMostLost = 0x1p-12; // of a row's norm, an eighth of the rest of the bound
+constexpr double kMostLost = 0x1p-12; // of a row's norm, a quarter of the rest of the bound
 
 /// |v - v'| of what elements of v below binary16's normal numbers lose.
 double
