@@ -1,6 +1,7 @@
 """Compare the project's floors with the figures of a run: read the logs that the phases of test/gpu/run leave, and print Markdown.
 
-usage: floors.py LOGS PARTS. A figure that the logs lack is printed as not measured. Standard library only."""
+usage: floors.py LOGS PARTS [FIGURES CARD TREES]. A figure that the logs lack is printed as not measured. FIGURES: a file that gets what was
+measured as tab-separated values: name, value, unit, recall, card, git trees, peer, the peer's value, the peer's recall. Standard library only."""
 import os
 import re
 import sys
@@ -73,6 +74,18 @@ class Run:
         found = [float(words[rate]) for log in logs for words in self.rows(log)
                  if len(words) > max(rate, recall) and words[0] == str(batch) and float(words[recall]) >= least]
         return max(found, default=None)
+
+
+def beside_peer(run, name, part="brute"):
+    """Batches of exact searches that cuVS made too: (batch, queries/s, cuVS's queries/s, cuVS's recall)."""
+    for words in (line.split() for line in run.read(os.path.join(run.logs, f"peers-{name}"))):
+        if len(words) == 7 and words[0] == part and (ours := run.search(f"search-{name}", int(words[2]), int(words[3]))):
+            yield int(words[2]), 1000 * int(words[2]) / ours, float(words[5]), float(words[6])
+
+
+def over_peer(run, name, batch):
+    """How many times as many queries/s as cuVS's brute force."""
+    return next((round(ours / peer, 2) for n, ours, peer, _ in beside_peer(run, name) if n == batch), None)
 
 
 def looked_at_all(run, name, index, what):
@@ -176,6 +189,8 @@ def floors(run):
         ("exact", "1M x 768 float32, batch 10,000", 35, most, "ms", run.search(f"search-{MADE}", 10000, 10), exact + " made"),
         ("exact", "arXiv, float32, batch 1", 0.07, most, "ms", run.search(f"search-{ARXIV}", 1, 10), exact + " arXiv"),
         ("exact", "arXiv, float32, batch 64", 0.09, most, "ms", run.search(f"search-{ARXIV}", 64, 10), exact + " arXiv"),
+        *((("exact", f"{label}, batch {batch:,}, over cuVS's brute force", floor, least, "x", over_peer(run, name, batch), exact + ", peers.py")
+          for label, name, parts in (("arXiv", ARXIV, ((1, 4), (64, 5), (10000, 8))), ("1M x 768", MADE, ((10000, 10),))) for batch, floor in parts)),
         *((("exact", f"SQL, 1M x 768 float32, {clients}", floor, least, "/s", run.client(MADE_SQL, "gpuflat$", f"{clients}$", recall=1.0), sql + " --embeddings"))
           for clients, floor in (("1 client", 1800), ("16 clients", 22000), ("64 clients", 80000))),
         *((("exact", f"SQL, arXiv, {clients}: halfvec over float32", floor, most, "x", over_halves(run, clients), sql + " --embeddings"))
@@ -215,9 +230,24 @@ def floors(run):
     ]
 
 
+def write_figures(run, table, path, card, trees):
+    """Exact answers have recall 1; other lines say the recall that they ask for in their name."""
+    lines = [(f"{section}: {workload}", f"{value:.6g}", unit, "1" if section == "exact" else "", "", "", "")
+             for section, workload, _, _, unit, value, *_ in table if value is not None]
+    for name in (ARXIV, MADE):
+        lines += [(f"exact: {name}, batch {batch}", f"{ours:.6g}", "/s", "1", "cuVS brute force", f"{peer:.6g}", f"{recall:.4g}")
+                  for batch, ours, peer, recall in beside_peer(run, name)]
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("name\tvalue\tunit\trecall\tcard\tgit trees\tpeer\tpeer's value\tpeer's recall\n")
+        for name, value, unit, recall, *peer in lines:
+            file.write("\t".join((name, value, unit, recall, card, trees, *peer)) + "\n")
+
+
 def main():
     run = Run(*sys.argv[1:3])
     table = floors(run)
+    if len(sys.argv) > 3:
+        write_figures(run, table, *sys.argv[3:6])
     reached = sum(value is not None and (value <= floor if most else value >= floor) for _, _, floor, most, _, value, *_ in table)
     print(f"{reached} of {len(table)} reached. A figure of lower recall than its line says counts as not measured.\n")
     print("| | workload | floor | measured | | command |\n| --- | --- | --- | --- | --- | --- |")

@@ -132,7 +132,7 @@ public:
 
 	bool is_wanted(size_t batch, size_t k) const
 	{
-		if (batch > queries_.n || (options_.quick && k != 10 && batch != 1 && batch != 64 && batch != 10000))
+		if ((batch > queries_.n && is_bytes_) || (options_.quick && k != 10 && batch != 1 && batch != 64 && batch != 10000))
 			return false;
 		if (options_.only_batch != 0 && (batch != options_.only_batch || k != options_.only_k))
 			return false;
@@ -152,10 +152,12 @@ public:
 		for (int run = -2; run < n_runs; run++)
 		{
 			std::vector<engine::SearchQuery> requests;
-			const size_t first = static_cast<size_t>(run + 2) * batch % (queries_.n - batch + 1);
+			const size_t first =
+				batch > queries_.n ? 0 : static_cast<size_t>(run + 2) * batch % (queries_.n - batch + 1);
 
 			for (size_t i = first; i < first + batch; i++)
-				requests.push_back({queries_.values.data() + i * queries_.dim, k, false, {}, options_.recall_target});
+				requests.push_back({queries_.values.data() + i % queries_.n * queries_.dim, k, false, {},
+					options_.recall_target});
 
 			const double start = now_ms();
 
@@ -163,7 +165,7 @@ public:
 			if (run >= 0)
 				times.push_back(now_ms() - start);
 			for (size_t i = 0; i < batch; i++)
-				judge(results[i], first + i, k, &judged);
+				judge(results[i], (first + i) % queries_.n, k, &judged);
 		}
 		std::sort(times.begin(), times.end());
 		report(batch, k, times, judged,
