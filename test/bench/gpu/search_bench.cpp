@@ -132,7 +132,9 @@ public:
 
 	bool is_wanted(size_t batch, size_t k) const
 	{
-		if ((batch > queries_.n && is_bytes_) || (options_.quick && k != 10 && batch != 1 && batch != 64 && batch != 10000))
+		if (batch > queries_.n && is_bytes_)
+			return false;
+		if (options_.quick && k != 10 && batch != 1 && batch != 64 && batch != 10000)
 			return false;
 		if (options_.only_batch != 0 && (batch != options_.only_batch || k != options_.only_k))
 			return false;
@@ -156,8 +158,8 @@ public:
 				batch > queries_.n ? 0 : static_cast<size_t>(run + 2) * batch % (queries_.n - batch + 1);
 
 			for (size_t i = first; i < first + batch; i++)
-				requests.push_back({queries_.values.data() + i % queries_.n * queries_.dim, k, false, {},
-					options_.recall_target});
+				requests.push_back(
+					{queries_.values.data() + i % queries_.n * queries_.dim, k, false, {}, options_.recall_target});
 
 			const double start = now_ms();
 
