@@ -152,7 +152,7 @@ build_extension() {
 	flags="$* $PG_CONFIG $("$PG_CONFIG" --version) $(c++ -dumpfullversion 2>/dev/null)"
 	mirror_tree "$tree"
 	if [ "$(cat "$tree/.flags" 2>/dev/null)" != "$flags" ]; then
-		find "$tree" \( -name '*.o' -o -name '*.d' -o -name '*.so' \) -delete
+		find "$tree" \( -name '*.o' -o -name '*.d' -o -name '*.so' -o -name '*.gch' \) -delete
 		printf '%s\n' "$flags" >"$tree/.flags"
 	fi
 	if [ -n "${VECTORGPU_BUILT_OBJECTS:-}" ]; then
