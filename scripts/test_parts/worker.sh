@@ -153,7 +153,7 @@ counted_beside() {
 		while IFS=$'\t' read -r name passed failed skipped; do
 			[ "$name" = ended ] && ended=1 || count "$name" "$passed" "$failed" "$skipped"
 		done < <(cat "$WORK/counts-$suffix")
-		[ "$ended" -eq 1 ] || count "sql, worker $suffix" 0 1 0
+		[ "$ended" -eq 1 ] || count "$suffix: did not end" 0 1 0
 		rm -f "$WORK/counts-$suffix"
 	done
 }
