@@ -35,7 +35,8 @@ constexpr double kScanCost = 3000; // x cpu_operator_cost: beginning a scan: met
 constexpr double kModelCost = 3200; // x cpu_operator_cost
 constexpr double kPageCost = 0.6;   // x seq_page_cost: reading, scoring and selecting from a page of vectors
 constexpr double kRowCost = 1;      // x cpu_operator_cost: the part of a row's cost that does not depend on its bytes
-constexpr double kFetchCost = 40;   // x cpu_tuple_cost: returning a row: sorting, and a heap fetch out of order
+constexpr double kReturnCost = 5;   // x cpu_tuple_cost: returning a row: sorting; core adds a heap fetch out of order
+constexpr double kFetchCost = 40;   // x cpu_tuple_cost: reading a row's vector from the table, out of order
 constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages of a row id
 
 constexpr double kPassesOfAll = 3;   // of an approximate scan that returns every row: batches grow by 16
@@ -107,6 +108,12 @@ pass_cost(const IndexPath *path, double pages, double rows)
 }
 
 Cost
+return_cost(double rows)
+{
+	return rows * cpu_tuple_cost * kReturnCost;
+}
+
+Cost
 fetch_cost(double rows)
 {
 	return rows * cpu_tuple_cost * kFetchCost;
@@ -120,7 +127,7 @@ add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand,
 		*startup_cost = pass_of_all * batch_plan_exact_batches(demand, 0, 0);
 	*startup_cost += visit_cost(root, path, demand);
 	*total_cost =
-		*startup_cost + kPassesOfAll * pass_of_all * (1 - demand.visited / demand.rows) + fetch_cost(demand.rows);
+		*startup_cost + kPassesOfAll * pass_of_all * (1 - demand.visited / demand.rows) + return_cost(demand.rows);
 }
 
 double
@@ -165,7 +172,7 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	n_passes = batch_plan_exact_batches(demand, 0, 0);
 	*startup_cost = pass * n_passes + visit_cost(root, path, demand);
 	*total_cost =
-		*startup_cost + pass * Max(passes_for(demand.rows, demand.visited) - n_passes, 0.0) + fetch_cost(demand.rows);
+		*startup_cost + pass * Max(passes_for(demand.rows, demand.visited) - n_passes, 0.0) + return_cost(demand.rows);
 }
 
 MetaData *

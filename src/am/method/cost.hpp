@@ -49,7 +49,10 @@ Cost pass_cost(const IndexPath *path, double pages, double rows);
 /// The additional cost of beginning a scan of an approximate access method.
 Cost model_cost();
 
-/// The cost of returning rows: a heap fetch out of order each.
+/// The cost of returning rows, without the heap fetches, which core adds.
+Cost return_cost(double rows);
+
+/// The cost of reading the vectors of rows from the table, out of order.
 Cost fetch_cost(double rows);
 
 } // namespace vectorgpu::am

@@ -3,6 +3,8 @@
 
 #include "am/scan/scan_settings.hpp"
 
+#include <cmath>
+
 extern "C"
 {
 #include "optimizer/cost.h"
@@ -201,6 +203,8 @@ visit_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand)
 {
 	const RelOptInfo *rel = path->indexinfo->rel;
 	const double index_pages = static_cast<double>(path->indexinfo->pages);
+	double random_page;
+	double seq_page;
 	double page_cost;
 	double all;
 	double missing;
@@ -209,13 +213,15 @@ visit_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand)
 
 	if (demand.share >= 1 || rel->pages == 0 || !another_index_serves(rel))
 		return 0;
-	get_tablespace_page_costs(rel->reltablespace, &page_cost, nullptr);
+	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
+	// The more of the table is read, the less a page costs, as core has it for the other index's bitmap.
+	page_cost = random_page - (random_page - seq_page) * std::sqrt(Min(pages(demand.visited) / rel->pages, 1.0));
 	all = pages(demand.rows);
 	// Core counts each page once for all rows, and takes the share of the rows returned of that. Of a few rows out of
 	// order each is on a page of its own.
 	missing = Max(
 		pages(demand.visited) - pages(demand.wanted) - all * (1 - demand.share) * demand.visited / demand.rows, 0.0);
-	return page_cost * (missing + all * (1 - demand.share) / kScansPerFar);
+	return page_cost * missing + random_page * all * (1 - demand.share) / kScansPerFar;
 }
 
 } // namespace vectorgpu::am
