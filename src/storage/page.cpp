@@ -30,8 +30,9 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kComparedPages = 512;  // remembered checksums of pages that change in place
-constexpr uint32 kFullLookupShift = 28; // one read in 16 goes through the buffer table, see read_block
+constexpr uint32 kComparedPages = 512;      // remembered checksums of pages that change in place
+constexpr BlockNumber kExtendedBlocks = 64; // between two looks at interrupts
+constexpr uint32 kFullLookupShift = 28;     // one read in 16 goes through the buffer table, see read_block
 
 /// The checksum of a page that this backend last verified or computed.
 struct ComparedPage
@@ -372,11 +373,12 @@ ensure_blocks(Relation index, BlockNumber n_blocks)
 		return;
 
 	LockRelationForExtension(index, ExclusiveLock);
-	for (BlockNumber have = RelationGetNumberOfBlocks(index); have < n_blocks; have++)
+	for (BlockNumber have = RelationGetNumberOfBlocks(index); have < n_blocks;)
 	{
-		Buffer buffer = ReadBufferExtended(index, MAIN_FORKNUM, P_NEW, RBM_NORMAL, nullptr);
+		const BlockNumber n = Min(n_blocks - have, kExtendedBlocks);
 
-		ReleaseBuffer(buffer);
+		pg::write_zero_blocks(index, have, n);
+		have += n;
 		CHECK_FOR_INTERRUPTS();
 	}
 	UnlockRelationForExtension(index, ExclusiveLock);

@@ -203,19 +203,22 @@ fill_stats(Relation index, IndexBulkDeleteResult *stats)
 {
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
 	uint64 live;
+	uint64 n_aliases;
 	uint64 n_free;
 
 	meta_read(index, nullptr, meta);
+	n_aliases = alias_end(index, meta, nullptr) - meta->alias_first;
 	live = delta_count_rows(index, meta, delta_end(index, meta, nullptr));
 	live -= Min(live, meta->delta_dead);
 	for (uint32 i = 0; i < meta->n_segments; i++)
 		live += meta->segments[i].n_rows + meta->segments[i].n_null_rows - meta->segments[i].n_dead;
-	live += alias_end(index, meta, nullptr) - meta->alias_first;
+	live += n_aliases;
 	n_free = meta->leaked_blocks;
 	for (uint32 i = 0; i < meta->n_free; i++)
 		n_free += meta->free_extents[i].n_blocks;
 	stats->num_pages = RelationGetNumberOfBlocks(index);
-	stats->estimated_count = false;
+	// An interrupted VACUUM has given some of them entries besides.
+	stats->estimated_count = n_aliases > 0;
 	stats->num_index_tuples = static_cast<double>(live);
 	stats->pages_deleted = static_cast<BlockNumber>(n_free);
 	stats->pages_free = static_cast<BlockNumber>(n_free - meta->leaked_blocks);
