@@ -241,11 +241,28 @@ build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bo
 	return !measure || measure_here(writer, rows, &with_queries, memory, report);
 }
 
-/// Takes graph and calibration of a base that has the same rows.
+void
+read_vectors(const GraphWriter *writer, uint64 first_row, uint64 n, char *vectors)
+{
+	spool_seek(writer->vectors, first_row * writer->vector_bytes);
+	spool_read(writer->vectors, vectors, n * writer->vector_bytes);
+}
+
+/// True if the base has the same rows, and its graph serves. That of an older release is measured again, for more
+/// depths.
+bool
+keeps_graph(const GraphWriter *writer)
+{
+	return graph_base_is_whole(writer->base, writer->n_rows) && writer->base->model.depths.n_depths > 0;
+}
+
+/// Takes graph and calibration of a base that has the same rows. Reads no other vectors than those of the entry points.
 void
 renumber(GraphWriter *writer, const BaseGraph &base, const PartMemory *memory, BuildReport *report)
 {
 	graph_base_renumber(writer->base, base, memory->edges, memory->entries);
+	for (uint32 i = 0; i < base.n_entries; i++)
+		read_vectors(writer, memory->entries[i], 1, memory->vectors + memory->entries[i] * writer->vector_bytes);
 	*report = BuildReport();
 	report->n_entries = base.n_entries;
 	writer->model.calibration = writer->base->model.calibration;
@@ -279,6 +296,7 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 {
 	const GraphRows rows = rows_of_part(writer, memory->vectors, part->n_rows);
 	const bool measure = part->first_row == 0;
+	const bool kept = insert && keeps_graph(writer);
 	const PartGraph graph = {memory->edges, memory->entries, memory->codes};
 	engine::graph::Found found = engine::graph::Found::kNo;
 	BaseGraph base;
@@ -286,9 +304,9 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 
 	(void) VG_FAULT("graph_build_part");
 	writer->worker_silent = false; // it may be back after the part before
-	spool_seek(writer->vectors, part->first_row * writer->vector_bytes);
-	spool_read(writer->vectors, memory->vectors, part->n_rows * writer->vector_bytes);
-	if (insert && rather_anew(writer, &rows))
+	if (!kept)
+		read_vectors(writer, part->first_row, part->n_rows, memory->vectors);
+	if (insert && !kept && rather_anew(writer, &rows))
 	{
 		found = graph_worker_build(writer, &rows, nullptr, measure, graph, &report);
 		insert = found == engine::graph::Found::kNo;
@@ -297,8 +315,7 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 	{
 		(void) VG_FAULT("graph_insert");
 		base = graph_base_read(&writer->plan, writer->base);
-		// The graph of an older release is measured again, for more depths.
-		if (graph_base_is_whole(writer->base, part->n_rows) && writer->base->model.depths.n_depths > 0)
+		if (kept)
 		{
 			renumber(writer, base, memory, &report);
 			found = engine::graph::Found::kYes;
