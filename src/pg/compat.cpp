@@ -15,7 +15,6 @@ extern "C"
 #include "postmaster/bgworker_internals.h"
 #include "storage/bufmgr.h"
 #include "storage/latch.h"
-#include "storage/smgr.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/snapmgr.h"
@@ -74,19 +73,6 @@ palloc_pages(Size n, bool zeroed)
 	return static_cast<char *>(palloc_aligned(n * BLCKSZ, PG_IO_ALIGN_SIZE, zeroed ? MCXT_ALLOC_ZERO : 0));
 #else
 	return static_cast<char *>(zeroed ? palloc0(n * BLCKSZ) : palloc(n * BLCKSZ));
-#endif
-}
-
-void
-write_zero_blocks(Relation relation, BlockNumber block, BlockNumber n)
-{
-#if PG_VERSION_NUM >= 160000
-	smgrzeroextend(RelationGetSmgr(relation), MAIN_FORKNUM, block, static_cast<int>(n), false);
-#else
-	PGAlignedBlock zeros = {};
-
-	for (BlockNumber i = 0; i < n; i++)
-		smgrextend(RelationGetSmgr(relation), MAIN_FORKNUM, block + i, zeros.data, false);
 #endif
 }
 

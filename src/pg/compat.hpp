@@ -118,10 +118,6 @@ Oid relation_of_file(Oid tablespace, Oid number);
 /// Return memory for n pages that smgrextend() may write: aligned for direct I/O, which 16 and later demand.
 char *palloc_pages(Size n, bool zeroed);
 
-/// Write n blocks of zeros behind the end of the main fork, its first at `block`, without bringing them into the buffer
-/// cache. Precondition: the caller holds the relation's extension lock.
-void write_zero_blocks(Relation relation, BlockNumber block, BlockNumber n);
-
 /// Raise an error if rows that the snapshot sees may have been removed (old_snapshot_threshold, which 17 dropped).
 /// Precondition: the caller has a share lock on the page.
 void check_snapshot_age(Snapshot snapshot, Relation relation, char *page);

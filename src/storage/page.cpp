@@ -2,6 +2,7 @@
 #include "storage/page.hpp"
 
 #include "pg/fault.hpp"
+#include "pg/zero_blocks.hpp"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
