@@ -60,6 +60,9 @@ struct AccessMethod
 	const char *name;
 	AmId id;
 
+	/// The name is one of pgvector's: sessions set pgvector's settings for it.
+	bool named_for_pgvector;
+
 	/// True if the access method can search such an index.
 	bool (*supports)(ElementType element, Metric metric);
 
