@@ -44,8 +44,8 @@ my $members = q{SELECT string_agg(replace(pg_describe_object(classid, objid, 0),
 my $of_road = answer('road', "SET search_path = vectorgpu, public; $members");
 
 is(answer('late', "SET search_path = vectorgpu, \"of pgvector\"; $members"), $of_road, 'the same objects in any order');
-is(scalar(() = $of_road =~ /^operator class/mg), 30, 'there are 30 operator classes');
-is(answer('road', q{SELECT count(*), bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_namespace n ON n.oid = opcnamespace JOIN pg_am a ON a.oid = opcmethod WHERE amname LIKE 'gpu%' AND nspname = 'public'}), '30|t', 'all valid, in the schema of pgvector');
+is(scalar(() = $of_road =~ /^operator class/mg), 33, 'there are 33 operator classes');
+is(answer('road', q{SELECT count(*), bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_namespace n ON n.oid = opcnamespace JOIN pg_am a ON a.oid = opcmethod WHERE amname LIKE 'gpu%' AND nspname = 'public'}), '33|t', 'all valid, in the schema of pgvector');
 
 # Objects of others in the path are not taken for those meant.
 is(answer('hostile', <<'SQL'), '', 'objects that lie in wait');
@@ -115,6 +115,24 @@ for my $method (qw(gpuflat gpuivf gpugraph))
 			is(answer('road', 'DROP INDEX i'), '', '... is gone');
 		}
 	}
+}
+
+# Hashes of vectors: the rows that an index on our own type finds, in its order, and all of those before a bound.
+for my $distance (qw(l2 l1 cosine))
+{
+	my ($theirs, $ours) = ('v', '(v::real[]::vectorgpu.vector(40))');
+	my $operator = $operator{$distance};
+	my $nearest = sub { my ($column, $by) = @_; return answer('road', "SET enable_seqscan = off; SET enable_sort = off; SELECT string_agg(id::text, ' ') FROM (SELECT id FROM t ORDER BY $column $by (SELECT $column FROM t WHERE id = 17) LIMIT 20) s") };
+	my $distance_of = "v $operator (SELECT v FROM t WHERE id = 17)";
+	my $bound = answer('road', "SET extra_float_digits = 3; SELECT $distance_of FROM t WHERE id > 0 ORDER BY 1 OFFSET 30 LIMIT 1");
+	my $rows = "SELECT count(*), sum(id) FROM (SELECT id FROM t WHERE $distance_of <= $bound ORDER BY $distance_of LIMIT NULL) s";
+
+	is(answer('road', "CREATE INDEX i ON t USING gpumatch ($theirs vector_lsh_${distance}_ops (hashes = 32)); CREATE INDEX o ON t USING gpumatch ($ours vectorgpu.vector_lsh_${distance}_ops (hashes = 32))"), '', "CREATE INDEX, gpumatch, vector_lsh_${distance}_ops");
+	is(answer('road', "SELECT count(*) FROM vectorgpu.vectorgpu_check('i', true)"), 1, '... vectorgpu_check');
+	like(answer('road', "SET enable_seqscan = off; EXPLAIN SELECT id FROM t ORDER BY $distance_of LIMIT 5"), qr/Index Scan using i/, '... the planner takes it');
+	is($nearest->($theirs, $operator), $nearest->($ours, "OPERATOR(vectorgpu.$operator)"), '... it finds what an index on our own type finds');
+	is(answer('road', "SET enable_seqscan = off; SET enable_sort = off; $rows"), answer('road', "SET enable_indexscan = off; $rows"), '... and all rows at distances <= that of a row');
+	is(answer('road', 'DROP INDEX i, o'), '', '... is gone');
 }
 
 # Settings of pgvector: a search is at least as wide; bounds of effort are said to have no effect, once.

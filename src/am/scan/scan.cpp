@@ -305,7 +305,7 @@ shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orde
 		scan->xs_orderbynulls = static_cast<bool *>(palloc0(sizeof(bool)));
 	}
 	state->am = am;
-	state->foreign_distance = am->values == nullptr && foreign_distance(index);
+	state->foreign_distance = foreign_distance(index);
 	state->counters = static_cast<ScanCounters *>(palloc0(sizeof(ScanCounters)));
 	state->context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan", ALLOCSET_SMALL_SIZES);
 	state->batch_context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan batch", ALLOCSET_DEFAULT_SIZES);
