@@ -1,5 +1,5 @@
-# From pgvector to the extension vector of vectorgpu, and back: logical replication in text and in binary, and dumps. VECTORGPU_INSTALLATIONS names the
-# folders of the servers, oldest first, as for 068; some have pgvector, the others the extension vector of this tree.
+# From pgvector to the extension vector of vectorgpu, and back: dumps, and logical replication in text and in binary, by the commands of docs/pgvector.md.
+# VECTORGPU_INSTALLATIONS names the folders of the servers, oldest first, as for 068; some have pgvector, the others the extension vector of this tree.
 use strict;
 use warnings;
 
@@ -27,6 +27,7 @@ CREATE EXTENSION vector;
 CREATE TABLE items (id bigint PRIMARY KEY, note text, v vector(12), h halfvec(12), b bit(24));
 CREATE TABLE whole (v vector(3), note text);
 ALTER TABLE whole REPLICA IDENTITY FULL;
+CREATE TABLE several (id int PRIMARY KEY, v vector(2)[]);
 SQL
 my $indexes = <<'SQL';
 CREATE INDEX items_v ON items USING hnsw (v vector_cosine_ops) WITH (m = 24, ef_construction = 80);
@@ -42,8 +43,8 @@ sub rows
 	return "INSERT INTO items SELECT i, 'row ' || i, $value{v}, $value{h}, $value{b} FROM generate_series($from, $to) i";
 }
 
-# All values of both tables, by their own output.
-my $everything = q{SELECT count(*), md5(string_agg(t::text, ' ' ORDER BY t::text COLLATE "C")) FROM (SELECT items::text AS t FROM items UNION ALL SELECT 'whole ' || whole::text FROM whole) s};
+# All values of the tables, by their own output.
+my $everything = q{SELECT count(*), md5(string_agg(t::text, ' ' ORDER BY t::text COLLATE "C")) FROM (SELECT items::text AS t FROM items UNION ALL SELECT 'whole ' || whole::text FROM whole UNION ALL SELECT 'several ' || several::text FROM several) s};
 
 # Our indexes of a database: sound, and with the distances of a sequential scan.
 sub sound
@@ -63,26 +64,57 @@ sub sound
 	return;
 }
 
+# The commands of the document, with the addresses of these servers.
+my $page = slurp_file("$FindBin::RealBin/../../docs/pgvector.md");
+my ($section) = $page =~ /^## Move a database\n(.*?)^## /ms or die 'the document has no such section';
+my %address = (old => 'host=' . $publisher->host . ' port=' . $publisher->port, new => '-h ' . $subscriber->host . ' -p ' . $subscriber->port);
+my ($by_dump, $schema) = map { s/-h new/$address{new}/gr } $section =~ /^```sh\n(.*?)^```$/msg;
+my ($publication, $subscription) = map { s/host=old/$address{old}/gr } $section =~ /^```postgresql\n(.*?)^```$/msg;
+my $folder = PostgreSQL::Test::Utils::tempdir();
+my $commands_of = sub { return [ 'bash', '-euc', "cd '$folder'; export PGHOST='" . $publisher->host . "' PGPORT=" . $publisher->port . " PATH='$later/bin':\$PATH\n$_[0]" ] };
+
+$publisher->safe_psql('postgres', 'CREATE DATABASE app');
+$publisher->safe_psql('app', $tables . rows(1, 600) . "; INSERT INTO items (id) VALUES (-1); INSERT INTO items SELECT -2, NULL, array_fill(0, '{12}')::vector(12), array_fill(0, '{12}')::vector(12)::halfvec(12), 0::bit(24);
+	INSERT INTO whole SELECT ARRAY[i % 7, i, 1]::vector(3), 'whole ' || i FROM generate_series(1, 40) i; INSERT INTO several VALUES (1, ARRAY['[1,2]', '[3,4]']::vector(2)[]); $indexes");
+
+# A dump: every statement works, and the indexes have the same definitions.
+my $definitions = q{SELECT string_agg(pg_get_indexdef(indexrelid), E'\n' ORDER BY indexrelid::regclass::text) FROM pg_index WHERE indrelid IN ('items'::regclass, 'whole'::regclass)};
+my $defined = $publisher->safe_psql('app', $definitions);
+
+command_ok($commands_of->($by_dump), 'a dump of pgvector is restored without an error');
+is($subscriber->safe_psql('app', $definitions), $defined, '... with the same indexes');
+is($subscriber->safe_psql('app', $everything), $publisher->safe_psql('app', $everything), '... and the same rows');
+sound('app', 'restored');
+
+# And back.
+my $target = $back eq $of_pgvector ? $publisher : make_node('back', install_path => $back, extension => 0, conf => $conf);
+
+$target->safe_psql('postgres', 'CREATE DATABASE returned');
+command_ok([ "$back/bin/pg_dump", '-Fc', '-f', "$folder/back.dump", '-d', $subscriber->connstr('app') ], 'a dump of the extension vector');
+command_ok([ "$back/bin/pg_restore", '--exit-on-error', '-d', $target->connstr('returned'), "$folder/back.dump" ], '... is restored on pgvector without an error');
+is($target->safe_psql('returned', $definitions), $defined, '... with the same indexes');
+is($target->safe_psql('returned', $everything), $publisher->safe_psql('app', $everything), '... and the same rows');
+is($target->safe_psql('returned', 'SET enable_seqscan = off; SET enable_sort = off; SELECT id FROM items ORDER BY v <=> (SELECT v FROM items WHERE id = 17) LIMIT 1'), 17, '... which pgvector finds');
+$subscriber->safe_psql('postgres', 'DROP DATABASE app');
+
 # Logical replication: rows that were there before, and what comes after them.
-$publisher->safe_psql('postgres', $tables . rows(1, 600) . "; INSERT INTO items (id) VALUES (-1); INSERT INTO items SELECT -2, NULL, array_fill(0, '{12}')::vector(12), array_fill(0, '{12}')::vector(12)::halfvec(12), 0::bit(24);
-	INSERT INTO whole SELECT ARRAY[i % 7, i, 1]::vector(3), 'whole ' || i FROM generate_series(1, 40) i; $indexes; CREATE PUBLICATION everything FOR TABLE items, whole");
-my $source = $publisher->connstr('postgres') =~ s/'/''/gr;
-my @formats = qw(text binary);
+command_ok($commands_of->($schema), 'the schema');
+$subscriber->safe_psql('postgres', 'CREATE DATABASE in_text TEMPLATE app');
+$publisher->safe_psql('app', $publication);
+$subscriber->safe_psql('app', $subscription);
+my $text = $subscription =~ s/ WITH \(binary = true\)//r =~ s/SUBSCRIPTION to_new/SUBSCRIPTION in_text/r;
+isnt($text, $subscription, 'the document says it in binary');
+$subscriber->safe_psql('in_text', $text);
+my @ways = ([ 'app', 'to_new' ], [ 'in_text', 'in_text' ]);
 
-for my $format (@formats)
+for my $way (@ways)
 {
-	my $binary = $format eq 'binary' ? 'true' : 'false';
+	my ($database, $name) = @$way;
 
-	$subscriber->safe_psql('postgres', "CREATE DATABASE in_$format");
-	$subscriber->safe_psql("in_$format", "$tables $indexes");
-	$subscriber->safe_psql("in_$format", "CREATE SUBSCRIPTION in_$format CONNECTION '$source' PUBLICATION everything WITH (binary = $binary)");
+	$subscriber->wait_for_subscription_sync($publisher, $name, $database);
+	is($subscriber->safe_psql($database, $everything), $publisher->safe_psql('app', $everything), "$name: the first copy");
 }
-for my $format (@formats)
-{
-	$subscriber->wait_for_subscription_sync($publisher, "in_$format", "in_$format");
-	is($subscriber->safe_psql("in_$format", $everything), $publisher->safe_psql('postgres', $everything), "in $format: the first copy");
-}
-$publisher->safe_psql('postgres', rows(601, 900) . <<'SQL');
+$publisher->safe_psql('app', rows(601, 900) . <<'SQL');
 ;
 UPDATE items SET v = h::vector, h = v::halfvec WHERE id % 7 = 1;
 UPDATE items SET b = ~b, v = NULL WHERE id % 11 = 1;
@@ -91,39 +123,23 @@ DELETE FROM items WHERE id % 13 = 1;
 UPDATE whole SET v = v + '[0,0,0.5]' WHERE note = 'whole 3';
 UPDATE whole SET note = 'changed' WHERE v = '[5,5,1]';
 DELETE FROM whole WHERE v <-> '[1,1,1]' < 8;
+UPDATE several SET v = v || '[5,6]'::vector;
 BEGIN;
 INSERT INTO items (id) VALUES (-3);
 ROLLBACK;
 SQL
-for my $format (@formats)
+for my $way (@ways)
 {
-	$publisher->wait_for_catchup("in_$format");
-	is($subscriber->safe_psql("in_$format", $everything), $publisher->safe_psql('postgres', $everything), "in $format: the same rows after INSERT, UPDATE and DELETE");
-	sound("in_$format", "in $format");
-	$subscriber->safe_psql("in_$format", "DROP SUBSCRIPTION in_$format");
+	my ($database, $name) = @$way;
+
+	$publisher->wait_for_catchup($name);
+	is($subscriber->safe_psql($database, $everything), $publisher->safe_psql('app', $everything), "$name: the same rows after INSERT, UPDATE and DELETE");
+	sound($database, $name);
 }
-is($subscriber->safe_psql('in_binary', 'SELECT count(*) FROM items WHERE id = -1 AND v IS NULL AND b IS NULL'), 1, 'NULL arrives as NULL');
-$publisher->safe_psql('postgres', 'DROP PUBLICATION everything');
+is($subscriber->safe_psql('app', 'SELECT count(*) FROM items WHERE id = -1 AND v IS NULL AND b IS NULL'), 1, 'NULL arrives as NULL');
 
-# Dumps: pgvector's database here, and from here back. Every statement works, and the indexes have the same definitions.
-my $definitions = q{SELECT string_agg(pg_get_indexdef(indexrelid), E'\n' ORDER BY indexrelid::regclass::text) FROM pg_index WHERE indrelid IN ('items'::regclass, 'whole'::regclass)};
-my $defined = $publisher->safe_psql('postgres', $definitions);
-my $folder = PostgreSQL::Test::Utils::tempdir();
-my $target = $back eq $of_pgvector ? $publisher : make_node('back', install_path => $back, extension => 0, conf => $conf);
-
-for my $step ([ $publisher, 'postgres', $subscriber, $later ], [ $subscriber, 'restored', $target, $back ])
-{
-	my ($from, $database, $to, $path) = @$step;
-	my $name = 'from ' . ($from == $publisher ? 'pgvector' : 'vectorgpu') . ' to ' . ($to == $subscriber ? 'vectorgpu' : 'pgvector');
-
-	$to->safe_psql('postgres', 'CREATE DATABASE restored');
-	command_ok([ "$path/bin/pg_dump", '-Fc', '-f', "$folder/dump", '-d', $from->connstr($database) ], "$name: pg_dump");
-	command_ok([ "$path/bin/pg_restore", '--exit-on-error', '-d', $to->connstr('restored'), "$folder/dump" ], "$name: pg_restore without an error");
-	is($to->safe_psql('restored', $definitions), $defined, "$name: the same indexes");
-	is($to->safe_psql('restored', $everything), $publisher->safe_psql('postgres', $everything), "$name: the same rows");
-	sound('restored', $name) if $to == $subscriber;
-}
-is($target->safe_psql('restored', 'SET enable_seqscan = off; SET enable_sort = off; SELECT id FROM items ORDER BY v <=> (SELECT v FROM items WHERE id = 17) LIMIT 1'), 17, "pgvector searches what was restored");
+is($subscriber->safe_psql('app', 'SELECT v FROM several'), '{"[1,2]","[3,4]","[5,6]"}', 'an array of vectors');
+$subscriber->safe_psql($_->[0], "DROP SUBSCRIPTION $_->[1]") for @ways;
 
 $_->stop for $target == $publisher ? () : $target, $subscriber, $publisher;
 done_testing();
