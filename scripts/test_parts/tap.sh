@@ -107,7 +107,7 @@ tap_entries() {
 	cd "$ROOT" || return
 	find "$1" -maxdepth 1 -name '*.pl' 2>/dev/null | grep -E "${TAP_ONLY:-.}" | grep -vE "${TAP_EXCEPT:-^$}" | sort | while read -r file; do
 		# It needs servers of several versions: see versions.sh.
-		[[ $file != test/t/068_* || "${TAP_ENVIRONMENT[*]}" == *VECTORGPU_INSTALLATIONS* ]] || continue
+		[[ ! $file =~ $FROM_VERSION_FILES || "${TAP_ENVIRONMENT[*]}" == *VECTORGPU_INSTALLATIONS* ]] || continue
 		echo "$file"
 		# shellcheck disable=SC2016
 		! grep -q 'USING \$AM' "$file" || [[ $file == test/t/060_* && $every_method -eq 0 ]] || printf '%s@gpuivf\n%s@gpugraph\n' "$file" "$file"

@@ -9,6 +9,9 @@ VERSIONS=${VECTORGPU_VERSIONS:-16 17 18}
 VERSION_FILES='/(005|010|030|060|067|075|076|100|259)_'
 VERSION_METHODS_LEFT_OUT='@gpugraph|@gpuivf-'
 
+# The TAP files that need servers of several versions.
+FROM_VERSION_FILES='/(068|077|078)_'
+
 # part_versions [long]: the suites of each version, each in a process of its own; `long`: all TAP files and all ways. What keeps all cores busy
 # (build, SQL suites) runs for one version at a time, the TAP files, which wait most of the time, beside that of the next version.
 part_versions() {
@@ -55,12 +58,13 @@ skips_have_reasons() {
 	count "skips with reasons" "$passed" "$failed" 0
 }
 
-# from_version_to_version: the TAP file that goes from each version to the later ones, with the servers and modules of the suites above. The first server
-# is from PyPI too, as old as the others: dumps of a newer minor release of an older version may use what they do not know.
+# from_version_to_version: the TAP files that go from each version to the later ones, with the servers and modules of the suites above, two of which have
+# pgvector, the others the extension vector. The first server is from PyPI too, as old as the others: dumps of a newer minor release of an older version may
+# use what they do not know.
 from_version_to_version() {
-	local version LOGS=$LOGS/versions installations=() TAP_ONLY=/068_ TAP_ENVIRONMENT
+	local version LOGS=$LOGS/versions installations=() TAP_ONLY=$FROM_VERSION_FILES TAP_ENVIRONMENT
 
-	[[ test/t/068_versions.pl =~ ${FILES:-.} ]] || return 0
+	(cd "$ROOT" && ls test/t/*.pl) | grep -E "$FROM_VERSION_FILES" | grep -qE "${FILES:-.}" || return 0
 	mkdir -p "$LOGS"
 	version=$("$PG_CONFIG" --version)
 	version=${version#PostgreSQL } version=${version%%[!0-9]*}
@@ -83,8 +87,8 @@ install_same_module() {
 	config=$("$ROOT/scripts/servers" "$1") || return 1
 	extension=$WORK/pg$("$PG_CONFIG" --sharedir)/extension
 	cp -a "$(dirname "$(dirname "$config")")" "$WORK/first" &&
-		cp "$WORK/pg$("$PG_CONFIG" --pkglibdir)"/vectorgpu* "$("$WORK/first/bin/pg_config" --pkglibdir)/" &&
-		cp "$extension"/vectorgpu* "$("$WORK/first/bin/pg_config" --sharedir)/extension/" && chmod -R a+rX "$WORK/first"
+		cp "$WORK/pg$("$PG_CONFIG" --pkglibdir)"/vector* "$("$WORK/first/bin/pg_config" --pkglibdir)/" &&
+		cp "$extension"/vector* "$("$WORK/first/bin/pg_config" --sharedir)/extension/" && chmod -R a+rX "$WORK/first"
 }
 
 # unsupported_versions: the header that every source includes refuses other versions and says why.

@@ -41,6 +41,16 @@ BEGIN
 				CASE WHEN of.type = 'bit' THEN 'pg_catalog.bit' ELSE theirs || '.' || of.type END,
 				method, of.operator, ours);
 		END LOOP;
+		CONTINUE WHEN of.type <> 'vector' OR of.distance = 'ip';
+		EXECUTE format(
+			'CREATE FUNCTION %s.pgvector_vector_lsh_%s_shape() RETURNS int4 AS %L, %L LANGUAGE C IMMUTABLE PARALLEL SAFE',
+			ours, of.distance, 'MODULE_PATHNAME', format('vectorgpu_shape_foreign_vector_lsh_%s', of.distance));
+		EXECUTE format(
+			'CREATE OPERATOR CLASS %1$s.vector_lsh_%2$s_ops FOR TYPE %1$s.vector USING gpumatch AS
+				OPERATOR 1 %1$s.%3$s (%1$s.vector, %1$s.vector) FOR ORDER BY pg_catalog.float_ops,
+				FUNCTION 1 %4$s.pgvector_vector_lsh_%2$s_shape(),
+				FUNCTION 2 %4$s.lsh_options(internal)',
+			theirs, of.distance, of.operator, ours);
 	END LOOP;
 END
 $script$;

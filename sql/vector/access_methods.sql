@@ -2,14 +2,14 @@
 -- pgvector's access methods: gpugraph and gpuivf under its names, with its options and its defaults of operator classes
 
 CREATE FUNCTION ivfflathandler(internal) RETURNS index_am_handler
-	AS 'MODULE_PATHNAME', 'vectorgpu_ivfflat_handler' LANGUAGE C;
+	AS '$libdir/vectorgpu_vector', 'vectorgpu_vector_ivfflat_handler' LANGUAGE C;
 
 CREATE ACCESS METHOD ivfflat TYPE INDEX HANDLER ivfflathandler;
 
 COMMENT ON ACCESS METHOD ivfflat IS 'gpuivf of vectorgpu, with the options of pgvector';
 
 CREATE FUNCTION hnswhandler(internal) RETURNS index_am_handler
-	AS 'MODULE_PATHNAME', 'vectorgpu_hnsw_handler' LANGUAGE C;
+	AS '$libdir/vectorgpu_vector', 'vectorgpu_vector_hnsw_handler' LANGUAGE C;
 
 CREATE ACCESS METHOD hnsw TYPE INDEX HANDLER hnswhandler;
 

@@ -125,28 +125,12 @@ enum_value(const config_enum_entry *options, const char *text, int *value)
 	return false;
 }
 
-/// Return the server's entry of a parameter, or null.
-const config_generic *
-entry_of(const char *name)
-{
-#if PG_VERSION_NUM >= 160000
-	return find_option(name, false, true, 0);
-#else
-	config_generic **entries = get_guc_variables();
-
-	for (int i = 0; i < GetNumConfigOptions(); i++)
-		if (pg_strcasecmp(entries[i]->name, name) == 0)
-			return entries[i];
-	return nullptr;
-#endif
-}
-
 /// Return the value to which a parameter was set before its definition, if the user who set it has the right to; else
 /// null. Before the definition PostgreSQL lets every user set it.
 const char *
 said_of(const Definition *d)
 {
-	const config_generic *entry = entry_of(d->name);
+	const config_generic *entry = setting_entry(d->name);
 
 	if (entry == nullptr)
 		return nullptr;
@@ -271,6 +255,21 @@ define(const Definition &definition)
 }
 
 } // namespace
+
+const config_generic *
+setting_entry(const char *name)
+{
+#if PG_VERSION_NUM >= 160000
+	return find_option(name, false, true, 0);
+#else
+	config_generic **entries = get_guc_variables();
+
+	for (int i = 0; i < GetNumConfigOptions(); i++)
+		if (pg_strcasecmp(entries[i]->name, name) == 0)
+			return entries[i];
+	return nullptr;
+#endif
+}
 
 void
 define_bool(const char *name, const char *summary, const char *detail, bool *value, bool initial, GucContext context,

@@ -10,10 +10,15 @@
 extern "C"
 {
 #include "utils/guc.h"
+
+	struct config_generic;
 }
 
 namespace vectorgpu::pg
 {
+
+/// Return the server's entry of a parameter, or null. One that was set may not be defined yet. On 15 this looks at all.
+const config_generic *setting_entry(const char *name);
 
 void define_bool(const char *name, const char *summary, const char *detail, bool *value, bool initial,
 	GucContext context, int flags, GucBoolCheckHook check, GucBoolAssignHook assign, GucShowHook show);

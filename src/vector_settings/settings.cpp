@@ -1,33 +1,34 @@
-// The library vectorgpu_vector: settings of pgvector's names and ranges, for databases whose extension vector is
-// ours. The access methods hnsw and ivfflat load it; vectorgpu.so never defines these settings, since a second
-// definition would be an error in pgvector's library. Their values are read by name (am/method/pgvector_settings.cpp).
-// PG dialect.
+// The library vectorgpu_vector, of databases whose extension vector is ours: settings of pgvector's names and ranges,
+// and the handlers of its access methods. vectorgpu.so never defines these settings, since a second definition would be
+// an error in pgvector's library; it reads them by name (am/method/pgvector_settings.cpp). PG dialect.
 #include "pg/define_setting.hpp"
-
-#include <climits>
+#include "pg/pgvector_numbers.hpp"
 
 extern "C"
 {
-#include "access/xact.h"
 #include "fmgr.h"
 #include "utils/guc.h"
 
 	PG_MODULE_MAGIC;
+	PG_FUNCTION_INFO_V1(vectorgpu_vector_hnsw_handler);
+	PG_FUNCTION_INFO_V1(vectorgpu_vector_ivfflat_handler);
 	PGDLLEXPORT void _PG_init(void);
 }
 
 namespace
 {
 
-constexpr int kOff = 0;
-constexpr int kMostLists = 32768;
+using vectorgpu::pg::PgvectorNumber;
 
-int ef_search = 40;
+constexpr int kOff = 0;
+constexpr const char *kNoEffect = "Without effect: a scan goes on until it has the rows that the query asks for.";
+
+int ef_search;
 int graph_iterative = kOff;
-int max_scan_tuples = 20000;
-double scan_mem_multiplier = 1;
-int probes = 1;
-int max_probes = kMostLists;
+int max_scan_tuples;
+double scan_mem_multiplier;
+int probes;
+int max_probes;
 int lists_iterative = kOff;
 
 const config_enum_entry kGraphOrders[] = {
@@ -43,15 +44,28 @@ const config_enum_entry kListOrders[] = {
 	{nullptr, 0, false},
 };
 
-/// A process that loaded the library in parallel mode defines the settings after it.
 void
-end_transaction(XactEvent event, void *argument)
+define(const PgvectorNumber &setting, const char *summary, const char *detail, int *value)
 {
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
-		vectorgpu::pg::define_postponed();
+	*value = setting.usual;
+	vectorgpu::pg::define_int(setting.name, summary, detail, value, setting.usual, setting.least, setting.most,
+		PGC_USERSET, 0, nullptr, nullptr, nullptr);
 }
 
-constexpr const char *kNoEffect = "Without effect: a scan goes on until it has the rows that the query asks for.";
+void
+define(const PgvectorNumber &setting, const char *summary, const char *detail, double *value)
+{
+	*value = setting.usual;
+	vectorgpu::pg::define_real(setting.name, summary, detail, value, setting.usual, setting.least, setting.most,
+		PGC_USERSET, 0, nullptr, nullptr, nullptr);
+}
+
+/// Call a handler of vectorgpu.so.
+Datum
+handler(const char *name, FunctionCallInfo fcinfo)
+{
+	return reinterpret_cast<PGFunction>(load_external_function("$libdir/vectorgpu", name, true, nullptr))(fcinfo);
+}
 
 } // namespace
 
@@ -60,21 +74,32 @@ _PG_init(void)
 {
 	using namespace vectorgpu;
 
-	pg::define_int("hnsw.ef_search", "Least width of a search, where it is not 40.",
-		"At 40 gpugraph.recall_target decides.", &ef_search, 40, 1, 1000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	define(pg::kEfSearch, "Least width of a search, where it is not 40.", "At 40 gpugraph.recall_target decides.",
+		&ef_search);
 	pg::define_enum("hnsw.iterative_scan", "Order of scans that go on.", kNoEffect, &graph_iterative, kOff,
 		kGraphOrders, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-	pg::define_int("hnsw.max_scan_tuples", "Rows after which a scan ends.", kNoEffect, &max_scan_tuples, 20000, 1,
-		INT_MAX, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-	pg::define_real("hnsw.scan_mem_multiplier", "Memory of scans that go on, as a multiple of work_mem.", kNoEffect,
-		&scan_mem_multiplier, 1, 1, 1000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	define(pg::kMaxScanTuples, "Rows after which a scan ends.", kNoEffect, &max_scan_tuples);
+	define(pg::kScanMemMultiplier, "Memory of scans that go on, as a multiple of work_mem.", kNoEffect,
+		&scan_mem_multiplier);
 	pg::reserve_prefix("hnsw");
-	pg::define_int("ivfflat.probes", "Least number of lists that a scan looks at, where it is not 1.",
-		"At 1 gpuivf.recall_target decides.", &probes, 1, 1, kMostLists, PGC_USERSET, 0, nullptr, nullptr, nullptr);
-	pg::define_int("ivfflat.max_probes", "Lists after which a scan ends.", kNoEffect, &max_probes, kMostLists, 1,
-		kMostLists, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	define(pg::kProbes, "Least number of lists that a scan looks at, where it is not 1.",
+		"At 1 gpuivf.recall_target decides.", &probes);
+	define(pg::kMaxProbes, "Lists after which a scan ends.", kNoEffect, &max_probes);
 	pg::define_enum("ivfflat.iterative_scan", "Order of scans that go on.", kNoEffect, &lists_iterative, kOff,
 		kListOrders, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::reserve_prefix("ivfflat");
-	RegisterXactCallback(end_transaction, nullptr);
+}
+
+// They are here and not in vectorgpu.so, so that the settings are there with the access methods, and so that pg_upgrade
+// looks for this library on the new server before it begins.
+Datum
+vectorgpu_vector_hnsw_handler(PG_FUNCTION_ARGS)
+{
+	return handler("vectorgpu_hnsw_handler", fcinfo);
+}
+
+Datum
+vectorgpu_vector_ivfflat_handler(PG_FUNCTION_ARGS)
+{
+	return handler("vectorgpu_ivfflat_handler", fcinfo);
 }

@@ -275,6 +275,8 @@ def settings_are_documented(tree):
         names += [name for name in re.findall(r'\bdefine_(?:bool|int|real|enum|string)\(\s*"([\w.]+)"', text) if name != "vectorgpu.fault"]
         if path != "src/pg/define_setting.cpp" and re.search(r"\bDefineCustom\w+Variable\(", text):
             problems.append(f"{path}: a setting that is lost where the module is loaded in parallel mode: pg/define_setting.hpp")
+    for path in tree.matching("src/", ".hpp"):
+        names += re.findall(r'\bPgvectorNumber \w+ = \{"([\w.]+)"', tree.text(path))
     return problems + same_names("setting", names, "src", names_in_table(tree, SETTINGS_TABLE, "setting"), SETTINGS_TABLE)
 
 

@@ -1,6 +1,6 @@
 # The SQL of the documentation: every ```sql block of README.md and docs/ runs without an error. The blocks of a file run in order, in one
-# session; a block that creates an extension starts another one, in a database of its own. The block for pgvector's columns needs a server with
-# pgvector.
+# session; a block that creates an extension starts another one, in a database of its own. The blocks for pgvector's columns need a server with
+# pgvector. The blocks to move a database are run by 077.
 use strict;
 use warnings;
 
@@ -36,7 +36,7 @@ sub sessions_of
 	return @sessions;
 }
 
-# What the reader of docs/pgvector.md has before the block for pgvector's columns.
+# What the reader of docs/pgvector.md has before the blocks for pgvector's columns.
 my $pgvector = 'CREATE EXTENSION vector; CREATE TABLE items (id bigint, embedding vector(3)); CREATE INDEX ON items USING hnsw (embedding vector_cosine_ops)';
 my $node = make_node('documentation', extension => 0);
 my %output;
@@ -48,7 +48,7 @@ for my $page (sort @pages)
 		my $sql = $session->{sql};
 		my $name = "$page: $session->{n_blocks} blocks from line $session->{line} on run";
 		my $database = lc "$page $session->{line}" =~ s/\W/_/gr;
-		my $on_pgvector = $sql =~ /CREATE EXTENSION vectorgpu_pgvector/;
+		my $on_pgvector = $sql =~ /CREATE EXTENSION vectorgpu_pgvector|public\.vector/;
 
 	  SKIP:
 		{

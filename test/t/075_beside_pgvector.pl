@@ -44,8 +44,8 @@ my $members = q{SELECT string_agg(replace(pg_describe_object(classid, objid, 0),
 my $of_road = answer('road', "SET search_path = vectorgpu, public; $members");
 
 is(answer('late', "SET search_path = vectorgpu, \"of pgvector\"; $members"), $of_road, 'the same objects in any order');
-is(scalar(() = $of_road =~ /^operator class/mg), 30, 'there are 30 operator classes');
-is(answer('road', q{SELECT count(*), bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_namespace n ON n.oid = opcnamespace JOIN pg_am a ON a.oid = opcmethod WHERE amname LIKE 'gpu%' AND nspname = 'public'}), '30|t', 'all valid, in the schema of pgvector');
+is(scalar(() = $of_road =~ /^operator class/mg), 33, 'there are 33 operator classes');
+is(answer('road', q{SELECT count(*), bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_namespace n ON n.oid = opcnamespace JOIN pg_am a ON a.oid = opcmethod WHERE amname LIKE 'gpu%' AND nspname = 'public'}), '33|t', 'all valid, in the schema of pgvector');
 
 # Objects of others in the path are not taken for those meant.
 is(answer('hostile', <<'SQL'), '', 'objects that lie in wait');
@@ -117,32 +117,73 @@ for my $method (qw(gpuflat gpuivf gpugraph))
 	}
 }
 
+# Hashes of vectors: the rows that an index on our own type finds, in its order, and all of those before a bound.
+for my $distance (qw(l2 l1 cosine))
+{
+	my ($theirs, $ours) = ('v', '(v::real[]::vectorgpu.vector(40))');
+	my $operator = $operator{$distance};
+	my $nearest = sub { my ($column, $by) = @_; return answer('road', "SET enable_seqscan = off; SET enable_sort = off; SELECT string_agg(id::text, ' ') FROM (SELECT id FROM t ORDER BY $column $by (SELECT $column FROM t WHERE id = 17) LIMIT 20) s") };
+	my $distance_of = "v $operator (SELECT v FROM t WHERE id = 17)";
+	my $bound = answer('road', "SET extra_float_digits = 3; SELECT $distance_of FROM t WHERE id > 0 ORDER BY 1 OFFSET 30 LIMIT 1");
+	my $rows = "SELECT count(*), sum(id) FROM (SELECT id FROM t WHERE $distance_of <= $bound ORDER BY $distance_of LIMIT NULL) s";
+
+	is(answer('road', "CREATE INDEX i ON t USING gpumatch ($theirs vector_lsh_${distance}_ops (hashes = 32)); CREATE INDEX o ON t USING gpumatch ($ours vectorgpu.vector_lsh_${distance}_ops (hashes = 32))"), '', "CREATE INDEX, gpumatch, vector_lsh_${distance}_ops");
+	is(answer('road', "SELECT count(*) FROM vectorgpu.vectorgpu_check('i', true)"), 1, '... vectorgpu_check');
+	like(answer('road', "SET enable_seqscan = off; EXPLAIN SELECT id FROM t ORDER BY $distance_of LIMIT 5"), qr/Index Scan using i/, '... the planner takes it');
+	is($nearest->($theirs, $operator), $nearest->($ours, "OPERATOR(vectorgpu.$operator)"), '... it finds what an index on our own type finds');
+	is(answer('road', "SET enable_seqscan = off; SET enable_sort = off; $rows"), answer('road', "SET enable_indexscan = off; $rows"), '... and all rows at distances <= that of a row');
+	is(answer('road', 'DROP INDEX i, o'), '', '... is gone');
+}
+
 # Settings of pgvector: a search is at least as wide; bounds of effort are said to have no effect, once.
 is(answer('road', 'CREATE INDEX graph ON t USING gpugraph (v vector_l2_ops); CREATE INDEX lists ON t USING gpuivf (v vector_cosine_ops) WITH (lists = 100)'), '', 'two indexes');
 my $compared = sub {
-	my ($settings, $operator) = @_;
-	my $plan = answer('road', "LOAD 'vector'; SET enable_seqscan = off; $settings; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM t ORDER BY v $operator (SELECT v FROM t WHERE id = 17) LIMIT 10");
+	my ($settings, $operator, %opt) = @_;
+	my $plan = answer('road', "SET enable_seqscan = off; $settings; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM t ORDER BY v $operator (SELECT v FROM t WHERE id = 17) LIMIT 10", %opt);
 
 	return $plan =~ /Compared: (\d+)/ ? $1 : "none: $plan";
 };
-my ($usual, $forty, $wide) = map { $compared->($_, '<->') } 'SELECT 1', 'SET hnsw.ef_search = 40', 'SET hnsw.ef_search = 400';
+my ($graph_usual, $forty, $graph_wide) = map { $compared->("LOAD 'vector'; $_", '<->') } 'SELECT 1', 'SET hnsw.ef_search = 40', 'SET hnsw.ef_search = 400';
 
-is($forty, $usual, 'hnsw.ef_search as pgvector has it by default: the recall target decides');
-cmp_ok($wide, '>', 2 * $usual, "hnsw.ef_search = 400: $usual -> $wide rows compared");
-($usual, $wide) = map { $compared->($_, '<=>') } 'SELECT 1', 'SET ivfflat.probes = 80';
+is($forty, $graph_usual, 'hnsw.ef_search as pgvector has it by default: the recall target decides');
+cmp_ok($graph_wide, '>', 2 * $graph_usual, "hnsw.ef_search = 400: $graph_usual -> $graph_wide rows compared");
+is($compared->("SET hnsw.ef_search = 400; LOAD 'vector'", '<->'), $graph_wide, '... set before pgvector is loaded, after vectorgpu');
+is($compared->('SET hnsw.ef_search = 400', '<->'), $graph_wide, '... and where the query loads it');
+is($compared->("SET hnsw.ef_search = 400; LOAD 'vector'; RESET hnsw.ef_search", '<->'), $graph_usual, '... and reset');
+my ($usual, $wide) = map { $compared->("LOAD 'vector'; $_", '<=>') } 'SELECT 1', 'SET ivfflat.probes = 80';
 cmp_ok($wide, '>', $usual, "ivfflat.probes = 80: $usual -> $wide rows compared");
 like(answer('road', "LOAD 'vector'; SET hnsw.ef_search = 'banana'"), qr/invalid value for parameter "hnsw.ef_search"/, 'values are checked by pgvector');
 my ($rc, $out, $err) = $node->psql('road', "LOAD 'vector'; SET enable_seqscan = off; SET hnsw.max_scan_tuples = 5; SELECT count(*) FROM (SELECT 1 FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 1000) s; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 1");
 is($out, "1000\n17", 'hnsw.max_scan_tuples ends no scan');
 is(scalar(() = $err =~ /WARNING:  hnsw\.max_scan_tuples does not bound scans of vectorgpu's indexes/g), 1, 'which is said once');
-is(answer('road', "CREATE ROLE app LOGIN; GRANT SELECT ON t TO app; ALTER ROLE app SET hnsw.ef_search = 400; SET SESSION AUTHORIZATION app; SELECT 1"), 1, 'ALTER ROLE SET');
-is($node->safe_psql('road', q{SHOW hnsw.ef_search}, extra_params => [ '-U', 'app' ]), 400, '... is in force for the role');
-is($node->safe_psql('road', "SET enable_seqscan = off; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 1", extra_params => [ '-U', 'app' ]), 17, '... which searches');
+is(answer('road', 'CREATE ROLE app LOGIN; GRANT SELECT ON t TO app; ALTER ROLE app SET hnsw.ef_search = 400'), '', 'ALTER ROLE SET');
+is($compared->('SELECT 1', '<->', extra_params => [ '-U', 'app' ]), $graph_wide, '... acts for the role');
+
+# Parallel workers: a scan in one has the settings of the session, distances and builds are theirs too. A worker that is the first to load pgvector would
+# leave its settings at their defaults, for pgvector's own indexes as well.
+my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2; SET max_parallel_maintenance_workers = 2';
+
+$node->safe_psql('road', compared_function());
+my ($leader, $scanned) = split /\n/, answer('road', "LOAD 'vector'; SET enable_seqscan = off; SET max_parallel_workers_per_gather = 2; SET $PARALLEL_MODE = on; SET hnsw.ef_search = 400; SELECT pg_backend_pid(); SELECT compared('SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 10')");
+like($scanned, qr/^(?!$leader )\d+ $graph_wide$/, "a scan in a parallel worker: hnsw.ef_search = 400");
+my $distances = 'SELECT count(*), sum(v <-> (SELECT v FROM t WHERE id = 17))::numeric(20, 4) FROM t WHERE id > 0';
+like(answer('road', "$parallel; EXPLAIN $distances"), qr/Parallel Seq Scan/, 'distances in parallel workers');
+is(answer('road', "$parallel; $distances"), answer('road', $distances), '... are the same');
+cmp_ok(workers_started($node, sub { $node->safe_psql('road', "$parallel; REINDEX INDEX graph") }), '>=', 2, 'a build has parallel workers');
+same_distances('rows by an index that they built', 'v', '<->', 30, 'true');
 
 # The worker, writes, vacuum, the check.
 $node->safe_psql('road', 'DELETE FROM t WHERE id % 3 = 0; INSERT INTO t SELECT id + 10000, v, h, b FROM t WHERE id % 5 = 0; VACUUM t');
 is(answer('road', "SELECT (SELECT count(*) FROM vectorgpu.vectorgpu_check('graph', true)), (SELECT count(*) FROM vectorgpu.vectorgpu_check('lists', true))"), '1|1', 'vectorgpu_check');
 same_distances('rows after writes and VACUUM', 'v', '<->', 30, 'id % 2 = 0');
+is(answer('other', 'CREATE TABLE u (v vector(2)); CREATE INDEX ON u USING hnsw (v vector_l2_ops); INSERT INTO u VALUES (\'[1,2]\'); SET enable_seqscan = off; SELECT v FROM u ORDER BY v <-> \'[1,1]\''), '[1,2]', 'a database with pgvector alone, vectorgpu preloaded');
+
+# Without preloading, in both orders. The setting was made before either.
+$graph_wide = $compared->('SET hnsw.ef_search = 400', '<->');
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
+$node->restart;
+is($compared->("SET hnsw.ef_search = 400; LOAD 'vector'; LOAD 'vectorgpu'", '<->'), $graph_wide, 'pgvector is loaded, then vectorgpu');
+is($compared->("SET hnsw.ef_search = 400; LOAD 'vectorgpu'; LOAD 'vector'", '<->'), $graph_wide, 'vectorgpu is loaded, then pgvector');
 if (-x $node->config_data('--pkglibdir') . '/vectorgpu_worker')
 {
 	$node->append_conf('postgresql.conf', "vectorgpu.worker = on\nvectorgpu.worker_min_size = 0\nvectorgpu.device = 'cpu'\n");
@@ -150,7 +191,6 @@ if (-x $node->config_data('--pkglibdir') . '/vectorgpu_worker')
 	ok(wait_until(sub { answer('road', "SET enable_seqscan = off; SELECT count(*) FROM (SELECT 1 FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 10) s; SELECT loads > 0 FROM vectorgpu.vectorgpu_indexes WHERE index_name = 'graph'") =~ /t$/ }), 'the worker holds an index of a column of pgvector');
 	same_distances('rows by the worker', 'v', '<->', 30, 'true');
 }
-is(answer('other', 'CREATE TABLE u (v vector(2)); CREATE INDEX ON u USING hnsw (v vector_l2_ops); INSERT INTO u VALUES (\'[1,2]\'); SET enable_seqscan = off; SELECT v FROM u ORDER BY v <-> \'[1,1]\''), '[1,2]', 'a database with pgvector alone, vectorgpu preloaded');
 
 # A dump comes back, and the way back is open: pgvector's own indexes, and no trace.
 my $dump = $node->basedir . '/road.sql';

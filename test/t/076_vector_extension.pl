@@ -104,12 +104,52 @@ is(answer('app', "$load SET hnsw.iterative_scan = strict_order; SET ivfflat.iter
 like(answer('app', "$load SET ivfflat.iterative_scan = strict_order"), qr/HINT:  Available values: off, relaxed_order\./, '... of ivfflat');
 like(answer('app', "$load SET hnsw.no_such = 1"), qr/invalid configuration parameter name "hnsw.no_such"/, 'the prefix is reserved');
 my $compared = sub {
-	my ($settings, $operator) = @_;
+	my ($settings, $operator, %opt) = @_;
+	my $plan = answer('app', "SET enable_seqscan = off; $settings; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM t ORDER BY v $operator (SELECT v FROM t WHERE id = 17) LIMIT 10", %opt);
 
-	return (answer('app', "$load $settings; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM t ORDER BY v $operator (SELECT v FROM t WHERE id = 17) LIMIT 10") =~ /Compared: (\d+)/)[0];
+	return $plan =~ /Compared: (\d+)/ ? $1 : "none: $plan";
 };
-cmp_ok($compared->('SET hnsw.ef_search = 400', '<->'), '>', 2 * $compared->('SET hnsw.ef_search = 40', '<->'), 'hnsw.ef_search = 400 compares more');
-cmp_ok($compared->('SET ivfflat.probes = 80', '<=>'), '>', $compared->('SET ivfflat.probes = 1', '<=>'), 'ivfflat.probes = 80 compares more');
+my ($usual, $wide) = map { $compared->("$load $_", '<->') } 'SET hnsw.ef_search = 40', 'SET hnsw.ef_search = 400';
+
+cmp_ok($wide, '>', 2 * $usual, 'hnsw.ef_search = 400 compares more');
+cmp_ok($compared->("$load SET ivfflat.probes = 80", '<=>'), '>', $compared->("$load SET ivfflat.probes = 1", '<=>'), 'ivfflat.probes = 80 compares more');
+# EXPLAIN tells more only where vectorgpu is there before it.
+is($compared->("LOAD 'vectorgpu'", '<->'), $usual, 'nothing set before the first use');
+is($compared->("LOAD 'vectorgpu'; SET hnsw.ef_search = 400", '<->'), $wide, 'set before the first use');
+is($compared->("SET hnsw.ef_search = 400; LOAD 'vectorgpu_vector'; LOAD 'vectorgpu'", '<->'), $wide, '... the library of the settings is loaded first');
+is($compared->("SET hnsw.ef_search = 400; LOAD 'vectorgpu'; LOAD 'vectorgpu_vector'", '<->'), $wide, '... or second');
+is($compared->("$load SET hnsw.ef_search = 400; RESET hnsw.ef_search", '<->'), $usual, '... and reset');
+$node->safe_psql('app', 'CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader; ALTER ROLE reader SET hnsw.ef_search = 400');
+is($compared->("SELECT '[1]'::vector", '<->', extra_params => [ '-U', 'reader' ]), $wide, '... by ALTER ROLE');
+
+# What bounds effort in pgvector caps no rows here, which is said once a session.
+my $all = 'SELECT count(*) FROM (SELECT 1 FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 2500) s';
+
+for my $bound ('hnsw.max_scan_tuples = 5', 'hnsw.scan_mem_multiplier = 3.5', 'ivfflat.max_probes = 1')
+{
+	my ($name) = split / /, $bound;
+	my (undef, $out, $err) = $node->psql('app', "SET enable_seqscan = off; SET $bound; $all; $all");
+
+	is($out, "2500\n2500", "$bound ends no scan");
+	is(scalar(() = $err =~ /WARNING:  \Q$name\E does not bound scans of vectorgpu's indexes/g), 1, '... which is said once');
+}
+is(($node->psql('app', "SET enable_seqscan = off; $all; SHOW hnsw.max_scan_tuples"))[2], '', 'nothing is said of defaults');
+
+# Parallel workers: a scan in one has the settings of the session, distances and builds are theirs too.
+my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2; SET max_parallel_maintenance_workers = 2';
+my $search = q{SELECT compared('SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 10')};
+
+$node->safe_psql('app', compared_function());
+for my $used ('', $load)
+{
+	my ($leader, $scanned) = split /\n/, answer('app', "LOAD 'vectorgpu'; $used SET enable_seqscan = off; SET max_parallel_workers_per_gather = 2; SET hnsw.ef_search = 400; SELECT pg_backend_pid(); SET $PARALLEL_MODE = on; $search");
+
+	like($scanned, qr/^(?!$leader )\d+ $wide$/, 'a scan in a parallel worker' . ($used ? '' : ', which defines the settings'));
+}
+my $distances = 'SELECT count(*), sum(v <-> (SELECT v FROM t WHERE id = 17))::numeric(20, 4) FROM t';
+like(answer('app', "$parallel; EXPLAIN $distances"), qr/Parallel Seq Scan/, 'distances in parallel workers');
+is(answer('app', "$parallel; $distances"), answer('app', $distances), '... are the same');
+cmp_ok(workers_started($node, sub { $node->safe_psql('app', "$parallel; REINDEX INDEX graph") }), '>=', 2, 'a build has parallel workers');
 
 # Searches find what a look at all rows finds; NULL is indexed; writes and VACUUM.
 $node->safe_psql('app', "INSERT INTO t VALUES (-1, NULL, NULL, NULL); DELETE FROM t WHERE id % 4 = 0; INSERT INTO t SELECT id + 10000, v, h, b FROM t WHERE id % 5 = 0; VACUUM t");

@@ -7,6 +7,7 @@
 #include "engine/graph/search.hpp"
 #include "pg/define_setting.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 extern "C"
@@ -128,7 +129,7 @@ target_width(const GraphModel *model, double target, double wanted)
 double
 search_width(const GraphModel *model, double target, double wanted)
 {
-	return Max(target_width(model, target, wanted), static_cast<double>(pgvector_ef_search()));
+	return std::max(target_width(model, target, wanted), pgvector_ef_search());
 }
 
 /// The rows that a look at all rows passes in the time that a search takes for a row of its width. The metric and the

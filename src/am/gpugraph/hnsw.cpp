@@ -67,7 +67,16 @@ parse_options(Datum reloptions, bool validate)
 	return given->m == kM ? nullptr : graph_parse_options(int_option("degree", kEdgesOfM * given->m), false);
 }
 
-const AccessMethod kHnsw = graph_method("hnsw");
+AccessMethod
+named_for_pgvector()
+{
+	AccessMethod am = graph_method("hnsw");
+
+	am.named_for_pgvector = true;
+	return am;
+}
+
+const AccessMethod kHnsw = named_for_pgvector();
 
 } // namespace
 
@@ -79,7 +88,6 @@ vectorgpu_hnsw_handler(PG_FUNCTION_ARGS)
 	using namespace vectorgpu::am;
 	IndexAmRoutine *routine = shared_routine<&kHnsw>();
 
-	pgvector_define_settings();
 	routine->amcostestimate = graph_cost_estimate;
 	routine->amoptions = parse_options;
 	PG_RETURN_POINTER(routine);

@@ -7,6 +7,7 @@
 #include "common/limits.hpp"
 #include "pg/define_setting.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 extern "C"
@@ -216,7 +217,7 @@ ivf_probes(const IvfModel *model, uint64 wanted, double target)
 	else if (probes_setting == 0)
 		probes = std::ceil(model->n_lists * kDefaultShare) *
 			std::pow(static_cast<double>(Max(wanted, kCalibratedRows)) / kCalibratedRows, kMoreRows);
-	probes = Max(probes, static_cast<double>(pgvector_probes()));
+	probes = std::max(probes, pgvector_probes());
 	return Max(Min(probes, static_cast<double>(model->n_lists)), 1.0);
 }
 

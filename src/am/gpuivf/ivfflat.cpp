@@ -53,7 +53,16 @@ parse_options(Datum reloptions, bool validate)
 													  : ivf_parse_options(int_option("lists", given->lists), false);
 }
 
-const AccessMethod kIvfflat = ivf_method("ivfflat");
+AccessMethod
+named_for_pgvector()
+{
+	AccessMethod am = ivf_method("ivfflat");
+
+	am.named_for_pgvector = true;
+	return am;
+}
+
+const AccessMethod kIvfflat = named_for_pgvector();
 
 } // namespace
 
@@ -65,7 +74,6 @@ vectorgpu_ivfflat_handler(PG_FUNCTION_ARGS)
 	using namespace vectorgpu::am;
 	IndexAmRoutine *routine = shared_routine<&kIvfflat>();
 
-	pgvector_define_settings();
 	routine->amcostestimate = ivf_cost_estimate;
 	routine->amoptions = parse_options;
 	PG_RETURN_POINTER(routine);

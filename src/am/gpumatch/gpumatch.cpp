@@ -72,8 +72,9 @@ has_signatures(Relation index)
 {
 	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));
 
-	return code >> 16 == kSourceOfMinHash ||
-		(code >> 16 != kSourceOfArray && match_is_signature(static_cast<types::ElementSource>(code >> 16)));
+	return match_source(code) == kSourceOfMinHash ||
+		(match_source(code) != kSourceOfArray &&
+			match_is_signature(static_cast<types::ElementSource>(match_source(code))));
 }
 
 IndexScanDesc

@@ -112,6 +112,13 @@ struct MatchSearch
 constexpr int32 kSourceOfArray = 0xFF;
 constexpr int32 kSourceOfMinHash = 0xFE; // the same for min-hash
 
+/// The source in such a code.
+constexpr int32
+match_source(int32 code)
+{
+	return code >> 16 & 0xFF;
+}
+
 constexpr int16 kOptionsSupport = 2;
 
 /// Support function 3 makes the argument of the search operator from a query and a least count (condition.cpp).

@@ -65,7 +65,8 @@ source_of_array(Oid array_type, int32 code)
 types::ElementSource
 source_of_index(Relation index)
 {
-	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid)) >> 16;
+	const int32 code =
+		match_source(DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid)));
 
 	if (code == kSourceOfArray || code == kSourceOfMinHash)
 		return source_of_array(TupleDescAttr(RelationGetDescr(index), 0)->atttypid, code);
@@ -206,23 +207,34 @@ vectorgpu_lsh_options(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-// Support function 1 of the operator classes: constants, so that calling one from SQL does no harm.
-#define VG_MATCH_SHAPE(name, source, metric)                                                                           \
+// Support function 1 of the operator classes: constants, so that calling one from SQL does no harm. Those named foreign
+// are for the type and the operators of pgvector.
+#define VG_MATCH_CODE(name, code)                                                                                      \
 	extern "C"                                                                                                         \
 	{                                                                                                                  \
 		PG_FUNCTION_INFO_V1(vectorgpu_shape_##name);                                                                   \
 		Datum vectorgpu_shape_##name(PG_FUNCTION_ARGS)                                                                 \
 		{                                                                                                              \
-			PG_RETURN_INT32(static_cast<int32>(source) << 16 |                                                         \
-				vectorgpu::am::shape_code(vectorgpu::ElementType::kSet, vectorgpu::Metric::metric));                   \
+			PG_RETURN_INT32(code);                                                                                     \
 		}                                                                                                              \
 	}
+
+#define VG_MATCH_SHAPE(name, source, metric)                                                                           \
+	VG_MATCH_CODE(name,                                                                                                \
+		static_cast<int32>(source) << 16 |                                                                             \
+			vectorgpu::am::shape_code(vectorgpu::ElementType::kSet, vectorgpu::Metric::metric))
+
+#define VG_LSH_SHAPE(name, source, metric)                                                                             \
+	VG_MATCH_SHAPE(name, source, metric)                                                                               \
+	VG_MATCH_CODE(foreign_##name,                                                                                      \
+		vectorgpu::am::kForeignDistance | static_cast<int32>(source) << 16 |                                           \
+			vectorgpu::am::shape_code(vectorgpu::ElementType::kSet, vectorgpu::Metric::metric))
 
 VG_MATCH_SHAPE(array_match, vectorgpu::am::kSourceOfArray, kMatchCount)
 VG_MATCH_SHAPE(tsvector_match, vectorgpu::types::ElementSource::kTsvector, kMatchCount)
 VG_MATCH_SHAPE(matchrow_match, vectorgpu::types::ElementSource::kMatchrow, kMatchCount)
 VG_MATCH_SHAPE(text_gram, vectorgpu::types::ElementSource::kTextGrams, kEdit)
 VG_MATCH_SHAPE(array_minhash, vectorgpu::am::kSourceOfMinHash, kJaccard)
-VG_MATCH_SHAPE(vector_lsh_l2, vectorgpu::types::ElementSource::kLshL2, kL2)
-VG_MATCH_SHAPE(vector_lsh_l1, vectorgpu::types::ElementSource::kLshL1, kL1)
-VG_MATCH_SHAPE(vector_lsh_cosine, vectorgpu::types::ElementSource::kLshCosine, kCosine)
+VG_LSH_SHAPE(vector_lsh_l2, vectorgpu::types::ElementSource::kLshL2, kL2)
+VG_LSH_SHAPE(vector_lsh_l1, vectorgpu::types::ElementSource::kLshL1, kL1)
+VG_LSH_SHAPE(vector_lsh_cosine, vectorgpu::types::ElementSource::kLshCosine, kCosine)

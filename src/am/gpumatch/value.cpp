@@ -59,8 +59,8 @@ match_shape(const AccessMethod *am, Relation index)
 	shape.element = static_cast<ElementType>(code >> 8 & 0xFF);
 	shape.metric = static_cast<Metric>(code & 0xFF);
 	shape.dim = kSlotPayload;
-	if (code >> 16 >= static_cast<int32>(ElementSource::kLshL2) &&
-		code >> 16 <= static_cast<int32>(ElementSource::kLshCosine) &&
+	if (match_source(code) >= static_cast<int32>(ElementSource::kLshL2) &&
+		match_source(code) <= static_cast<int32>(ElementSource::kLshCosine) &&
 		TupleDescAttr(RelationGetDescr(index), 0)->atttypmod < 1)
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("column does not have dimensions"),
@@ -69,14 +69,14 @@ match_shape(const AccessMethod *am, Relation index)
 	if (!am->supports(shape.element, shape.metric))
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("operator class not supported for %s index", am->name)));
-	match_note_options(index, static_cast<ElementSource>(code >> 16));
+	match_note_options(index, static_cast<ElementSource>(match_source(code)));
 	return shape;
 }
 
 bool
 match_type_holds(Oid type, int32 code)
 {
-	switch (code >> 16)
+	switch (match_source(code))
 	{
 		case kSourceOfArray:
 		case kSourceOfMinHash:

@@ -60,6 +60,9 @@ struct AccessMethod
 	const char *name;
 	AmId id;
 
+	/// The name is one of pgvector's: sessions set pgvector's settings for it.
+	bool named_for_pgvector;
+
 	/// True if the access method can search such an index.
 	bool (*supports)(ElementType element, Metric metric);
 
@@ -133,8 +136,8 @@ const AccessMethod *access_method(Relation index, const MetaData *meta);
 /// value_format.hpp. The values of the index, or null for vectors.
 const ValueFormat *value_format(const IndexShape *shape);
 
-/// Support function 1 of every operator class returns this code: element << 8 | metric; what is above is the access
-/// method's, of vectors kForeignDistance.
+/// Support function 1 of every operator class returns this code: element << 8 | metric; bits 16 to 23 are the access
+/// method's; then kForeignDistance.
 constexpr int16 kShapeSupport = 1;
 
 constexpr int32
@@ -145,7 +148,7 @@ shape_code(ElementType element, Metric metric)
 
 /// In a code: another extension computes the operator's distance, which may differ from the canonical one in its last
 /// bits.
-constexpr int32 kForeignDistance = 1 << 16;
+constexpr int32 kForeignDistance = 1 << 24;
 
 /// The strategy of the one ordering operator of every operator class.
 constexpr int16 kDistanceStrategy = 1;

@@ -1,16 +1,18 @@
 // See pgvector_settings.hpp. The settings are read by name: a second definition would be an error in pgvector.
 #include "am/method/pgvector_settings.hpp"
 
-#include <climits>
+#include "pg/define_setting.hpp"
+#include "pg/pgvector_numbers.hpp"
+
 #include <cstdlib>
 
 extern "C"
 {
+#include "access/parallel.h"
 #include "catalog/pg_type_d.h"
-#include "fmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
+#include "utils/guc_tables.h"
 }
 
 namespace vectorgpu::am
@@ -19,48 +21,60 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr int kEfSearch = 40; // pgvector's defaults
-constexpr int kProbes = 1;
-
-/// A setting that bounds effort, and its default.
-struct EffortBound
+/// A setting, and where its value is once a library has defined it; until then what was set is a text.
+struct Known
 {
-	const char *name;
-	int usual;
+	const pg::PgvectorNumber *setting;
+	const config_generic *definition;
 };
 
-constexpr EffortBound kEffortBounds[] = {
-	{"hnsw.max_scan_tuples", 20000},
-	{"ivfflat.max_probes", 32768},
+Known ef_search = {&pg::kEfSearch, nullptr};
+Known probes = {&pg::kProbes, nullptr};
+Known bounds[] = {
+	{&pg::kMaxScanTuples, nullptr},
+	{&pg::kScanMemMultiplier, nullptr},
+	{&pg::kMaxProbes, nullptr},
 };
 
-/// The value of a setting; 0 if it is the usual one or unknown or, where pgvector has not checked it yet, no positive
-/// number.
-int
-value_unless_usual(const char *name, int usual)
+/// The definition, or null where there is none of the type that pgvector gives it. It lives as long as the process.
+const config_generic *
+definition_of(const pg::PgvectorNumber *setting)
 {
-	const char *text = GetConfigOption(name, true, false);
-	char *end;
-	long value;
+	const config_generic *entry = pg::setting_entry(setting->name);
 
-	if (text == nullptr)
-		return 0;
-	value = strtol(text, &end, 10);
-	return end == text || *end != '\0' || value < 1 || value > INT_MAX || value == usual ? 0 : static_cast<int>(value);
+	return entry != nullptr && (entry->flags & GUC_CUSTOM_PLACEHOLDER) == 0 &&
+			entry->vartype == (setting->real ? PGC_REAL : PGC_INT)
+		? entry
+		: nullptr;
+}
+
+/// The value of a setting; 0 if it is the usual one or unknown or, where no library has checked it yet, outside of its
+/// range. Plans ask several times: a look-up by name is made only until the setting is defined.
+double
+value_unless_usual(Known *known)
+{
+	const pg::PgvectorNumber *setting = known->setting;
+	double value;
+
+	if (known->definition == nullptr)
+	{
+		const char *text = GetConfigOption(setting->name, true, false);
+		char *end;
+
+		if (text == nullptr)
+			return 0;
+		known->definition = definition_of(setting);
+		value = strtod(text, &end);
+		if (known->definition == nullptr && (end == text || *end != '\0'))
+			return 0;
+	}
+	if (known->definition != nullptr)
+		value = setting->real ? *reinterpret_cast<const config_real *>(known->definition)->variable
+							  : *reinterpret_cast<const config_int *>(known->definition)->variable;
+	return value >= setting->least && value <= setting->most && value != setting->usual ? value : 0;
 }
 
 } // namespace
-
-void
-pgvector_define_settings()
-{
-	static bool loaded = false;
-
-	if (loaded)
-		return;
-	load_file("$libdir/vectorgpu_vector", false);
-	loaded = true;
-}
 
 Datum
 int_option(const char *name, int value)
@@ -70,16 +84,16 @@ int_option(const char *name, int value)
 	return PointerGetDatum(construct_array(&option, 1, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
-int
+double
 pgvector_ef_search()
 {
-	return value_unless_usual("hnsw.ef_search", kEfSearch);
+	return value_unless_usual(&ef_search);
 }
 
-int
+double
 pgvector_probes()
 {
-	return value_unless_usual("ivfflat.probes", kProbes);
+	return value_unless_usual(&probes);
 }
 
 void
@@ -87,17 +101,18 @@ pgvector_warn_of_bounds()
 {
 	static bool said = false;
 
-	for (const EffortBound &bound : kEffortBounds)
+	if (said || IsParallelWorker()) // each worker would say it again
+		return;
+	for (Known &bound : bounds)
 	{
-		if (said)
-			return;
-		if (value_unless_usual(bound.name, bound.usual) == 0)
+		if (value_unless_usual(&bound) == 0)
 			continue;
 		said = true;
 		ereport(WARNING,
-			(errmsg("%s does not bound scans of vectorgpu's indexes", bound.name),
+			(errmsg("%s does not bound scans of vectorgpu's indexes", bound.setting->name),
 				errdetail("A scan goes on until it has the rows that the query asks for."),
 				errhint("Use LIMIT, a condition on the distance, or statement_timeout.")));
+		return;
 	}
 }
 

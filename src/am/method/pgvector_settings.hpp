@@ -7,17 +7,14 @@
 namespace vectorgpu::am
 {
 
-/// Define pgvector's settings, for access methods of its names: loads the library that does so.
-void pgvector_define_settings();
-
 /// Storage parameters as core passes them to amoptions: name=value.
 Datum int_option(const char *name, int value);
 
 /// hnsw.ef_search, the least width of a search of a graph; 0 where it is unknown or as pgvector has it by default.
-int pgvector_ef_search();
+double pgvector_ef_search();
 
 /// ivfflat.probes, the least number of lists that a scan looks at; 0 likewise.
-int pgvector_probes();
+double pgvector_probes();
 
 /// Warn once a session if a setting is in force that bounds the effort of pgvector's scans: ours go on until the rows
 /// are found.

@@ -3,6 +3,7 @@
 #include "am/scan/foreign_distance.hpp"
 
 #include "am/method/am_interface.hpp"
+#include "common/limits.hpp"
 #include "engine/distance/distance.hpp"
 
 #include <cfloat>
@@ -23,8 +24,9 @@ constexpr double kUsualNorms = 16;
 double
 margin(const ScanState *state, double value)
 {
-	const double roundings = (state->shape.dim + kMoreRoundings) * FLT_EPSILON;
-	const engine::DistanceSpec spec = {Metric::kInnerProduct, state->shape.element, state->shape.dim};
+	const uint32 dim = state->am->values == nullptr ? state->shape.dim : kMaxDimensions; // no shape says it of gpumatch
+	const double roundings = (dim + kMoreRoundings) * FLT_EPSILON;
+	const engine::DistanceSpec spec = {Metric::kInnerProduct, state->shape.element, dim};
 
 	switch (state->shape.metric)
 	{

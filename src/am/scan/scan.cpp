@@ -175,10 +175,9 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->bounds.bounded = state->phase == ScanPhase::kScored && !state->bounds.has_worst &&
 		scan_rows_at_most(state) > 0 && pg::scan_bound(scan, &state->bounds.bound);
 	if (state->foreign_distance)
-	{
 		foreign_distance_widen_bound(state);
+	if (state->foreign_distance || state->am->named_for_pgvector)
 		pgvector_warn_of_bounds();
-	}
 	state->bounds.nan_only = state->bounds.skips_segments = false;
 	if (state->bounds.bounded && state->bounds.bound.none)
 		start_phase(state, ScanPhase::kDone);
@@ -306,7 +305,7 @@ shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orde
 		scan->xs_orderbynulls = static_cast<bool *>(palloc0(sizeof(bool)));
 	}
 	state->am = am;
-	state->foreign_distance = am->values == nullptr && foreign_distance(index);
+	state->foreign_distance = foreign_distance(index);
 	state->counters = static_cast<ScanCounters *>(palloc0(sizeof(ScanCounters)));
 	state->context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan", ALLOCSET_SMALL_SIZES);
 	state->batch_context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan batch", ALLOCSET_DEFAULT_SIZES);

@@ -148,7 +148,7 @@ struct ScanState
 	MemoryContext batch_context; // child: scratch of one batch
 	ScanPhase phase;
 	IndexShape shape;
-	bool foreign_distance; // foreign_distance.hpp; of indexes on vectors
+	bool foreign_distance; // foreign_distance.hpp
 	const char *query;     // a copy, aligned; null in phase kAll
 	BufferAccessStrategy strategy;
 	RecallSample *sample; // recall_sampler.hpp; null: not sampled

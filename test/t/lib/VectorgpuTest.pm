@@ -49,7 +49,7 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 }
 
 our @EXPORT = qw(
-  make_node create_extension has_pgvector make_table fill_vectors query_vector random_vector_sql
+  make_node create_extension has_pgvector vector_of compared_function workers_started make_table fill_vectors query_vector random_vector_sql
   scan_rows compare_scans compare_sweep check_index make_standby wait_standby
   faults_enabled with_storage pages_answer data_folder data_path require_data open_data read_data leave_unchecked check_all $AM server_major major_of $PARALLEL_MODE $OLD_SNAPSHOTS
 );
@@ -160,6 +160,51 @@ sub has_pgvector
 {
 	my ($node) = @_;
 	return $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extension_versions WHERE name = 'vector' AND version >= '0.7' AND comment NOT LIKE 'vectorgpu %'}) > 0;
+}
+
+# SQL of compared(query), for a query of one index scan: the process that ran the scan, and how many rows it compared. In parallel mode a worker calls it.
+sub compared_function
+{
+	return <<'SQL';
+CREATE FUNCTION compared(query text) RETURNS text LANGUAGE plpgsql PARALLEL SAFE AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
+		IF line ~ 'Compared: ' THEN
+			RETURN pg_backend_pid() || ' ' || substring(line FROM 'Compared: (\d+)');
+		END IF;
+	END LOOP;
+END
+$$;
+SQL
+}
+
+# How many parallel workers the server starts while `run` runs, by its log.
+sub workers_started
+{
+	my ($node, $run) = @_;
+	my $level = $node->safe_psql('postgres', 'SHOW log_min_messages');
+	my $from = -s $node->logfile;
+
+	$node->append_conf('postgresql.conf', 'log_min_messages = debug1');
+	$node->reload;
+	$node->poll_query_until('postgres', q{SELECT current_setting('log_min_messages') = 'debug1'}) or die 'no reload';
+	$run->();
+	my $started = () = slurp_file($node->logfile, $from) =~ /registering background worker "parallel worker/g;
+	$node->append_conf('postgresql.conf', "log_min_messages = $level");
+	$node->reload;
+	return $started;
+}
+
+# Whose the extension vector of a server in a folder is: 'pgvector', 'vectorgpu', or '' where there is none.
+sub vector_of
+{
+	my ($folder) = @_;
+	chomp(my $share = `$folder/bin/pg_config --sharedir`);
+	my $control = "$share/extension/vector.control";
+
+	return !-e $control ? '' : slurp_file($control) =~ /vectorgpu/ ? 'vectorgpu' : 'pgvector';
 }
 
 # SQL text of a vector that depends only on (seed, row expression, dims): core's 64-bit hash gives every element, so
