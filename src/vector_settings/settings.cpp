@@ -60,8 +60,8 @@ _PG_init(void)
 {
 	using namespace vectorgpu;
 
-	pg::define_int("hnsw.ef_search", "Least width of a search, where it is not 40.",
-		"At 40 gpugraph.recall_target decides.", &ef_search, 40, 1, 1000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	pg::define_int("hnsw.ef_search", "Least width of a search.", "Where gpugraph.recall_target needs more, it decides.",
+		&ef_search, 40, 1, 1000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::define_enum("hnsw.iterative_scan", "Order of scans that go on.", kNoEffect, &graph_iterative, kOff,
 		kGraphOrders, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::define_int("hnsw.max_scan_tuples", "Rows after which a scan ends.", kNoEffect, &max_scan_tuples, 20000, 1,
@@ -69,8 +69,9 @@ _PG_init(void)
 	pg::define_real("hnsw.scan_mem_multiplier", "Memory of scans that go on, as a multiple of work_mem.", kNoEffect,
 		&scan_mem_multiplier, 1, 1, 1000, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::reserve_prefix("hnsw");
-	pg::define_int("ivfflat.probes", "Least number of lists that a scan looks at, where it is not 1.",
-		"At 1 gpuivf.recall_target decides.", &probes, 1, 1, kMostLists, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	pg::define_int("ivfflat.probes", "Least number of lists that a scan looks at.",
+		"Where gpuivf.recall_target needs more, it decides.", &probes, 1, 1, kMostLists, PGC_USERSET, 0, nullptr,
+		nullptr, nullptr);
 	pg::define_int("ivfflat.max_probes", "Lists after which a scan ends.", kNoEffect, &max_probes, kMostLists, 1,
 		kMostLists, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	pg::define_enum("ivfflat.iterative_scan", "Order of scans that go on.", kNoEffect, &lists_iterative, kOff,

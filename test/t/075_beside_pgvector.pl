@@ -125,10 +125,14 @@ my $compared = sub {
 
 	return $plan =~ /Compared: (\d+)/ ? $1 : "none: $plan";
 };
-my ($usual, $forty, $wide) = map { $compared->($_, '<->') } 'SELECT 1', 'SET hnsw.ef_search = 40', 'SET hnsw.ef_search = 400';
+my ($usual, $forty, $wide, $least, $own) = map { $compared->($_, '<->') } 'SELECT 1', 'SET hnsw.ef_search = 40', 'SET hnsw.ef_search = 400',
+	'SET gpugraph.recall_target = 0.5; SET hnsw.ef_search = 1', 'SET gpugraph.search_width = 40; SET hnsw.ef_search = 400';
 
-is($forty, $usual, 'hnsw.ef_search as pgvector has it by default: the recall target decides');
-cmp_ok($wide, '>', 2 * $usual, "hnsw.ef_search = 400: $usual -> $wide rows compared");
+is($forty, $usual, 'hnsw.ef_search is 40 by default');
+cmp_ok($own, '<', $wide, 'gpugraph.search_width alone decides, where it is set');
+is($compared->('SET gpugraph.recall_target = 0.5', '<->'), $forty, 'a low recall target does not make a search narrower than 40');
+cmp_ok($least, '<', $forty, "... but hnsw.ef_search = 1 does: $least rows compared");
+cmp_ok($wide, '>', 2 * $least, "hnsw.ef_search = 400: $least -> $wide rows compared");
 ($usual, $wide) = map { $compared->($_, '<=>') } 'SELECT 1', 'SET ivfflat.probes = 80';
 cmp_ok($wide, '>', $usual, "ivfflat.probes = 80: $usual -> $wide rows compared");
 like(answer('road', "LOAD 'vector'; SET hnsw.ef_search = 'banana'"), qr/invalid value for parameter "hnsw.ef_search"/, 'values are checked by pgvector');

@@ -108,8 +108,21 @@ my $compared = sub {
 
 	return (answer('app', "$load $settings; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM t ORDER BY v $operator (SELECT v FROM t WHERE id = 17) LIMIT 10") =~ /Compared: (\d+)/)[0];
 };
-cmp_ok($compared->('SET hnsw.ef_search = 400', '<->'), '>', 2 * $compared->('SET hnsw.ef_search = 40', '<->'), 'hnsw.ef_search = 400 compares more');
+my $low = 'SET gpugraph.recall_target = 0.5';
+my $least = $compared->("$low; SET hnsw.ef_search = 1", '<->');
+
+cmp_ok($compared->("$low; SET hnsw.ef_search = 400", '<->'), '>', 2 * $least, 'hnsw.ef_search = 400 compares more');
+cmp_ok($compared->($low, '<->'), '>', $least, 'at its default it is the least width too');
 cmp_ok($compared->('SET ivfflat.probes = 80', '<=>'), '>', $compared->('SET ivfflat.probes = 1', '<=>'), 'ivfflat.probes = 80 compares more');
+# Of an index that has chosen its number of lists, ivfflat.probes is a share: pgvector makes 100 lists by default.
+$node->safe_psql('app', 'CREATE TABLE many AS SELECT i AS id, ARRAY[i % 113, i / 113]::real[]::vector(2) AS v FROM generate_series(1, 12100) i; CREATE INDEX ON many USING ivfflat (v vector_l2_ops)');
+my $probes = sub {
+	my ($setting) = @_;
+
+	return (answer('app', "$load $setting; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM many ORDER BY v <-> '[7, 7]' LIMIT 10") =~ /Least Probes: (\d+)/)[0];
+};
+is($probes->('SET ivfflat.probes = 50'), 55, '50 of 100 lists are 55 of 110');
+is($probes->('SET gpuivf.probes = 7; SET ivfflat.probes = 50'), 7, 'gpuivf.probes alone decides, where it is set');
 
 # Searches find what a look at all rows finds; NULL is indexed; writes and VACUUM.
 $node->safe_psql('app', "INSERT INTO t VALUES (-1, NULL, NULL, NULL); DELETE FROM t WHERE id % 4 = 0; INSERT INTO t SELECT id + 10000, v, h, b FROM t WHERE id % 5 = 0; VACUUM t");

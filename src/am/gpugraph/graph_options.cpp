@@ -124,11 +124,13 @@ target_width(const GraphModel *model, double target, double wanted)
 	return width_for(std::round(engine::ivf::fractional_probes_for(calibration, reached)), wanted, model->hash_bits);
 }
 
-/// As target_width, but at least as wide as pgvector's setting.
+/// As target_width, but at least as wide as pgvector's setting, unless gpugraph.search_width says how wide.
 double
 search_width(const GraphModel *model, double target, double wanted)
 {
-	return Max(target_width(model, target, wanted), static_cast<double>(pgvector_ef_search()));
+	const double width = target_width(model, target, wanted);
+
+	return width_setting > 0 ? width : Max(width, static_cast<double>(pgvector_ef_search()));
 }
 
 /// The rows that a look at all rows passes in the time that a search takes for a row of its width. The metric and the

@@ -19,9 +19,6 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr int kEfSearch = 40; // pgvector's defaults
-constexpr int kProbes = 1;
-
 /// A setting that bounds effort, and its default.
 struct EffortBound
 {
@@ -34,10 +31,9 @@ constexpr EffortBound kEffortBounds[] = {
 	{"ivfflat.max_probes", 32768},
 };
 
-/// The value of a setting; 0 if it is the usual one or unknown or, where pgvector has not checked it yet, no positive
-/// number.
+/// The value of a setting; 0 if it is unknown or, where pgvector has not checked it yet, no positive number.
 int
-value_unless_usual(const char *name, int usual)
+value_of(const char *name)
 {
 	const char *text = GetConfigOption(name, true, false);
 	char *end;
@@ -46,7 +42,7 @@ value_unless_usual(const char *name, int usual)
 	if (text == nullptr)
 		return 0;
 	value = strtol(text, &end, 10);
-	return end == text || *end != '\0' || value < 1 || value > INT_MAX || value == usual ? 0 : static_cast<int>(value);
+	return end == text || *end != '\0' || value < 1 || value > INT_MAX ? 0 : static_cast<int>(value);
 }
 
 } // namespace
@@ -73,13 +69,13 @@ int_option(const char *name, int value)
 int
 pgvector_ef_search()
 {
-	return value_unless_usual("hnsw.ef_search", kEfSearch);
+	return value_of("hnsw.ef_search");
 }
 
 int
 pgvector_probes()
 {
-	return value_unless_usual("ivfflat.probes", kProbes);
+	return value_of("ivfflat.probes");
 }
 
 void
@@ -91,7 +87,7 @@ pgvector_warn_of_bounds()
 	{
 		if (said)
 			return;
-		if (value_unless_usual(bound.name, bound.usual) == 0)
+		if (const int value = value_of(bound.name); value == 0 || value == bound.usual)
 			continue;
 		said = true;
 		ereport(WARNING,
