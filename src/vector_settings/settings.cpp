@@ -74,16 +74,16 @@ _PG_init(void)
 {
 	using namespace vectorgpu;
 
-	define(pg::kEfSearch, "Least width of a search, where it is not 40.", "At 40 gpugraph.recall_target decides.",
-		&ef_search);
+	define(
+		pg::kEfSearch, "Least width of a search.", "Where gpugraph.recall_target needs more, it decides.", &ef_search);
 	pg::define_enum("hnsw.iterative_scan", "Order of scans that go on.", kNoEffect, &graph_iterative, kOff,
 		kGraphOrders, PGC_USERSET, 0, nullptr, nullptr, nullptr);
 	define(pg::kMaxScanTuples, "Rows after which a scan ends.", kNoEffect, &max_scan_tuples);
 	define(pg::kScanMemMultiplier, "Memory of scans that go on, as a multiple of work_mem.", kNoEffect,
 		&scan_mem_multiplier);
 	pg::reserve_prefix("hnsw");
-	define(pg::kProbes, "Least number of lists that a scan looks at, where it is not 1.",
-		"At 1 gpuivf.recall_target decides.", &probes);
+	define(pg::kProbes, "Least number of lists that a scan looks at.",
+		"Where gpuivf.recall_target needs more, it decides.", &probes);
 	define(pg::kMaxProbes, "Lists after which a scan ends.", kNoEffect, &max_probes);
 	pg::define_enum("ivfflat.iterative_scan", "Order of scans that go on.", kNoEffect, &lists_iterative, kOff,
 		kListOrders, PGC_USERSET, 0, nullptr, nullptr, nullptr);

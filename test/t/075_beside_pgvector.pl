@@ -143,10 +143,15 @@ my $compared = sub {
 
 	return $plan =~ /Compared: (\d+)/ ? $1 : "none: $plan";
 };
-my ($graph_usual, $forty, $graph_wide) = map { $compared->("LOAD 'vector'; $_", '<->') } 'SELECT 1', 'SET hnsw.ef_search = 40', 'SET hnsw.ef_search = 400';
+my ($graph_usual, $forty, $graph_wide, $least, $own) = map { $compared->("LOAD 'vector'; $_", '<->') } 'SELECT 1', 'SET hnsw.ef_search = 40',
+	'SET hnsw.ef_search = 400', 'SET gpugraph.recall_target = 0.5; SET hnsw.ef_search = 1', 'SET gpugraph.search_width = 40; SET hnsw.ef_search = 400';
 
-is($forty, $graph_usual, 'hnsw.ef_search as pgvector has it by default: the recall target decides');
-cmp_ok($graph_wide, '>', 2 * $graph_usual, "hnsw.ef_search = 400: $graph_usual -> $graph_wide rows compared");
+is($forty, $graph_usual, 'hnsw.ef_search is 40 by default');
+cmp_ok($own, '<', $graph_wide, 'gpugraph.search_width alone decides, where it is set');
+is($compared->("LOAD 'vector'; SET gpugraph.recall_target = 0.5", '<->'), $forty, 'a low recall target does not make a search narrower than 40');
+cmp_ok($least, '<', $forty, "... but hnsw.ef_search = 1 does: $least rows compared");
+cmp_ok($graph_wide, '>', 2 * $least, "hnsw.ef_search = 400: $least -> $graph_wide rows compared");
+cmp_ok($graph_wide, '>', $graph_usual, "... more than $graph_usual");
 is($compared->("SET hnsw.ef_search = 400; LOAD 'vector'", '<->'), $graph_wide, '... set before pgvector is loaded, after vectorgpu');
 is($compared->('SET hnsw.ef_search = 400', '<->'), $graph_wide, '... and where the query loads it');
 is($compared->("SET hnsw.ef_search = 400; LOAD 'vector'; RESET hnsw.ef_search", '<->'), $graph_usual, '... and reset');

@@ -111,7 +111,12 @@ my $compared = sub {
 };
 my ($usual, $wide) = map { $compared->("$load $_", '<->') } 'SET hnsw.ef_search = 40', 'SET hnsw.ef_search = 400';
 
-cmp_ok($wide, '>', 2 * $usual, 'hnsw.ef_search = 400 compares more');
+my $low = "$load SET gpugraph.recall_target = 0.5";
+my $least = $compared->("$low; SET hnsw.ef_search = 1", '<->');
+
+cmp_ok($wide, '>', $usual, 'hnsw.ef_search = 400 compares more');
+cmp_ok($wide, '>', 2 * $least, '... than twice those of hnsw.ef_search = 1');
+cmp_ok($compared->($low, '<->'), '>', $least, 'at its default it is the least width too');
 cmp_ok($compared->("$load SET ivfflat.probes = 80", '<=>'), '>', $compared->("$load SET ivfflat.probes = 1", '<=>'), 'ivfflat.probes = 80 compares more');
 # EXPLAIN tells more only where vectorgpu is there before it.
 is($compared->("LOAD 'vectorgpu'", '<->'), $usual, 'nothing set before the first use');
@@ -121,6 +126,16 @@ is($compared->("SET hnsw.ef_search = 400; LOAD 'vectorgpu'; LOAD 'vectorgpu_vect
 is($compared->("$load SET hnsw.ef_search = 400; RESET hnsw.ef_search", '<->'), $usual, '... and reset');
 $node->safe_psql('app', 'CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader; ALTER ROLE reader SET hnsw.ef_search = 400');
 is($compared->("SELECT '[1]'::vector", '<->', extra_params => [ '-U', 'reader' ]), $wide, '... by ALTER ROLE');
+
+# Of an index that has chosen its number of lists, ivfflat.probes is a share: pgvector makes 100 lists by default.
+$node->safe_psql('app', 'CREATE TABLE many AS SELECT i AS id, ARRAY[i % 113, i / 113]::real[]::vector(2) AS v FROM generate_series(1, 12100) i; CREATE INDEX ON many USING ivfflat (v vector_l2_ops)');
+my $probes = sub {
+	my ($setting) = @_;
+
+	return (answer('app', "$load $setting; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM many ORDER BY v <-> '[7, 7]' LIMIT 10") =~ /Least Probes: (\d+)/)[0];
+};
+is($probes->('SET ivfflat.probes = 50'), 55, '50 of 100 lists are 55 of 110');
+is($probes->('SET gpuivf.probes = 7; SET ivfflat.probes = 50'), 7, 'gpuivf.probes alone decides, where it is set');
 
 # What bounds effort in pgvector caps no rows here, which is said once a session.
 my $all = 'SELECT count(*) FROM (SELECT 1 FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 2500) s';

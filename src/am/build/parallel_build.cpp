@@ -240,6 +240,10 @@ launch(Leader *leader, int n_workers)
 	// Raises an error if a worker could not be started. Otherwise the other workers would wait for the leader to drain
 	// their queues, and the leader for the missing worker, forever.
 	WaitForParallelWorkersToAttach(context);
+	// Before 17 core says of each index but a btree that it is built serially.
+	ereport(DEBUG1,
+		(errmsg_internal("index \"%s\": using %d parallel workers to read the table",
+			RelationGetRelationName(leader->state->index), leader->n_sources)));
 	return true;
 }
 

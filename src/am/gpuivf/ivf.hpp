@@ -129,8 +129,8 @@ uint32 ivf_default_pq_m(uint32 pq_bits, uint32 dim);
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);
 
 /// ivf_options.cpp. The lists that a scan's first round looks at for `wanted` rows, on average over queries, to find
-/// the share `target` of them.
-double ivf_probes(const IvfModel *model, uint64 wanted, double target);
+/// the share `target` of them. asked_lists: the storage parameter `lists`; 0: the model's number was chosen.
+double ivf_probes(const IvfModel *model, uint32 asked_lists, uint64 wanted, double target);
 
 /// ivf_options.cpp. gpuivf.recall_target.
 double ivf_recall_target();

@@ -31,6 +31,8 @@ constexpr double kPlanMoreRows = 0.3; // the same for the planner, which counts 
 
 constexpr double kCloseEnough = 0.005; // below a target: samples of 1,000 rows do not tell less apart
 
+constexpr double kPgvectorLists = 100; // of an index of pgvector by default
+
 constexpr double kBytesBesides = 16;     // of a row, beside vector and code: row id, number, place
 constexpr double kMoreCandidates = 0.25; // for k rows 1 + (f - 1) (10 / k)^0.25 each, f: candidates for one of ten.
 										 // SIFT, pq, loses 0.001 of 1,000 rows, with the square root 0.013
@@ -139,6 +141,16 @@ most_recall(const IvfModel *model, uint64 wanted)
 	return static_cast<double>(reached);
 }
 
+/// The least number of lists by ivfflat.probes. That of an index whose number of lists was chosen is the same share of
+/// them as of pgvector's, if there are more.
+double
+pgvector_least_probes(uint32 n_lists, uint32 asked_lists)
+{
+	const double probes = pgvector_probes();
+
+	return probes > 1 && asked_lists == 0 ? probes * Max(n_lists / kPgvectorLists, 1.0) : probes;
+}
+
 /// Without a model, by those of SIFT.
 double
 planned_probes(double n_lists, double wanted, double target)
@@ -205,7 +217,7 @@ ivf_lists_for(const IvfOptions *options, uint64 n_rows)
 }
 
 double
-ivf_probes(const IvfModel *model, uint64 wanted, double target)
+ivf_probes(const IvfModel *model, uint32 asked_lists, uint64 wanted, double target)
 {
 	// A set number holds for the usual numbers of rows; behind them a filter looks for rows that may lie anywhere.
 	double probes = probes_setting * std::sqrt(static_cast<double>(Max(wanted, kSetRows)) / kSetRows);
@@ -217,7 +229,8 @@ ivf_probes(const IvfModel *model, uint64 wanted, double target)
 	else if (probes_setting == 0)
 		probes = std::ceil(model->n_lists * kDefaultShare) *
 			std::pow(static_cast<double>(Max(wanted, kCalibratedRows)) / kCalibratedRows, kMoreRows);
-	probes = std::max(probes, pgvector_probes());
+	if (probes_setting == 0)
+		probes = std::max(probes, pgvector_least_probes(model->n_lists, asked_lists));
 	return Max(Min(probes, static_cast<double>(model->n_lists)), 1.0);
 }
 
@@ -272,14 +285,14 @@ namespace
 
 /// The steps of ranks, until one looks at all lists: from then on the order is exact.
 void
-plan_steps(const ScanDemand &demand, const IvfModel *model, IvfPlan *plan)
+plan_steps(const ScanDemand &demand, const IvfModel *model, uint32 asked_lists, IvfPlan *plan)
 {
 	plan->n_searches = plan->n_probes = plan->n_passes = plan->candidates = 0;
 	for (uint64 begin, end = 0; batch_plan_next_step(demand, &begin, &end);)
 	{
 		const double target = batch_plan_target(recall_target, begin, end);
 		const double n_probes = model != nullptr
-			? ivf_probes(model, end, target)
+			? ivf_probes(model, asked_lists, end, target)
 			: Min(planned_probes(plan->n_lists, static_cast<double>(end), target), plan->n_lists);
 
 		if (n_probes >= plan->n_lists)
@@ -338,7 +351,7 @@ ivf_plan(Relation index, const ScanDemand &demand)
 		plan.has_codes ? (code_bytes + kBytesBesides / 2) / (code_bytes + vector_bytes + kBytesBesides) : 1;
 	plan.of_bits = index->rd_opcintype[0] == BITOID; // the operator class's type: a column may be bit varying
 	plan.list_cost = plan.of_bits ? (4 * dim + kBytesBesides) / (row_bytes + kBytesBesides) : 1;
-	plan_steps(demand, described ? &model : nullptr, &plan);
+	plan_steps(demand, described ? &model : nullptr, options.lists, &plan);
 	return plan;
 }
 

@@ -341,7 +341,7 @@ ivf_round_probes(const MetaData *meta, const SegmentEntry *segment, const IvfMod
 		hash_bytes(static_cast<const unsigned char *>(query), static_cast<int>(meta_vector_bytes(meta)));
 	const uint64 rows = measured_rows(segment, model, n_before + wanted);
 	const double target = batch_plan_target(ivf_recall_target(), n_before, n_before + wanted);
-	double probes = ivf_probes(model, rows, target);
+	double probes = ivf_probes(model, ivf_options(meta)->lists, rows, target);
 
 	for (uint32 i = 0; i < round && probes < model->n_lists; i++)
 		probes *= kRoundGrowth;

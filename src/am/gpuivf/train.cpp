@@ -22,6 +22,9 @@ namespace
 constexpr uint64 kSeed = 1;
 constexpr uint64 kGrowth = 2;      // a segment that has grown by this factor since its model was trained gets a new one
 constexpr Size kTrainingShare = 2; // of maintenance_work_mem: the sample and what k-means needs beside it
+constexpr double kSmallTraining = 5e9; // products of elements, less than a second: iterations go on to the end
+constexpr uint32 kMostIterations = 100;
+constexpr float kSmallTolerance = 1e-5f;
 
 /// Lists of a new model, and the rows of its training, as memory allows.
 uint32
@@ -45,6 +48,20 @@ plan_training(const IvfWriter *writer, uint64 *n_training)
 					errhint("Increase maintenance_work_mem, or choose fewer lists.")));
 		n_lists /= 2;
 	}
+}
+
+/// Has a small training iterate further: few lists of many rows gain by it. SIFT, 50,000 rows, 10 of 50 lists: 0.977 of
+/// the ten nearest rows instead of 0.973.
+void
+iterate_further(engine::ivf::KMeansSpec *spec)
+{
+	const double products = static_cast<double>(spec->n_rows) * spec->n_clusters * spec->dim;
+	const double iterations = Min(kSmallTraining / Max(products, 1.0), static_cast<double>(kMostIterations));
+
+	if (iterations <= spec->max_iterations)
+		return;
+	spec->max_iterations = static_cast<uint32>(iterations);
+	spec->tolerance = kSmallTolerance;
 }
 
 /// Tells in a notice that the rows make fewer lists than were asked for.
@@ -167,6 +184,7 @@ ivf_train(IvfWriter *writer)
 	spec.n_clusters = plan_training(writer, &spec.n_rows);
 	spec.kind = engine::ivf::list_kind(writer->meta->metric);
 	spec.seed = kSeed;
+	iterate_further(&spec);
 	if (writer->centroids != nullptr)
 		pfree(writer->centroids);
 	writer->centroids = static_cast<float *>(

@@ -218,8 +218,8 @@ worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, float
 	wanted.n_clusters = spec->n_clusters;
 	wanted.n_training = static_cast<uint32>(spec->n_rows);
 	wanted.seed = spec->seed;
-	wanted.max_iterations = kIterations;
-	wanted.tolerance = kTolerance;
+	wanted.max_iterations = Max(spec->max_iterations, kIterations);
+	wanted.tolerance = Min(spec->tolerance, kTolerance);
 	if (writer->watch.give_way != nullptr)
 	{
 		// A merge that must let go at once when somebody waits for its lock: not while it waits for a reply itself. The

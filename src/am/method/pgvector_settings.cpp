@@ -48,10 +48,10 @@ definition_of(const pg::PgvectorNumber *setting)
 		: nullptr;
 }
 
-/// The value of a setting; 0 if it is the usual one or unknown or, where no library has checked it yet, outside of its
-/// range. Plans ask several times: a look-up by name is made only until the setting is defined.
+/// The value of a setting; 0 if it is unknown or, where no library has checked it yet, outside of its range. Plans ask
+/// several times: a look-up by name is made only until the setting is defined.
 double
-value_unless_usual(Known *known)
+value_of(Known *known)
 {
 	const pg::PgvectorNumber *setting = known->setting;
 	double value;
@@ -71,7 +71,7 @@ value_unless_usual(Known *known)
 	if (known->definition != nullptr)
 		value = setting->real ? *reinterpret_cast<const config_real *>(known->definition)->variable
 							  : *reinterpret_cast<const config_int *>(known->definition)->variable;
-	return value >= setting->least && value <= setting->most && value != setting->usual ? value : 0;
+	return value >= setting->least && value <= setting->most ? value : 0;
 }
 
 } // namespace
@@ -87,13 +87,13 @@ int_option(const char *name, int value)
 double
 pgvector_ef_search()
 {
-	return value_unless_usual(&ef_search);
+	return value_of(&ef_search);
 }
 
 double
 pgvector_probes()
 {
-	return value_unless_usual(&probes);
+	return value_of(&probes);
 }
 
 void
@@ -105,7 +105,7 @@ pgvector_warn_of_bounds()
 		return;
 	for (Known &bound : bounds)
 	{
-		if (value_unless_usual(&bound) == 0)
+		if (const double value = value_of(&bound); value == 0 || value == bound.setting->usual)
 			continue;
 		said = true;
 		ereport(WARNING,

@@ -10,7 +10,8 @@ namespace vectorgpu::am
 /// Storage parameters as core passes them to amoptions: name=value.
 Datum int_option(const char *name, int value);
 
-/// hnsw.ef_search, the least width of a search of a graph; 0 where it is unknown or as pgvector has it by default.
+/// hnsw.ef_search, the least width of a search of a graph: pgvector's default too, so that a search finds no fewer of
+/// the nearest rows than pgvector's. 0 where it is unknown.
 double pgvector_ef_search();
 
 /// ivfflat.probes, the least number of lists that a scan looks at; 0 likewise.

@@ -161,7 +161,8 @@ kmeans_work_bytes(const KMeansSpec &spec)
 uint64_t
 kmeans_training_rows(uint64_t n_table_rows, uint32_t n_clusters, uint32_t dim, size_t budget_bytes)
 {
-	uint64_t n = std::min({n_table_rows, kTrainingRowsPerCluster * n_clusters, uint64_t{UINT32_MAX}});
+	const uint64_t wanted = std::max(kTrainingRowsPerCluster * n_clusters, kLeastTrainingRows);
+	uint64_t n = std::min({n_table_rows, wanted, uint64_t{UINT32_MAX}});
 
 	if (budget_bytes > 0 && n > 1)
 	{

@@ -55,10 +55,12 @@ struct KMeansReport
 	bool converged = false;
 };
 
-/// The number of training rows for a table of n_table_rows: at most kTrainingRowsPerCluster a cluster, and no more than
-/// fit in budget_bytes (0: no bound) together with the work memory; at least 1 if there is a row.
+/// The number of training rows for a table of n_table_rows: at most kTrainingRowsPerCluster a cluster or
+/// kLeastTrainingRows, if that is more, and no more than fit in budget_bytes (0: no bound) together with the work
+/// memory; at least 1 if there is a row.
 uint64_t kmeans_training_rows(uint64_t n_table_rows, uint32_t n_clusters, uint32_t dim, size_t budget_bytes);
 constexpr uint64_t kTrainingRowsPerCluster = 64;
+constexpr uint64_t kLeastTrainingRows = 10000; // few clusters: rows cost little then, and place the centroids
 
 /// Bytes of kmeans_train's work memory.
 size_t kmeans_work_bytes(const KMeansSpec &spec);

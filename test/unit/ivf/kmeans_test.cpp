@@ -312,6 +312,8 @@ TEST(KMeans, TrainingSizeIsBounded)
 {
 	EXPECT_EQ(kmeans_training_rows(100, 1000, 16, 0), 100u);
 	EXPECT_EQ(kmeans_training_rows(10000000, 1000, 16, 0), 1000 * kTrainingRowsPerCluster);
+	EXPECT_EQ(kmeans_training_rows(10000000, 10, 16, 0), kLeastTrainingRows);
+	EXPECT_EQ(kmeans_training_rows(5000, 10, 16, 0), 5000u);
 	EXPECT_EQ(kmeans_training_rows(0, 1000, 16, 1000), 0u);
 	EXPECT_EQ(kmeans_training_rows(10, 1000, 16, 1), 1u);
 
