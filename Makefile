@@ -89,8 +89,9 @@ $(VECTOR_SCRIPT): $(sort $(wildcard sql/install/vectorgpu--*.sql)) sql/vector/ac
 uninstall: uninstall-vector
 uninstall-vector:
 	@if grep -q vectorgpu '$(DESTDIR)$(datadir)/extension/vector.control' 2>/dev/null; then \
-		rm -f '$(DESTDIR)$(datadir)/extension/vector.control' '$(DESTDIR)$(datadir)/extension/vector--$(VECTOR_VERSION).sql' '$(DESTDIR)$(pkglibdir)/$(VECTOR_LIBRARY)'; \
+		rm -f '$(DESTDIR)$(datadir)/extension/vector.control' '$(DESTDIR)$(datadir)/extension/vector--$(VECTOR_VERSION).sql'; \
 	fi
+	@rm -f '$(DESTDIR)$(pkglibdir)/$(VECTOR_LIBRARY)'
 
 install-vector: all
 	@control='$(DESTDIR)$(datadir)/extension/vector.control'; \

@@ -8,6 +8,7 @@
 #include <new>
 #include <shared_mutex>
 #include <stdexcept>
+#include <vector>
 
 #include "common/cores.hpp"
 #include "common/limits.hpp"
@@ -122,7 +123,7 @@ public:
 
 	Status load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
 	{
-		return with(copy, [&](ResidentCopy &c) { return c.load_segment(segment, rows); });
+		return with_room(copy, [&](ResidentCopy &c) { return c.load_segment(segment, rows); });
 	}
 
 	Status load_structure(
@@ -133,12 +134,12 @@ public:
 
 	Status seal_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
-		return with(copy, [&](ResidentCopy &c) { return c.seal_segment(segment); });
+		return with_room(copy, [&](ResidentCopy &c) { return c.seal_segment(segment); });
 	}
 
 	Status prepare_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
-		return with(copy, [&](ResidentCopy &c) { return c.prepare_segment(segment); });
+		return with_room(copy, [&](ResidentCopy &c) { return c.prepare_segment(segment); });
 	}
 
 	Status drop_segment(engine::CopyId copy, engine::SegmentId segment) override
@@ -148,7 +149,7 @@ public:
 
 	Status append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows) override
 	{
-		return with(copy, [&](ResidentCopy &c) { return c.append_delta(position, rows); });
+		return with_room(copy, [&](ResidentCopy &c) { return c.append_delta(position, rows); });
 	}
 
 	bool try_append_delta(engine::CopyId copy, uint64_t position, const engine::RowBlock &rows, Status *status) override
@@ -421,6 +422,38 @@ private:
 
 				return copy != nullptr ? work(*copy) : not_resident();
 			});
+	}
+
+	/// As with, for work that changes nothing when it fails: what copies can do without goes before it fails for
+	/// memory.
+	template <class Work>
+	Status with_room(engine::CopyId id, Work work)
+	{
+		Status status = with(id, work);
+
+		if (status.code == StatusCode::kOutOfMemory &&
+			guarded(
+				[&] { return drop_halves() ? Status::ok() : Status::error(StatusCode::kNotFound, "no rounded rows"); })
+				.is_ok())
+			status = with(id, work);
+		return status;
+	}
+
+	/// Of all copies. False if there were none.
+	bool drop_halves()
+	{
+		std::vector<std::shared_ptr<ResidentCopy>> copies;
+		bool dropped = false;
+
+		{
+			const std::shared_lock lock(mutex_);
+
+			for (const auto &[id, copy] : copies_)
+				copies.push_back(copy);
+		}
+		for (const std::shared_ptr<ResidentCopy> &copy : copies)
+			dropped |= copy->drop_halves();
+		return dropped;
 	}
 
 	std::shared_ptr<ResidentCopy> find(engine::CopyId id) const

@@ -10,7 +10,7 @@ part_installcheck() {
 	grep -qE '^enable_tap_tests\s*=\s*yes' "$SERVER_PGXS/src/Makefile.global" || tap=0
 	say "make installcheck, a sample"
 	run_as mkdir "$tree" && run_as cp -r "$WORK/tree/." "$tree"
-	if run_as env PATH="$SERVER_BIN:$PATH" timeout --kill-after=30 600 make -C "$tree" installcheck PG_CONFIG="$SERVER_BIN/pg_config" \
+	if run_as env PATH="$SERVER_BIN:$PATH" timeout --kill-after=30 1800 make -C "$tree" installcheck PG_CONFIG="$SERVER_BIN/pg_config" \
 		REGRESS='vector_type gpuflat_basic gpumatch_sets' ISOLATION=vacuum_reuse PROVE_TESTS='test/t/248_worker_pid1.pl test/t/032_ivf_drift.pl test/t/001_library.pl' \
 		>"$log" 2>&1 && grep -qE '^#? All 3 tests passed' "$log" && { [ "$tap" -eq 0 ] || grep -q '^Result: PASS' "$log"; }; then
 		count installcheck $((2 + tap)) 0 0

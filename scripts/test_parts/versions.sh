@@ -58,8 +58,8 @@ skips_have_reasons() {
 	count "skips with reasons" "$passed" "$failed" 0
 }
 
-# from_version_to_version: the TAP files that go from each version to the later ones, with the servers and modules of the suites above, two of which have
-# pgvector, the others the extension vector. The first server is from PyPI too, as old as the others: dumps of a newer minor release of an older version may
+# from_version_to_version: the TAP files that go from each version to the later ones, with the servers and modules of the suites above. 16 and 18 have
+# pgvector, 15 and 17 the extension vector. The first server is from PyPI too, as old as the others: dumps of a newer minor release of an older version may
 # use what they do not know.
 from_version_to_version() {
 	local version LOGS=$LOGS/versions installations=() TAP_ONLY=$FROM_VERSION_FILES TAP_ENVIRONMENT

@@ -1,5 +1,5 @@
 // The settings of pgvector that are numbers: names, defaults and ranges. The library vectorgpu_vector defines them, and
-// scans read them by name, whoever has defined them. PG dialect.
+// scans read them by name, pgvector's own too. PG dialect.
 #pragma once
 
 #include <climits>

@@ -74,6 +74,7 @@ public:
 		engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const override;
 	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const override;
 	Status read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const override;
+	bool drop_halves() override;
 	Status check_derived(
 		engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) const override;
 	Status search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,

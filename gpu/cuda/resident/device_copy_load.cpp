@@ -172,7 +172,8 @@ DeviceCopy::make_halves(Filled *sealed) const
 	const size_t bytes = static_cast<size_t>(sealed->n_rows) * block.pitch_bytes / 2;
 	auto made = std::make_shared<Held>();
 
-	if (!forms_.halves || kind_ != engine::CopyKind::kRows || block.form != Form::kFloat32 || !sealed->filterable ||
+	if (!forms_.halves || kind_ != engine::CopyKind::kRows || block.form != Form::kFloat32 ||
+		!kernels::filter_fits(Form::kFloat16, shape_.dim_pad) ||
 		!kernels::halves_serve(spec_.metric, spec_.dim, sealed->max_norm, sealed->max_inverse))
 		return Status::ok();
 	if (budget_->most() != 0 && budget_->used() + bytes > budget_->most() / kHalvesPartOf * (kHalvesPartOf - 1))
@@ -187,6 +188,24 @@ DeviceCopy::make_halves(Filled *sealed) const
 	VECTORGPU_TRY(budget_->device()->damage("gpu_flip_derived", made->as<uint8_t>(), 1, uploader_->stream.get()));
 	sealed->halves = std::move(made);
 	return Status::ok();
+}
+
+bool
+DeviceCopy::drop_halves()
+{
+	const std::lock_guard lock(mutex_);
+	bool dropped = false;
+
+	for (auto &[id, segment] : segments_)
+		if (segment.sealed.halves != nullptr)
+		{
+			segment.sealed.halves = nullptr;
+			segment.sealed.filterable = kernels::filter_fits(segment.sealed.block->form, shape_.dim_pad);
+			dropped = true;
+		}
+	if (dropped)
+		publish(make_snapshot(delta_, delta_dead_));
+	return dropped;
 }
 
 /// Join a segment's parts into one block, narrowed where that is exact, with the values that the filter needs.
@@ -250,8 +269,8 @@ DeviceCopy::merge_parts(const DeviceSegment &segment, Filled *sealed) const
 		made.max_norm = std::bit_cast<float>(found.max_norm_bits);
 		made.max_inverse = std::bit_cast<float>(found.max_inverse_bits);
 		made.n_untrusted = found.n_untrusted;
-		made.filterable = kernels::filter_fits(form, shape_.dim_pad);
 		VECTORGPU_TRY(make_halves(&made));
+		made.filterable = made.halves != nullptr || kernels::filter_fits(form, shape_.dim_pad);
 	}
 	if (made.n_rows > 0 && with_vectors_)
 		VECTORGPU_TRY(device->damage("gpu_flip", block.vectors.as<uint8_t>(), 1, stream));

@@ -39,6 +39,9 @@ public:
 	virtual Status attach() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 	virtual Status detach() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 
+	/// Give memory back that only makes searches faster: rows rounded for the filter. False if there was none.
+	virtual bool drop_halves() { return false; }
+
 	/// Engine::search(): results [queries.size()]. kCancelled if control says stop. Waits for the context's stream.
 	/// counts: added to; of no meaning after a failure.
 	virtual Status search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,

@@ -133,7 +133,7 @@ halves_serve(Metric metric, uint32_t dim, double max_norm, double max_inverse)
 {
 	const double lost = metric == Metric::kCosine ? lost_by_halves(dim) * max_inverse : lost_by_halves(dim) / max_norm;
 
-	return max_norm <= kHalfLargest && lost <= kMostLost; // false for no rows
+	return max_norm > 0 && max_norm <= kHalfLargest && lost <= kMostLost; // false without trusted rows
 }
 
 size_t
