@@ -60,13 +60,16 @@ struct Prepared
 	CopyId copy = 0;
 	Rows rows{{Metric::kL2, ElementType::kFloat32, 16}};
 
-	Prepared()
+	/// halves: as in CudaEngineOptions.
+	explicit Prepared(bool halves = true)
 	{
 		std::mt19937 rng(1);
+		CudaEngineOptions options = options_with_faults();
 
 		arm("", 0);
+		options.halves = halves;
 		rows.add_random(20000, Data::kGaussian, rng, 1);
-		EXPECT_TRUE(make_cuda_engine(options_with_faults(), &engine).is_ok());
+		EXPECT_TRUE(make_cuda_engine(options, &engine).is_ok());
 		EXPECT_TRUE(engine->create(rows.spec, &copy).is_ok());
 		EXPECT_TRUE(engine->load_segment(copy, 1, rows.block()).is_ok());
 		EXPECT_TRUE(engine->seal_segment(copy, 1).is_ok());
@@ -261,7 +264,7 @@ TEST(GpuFault, ARefusedLaunchFailsOneSearchOnly)
 
 TEST(GpuFault, WithoutDeviceMemoryTheCopyStaysUnchanged)
 {
-	Prepared prepared;
+	Prepared prepared(false); // rounded rows would give way, and the work succeed
 
 	// Every allocation of a load, an append, and a seal in turn.
 	for (int n = 0; n < 3; n++)
