@@ -240,7 +240,7 @@ def write_figures(run, table, path, card, trees):
     with open(path, "w", encoding="utf-8") as file:
         file.write("name\tvalue\tunit\trecall\tcard\tgit trees\tpeer\tpeer's value\tpeer's recall\n")
         for name, value, unit, recall, *peer in lines:
-            file.write("\t".join((name, value, unit, recall, card, trees, *peer)) + "\n")
+            file.write("\t".join(cell.strip() or "-" for cell in (name, value, unit, recall, card, trees, *peer)) + "\n")
 
 
 def main():

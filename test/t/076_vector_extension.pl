@@ -103,20 +103,20 @@ for my $name (sort keys %range)
 is(answer('app', "$load SET hnsw.iterative_scan = strict_order; SET ivfflat.iterative_scan = relaxed_order; SHOW hnsw.iterative_scan"), 'strict_order', 'iterative scans');
 like(answer('app', "$load SET ivfflat.iterative_scan = strict_order"), qr/HINT:  Available values: off, relaxed_order\./, '... of ivfflat');
 like(answer('app', "$load SET hnsw.no_such = 1"), qr/invalid configuration parameter name "hnsw.no_such"/, 'the prefix is reserved');
+# At the default target a search of this table looks at all rows.
+my $low = 'SET gpugraph.recall_target = 0.5';
 my $compared = sub {
 	my ($settings, $operator, %opt) = @_;
-	my $plan = answer('app', "SET enable_seqscan = off; $settings; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM t ORDER BY v $operator (SELECT v FROM t WHERE id = 17) LIMIT 10", %opt);
+	my $plan = answer('app', "SET enable_seqscan = off; $low; $settings; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM t ORDER BY v $operator (SELECT v FROM t WHERE id = 17) LIMIT 10", %opt);
 
 	return $plan =~ /Compared: (\d+)/ ? $1 : "none: $plan";
 };
-my ($usual, $wide) = map { $compared->("$load $_", '<->') } 'SET hnsw.ef_search = 40', 'SET hnsw.ef_search = 400';
-
-my $low = "$load SET gpugraph.recall_target = 0.5";
-my $least = $compared->("$low; SET hnsw.ef_search = 1", '<->');
+my ($usual, $wide, $least) = map { $compared->("$load $_", '<->') } 'SET hnsw.ef_search = 40', 'SET hnsw.ef_search = 400', 'SET hnsw.ef_search = 1';
 
 cmp_ok($wide, '>', $usual, 'hnsw.ef_search = 400 compares more');
 cmp_ok($wide, '>', 2 * $least, '... than twice those of hnsw.ef_search = 1');
-cmp_ok($compared->($low, '<->'), '>', $least, 'at its default it is the least width too');
+cmp_ok($usual, '>', $least, 'at 40 it is the least width too');
+is($compared->("$load SELECT 1", '<->'), $usual, '... its default');
 cmp_ok($compared->("$load SET ivfflat.probes = 80", '<=>'), '>', $compared->("$load SET ivfflat.probes = 1", '<=>'), 'ivfflat.probes = 80 compares more');
 # EXPLAIN tells more only where vectorgpu is there before it.
 is($compared->("LOAD 'vectorgpu'", '<->'), $usual, 'nothing set before the first use');
@@ -157,7 +157,7 @@ my $search = q{SELECT compared('SELECT id FROM t ORDER BY v <-> (SELECT v FROM t
 $node->safe_psql('app', compared_function());
 for my $used ('', $load)
 {
-	my ($leader, $scanned) = split /\n/, answer('app', "LOAD 'vectorgpu'; $used SET enable_seqscan = off; SET max_parallel_workers_per_gather = 2; SET hnsw.ef_search = 400; SELECT pg_backend_pid(); SET $PARALLEL_MODE = on; $search");
+	my ($leader, $scanned) = split /\n/, answer('app', "LOAD 'vectorgpu'; $used SET enable_seqscan = off; SET max_parallel_workers_per_gather = 2; $low; SET hnsw.ef_search = 400; SELECT pg_backend_pid(); SET $PARALLEL_MODE = on; $search");
 
 	like($scanned, qr/^(?!$leader )\d+ $wide$/, 'a scan in a parallel worker' . ($used ? '' : ', which defines the settings'));
 }
