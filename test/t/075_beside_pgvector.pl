@@ -145,32 +145,31 @@ my $compared = sub {
 
 	return $plan =~ /Compared: (\d+)/ ? $1 : "none: $plan";
 };
-my ($graph_usual, $forty, $graph_wide, $least, $own) = map { $compared->("LOAD 'vector'; $_", '<->') } 'SELECT 1', 'SET hnsw.ef_search = 40',
-	'SET hnsw.ef_search = 400', 'SET hnsw.ef_search = 1', 'SET gpugraph.search_width = 40; SET hnsw.ef_search = 400';
+my ($graph_usual, $forty, $narrow, $own) = map { $compared->("LOAD 'vector'; $_", '<->') } 'SELECT 1', 'SET hnsw.ef_search = 40',
+	'SET hnsw.ef_search = 1', 'SET gpugraph.search_width = 10; SET hnsw.ef_search = 40';
 
 is($forty, $graph_usual, 'hnsw.ef_search is 40 by default');
-cmp_ok($least, '<', $forty, "... which a low recall target does not make narrower, but hnsw.ef_search = 1 does: $least -> $forty rows compared");
-cmp_ok($graph_wide, '>', $graph_usual, "hnsw.ef_search = 400: $graph_usual -> $graph_wide rows compared");
-cmp_ok($own, '<', $graph_wide, 'gpugraph.search_width alone decides, where it is set');
-is($compared->("SET hnsw.ef_search = 400; LOAD 'vector'", '<->'), $graph_wide, '... set before pgvector is loaded, after vectorgpu');
-is($compared->('SET hnsw.ef_search = 400', '<->'), $graph_wide, '... and where the query loads it');
-is($compared->("SET hnsw.ef_search = 400; LOAD 'vector'; RESET hnsw.ef_search", '<->'), $graph_usual, '... and reset');
+cmp_ok($graph_usual, '>', 2 * $narrow, "... which compares more than hnsw.ef_search = 1: $graph_usual and $narrow rows");
+cmp_ok($own, '<', $forty, 'gpugraph.search_width alone decides, where it is set');
+is($compared->("SET hnsw.ef_search = 1; LOAD 'vector'", '<->'), $narrow, '... set before pgvector is loaded, after vectorgpu');
+is($compared->('SET hnsw.ef_search = 1', '<->'), $narrow, '... and where the query loads it');
+is($compared->("SET hnsw.ef_search = 1; LOAD 'vector'; RESET hnsw.ef_search", '<->'), $graph_usual, '... and reset');
 my ($usual, $wide) = map { $compared->("LOAD 'vector'; $_", '<=>') } 'SELECT 1', 'SET ivfflat.probes = 80';
 cmp_ok($wide, '>', $usual, "ivfflat.probes = 80: $usual -> $wide rows compared");
 like(answer('road', "LOAD 'vector'; SET hnsw.ef_search = 'banana'"), qr/invalid value for parameter "hnsw.ef_search"/, 'values are checked by pgvector');
 my ($rc, $out, $err) = $node->psql('road', "LOAD 'vector'; SET enable_seqscan = off; SET hnsw.max_scan_tuples = 5; SELECT count(*) FROM (SELECT 1 FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 1000) s; SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 1");
 is($out, "1000\n17", 'hnsw.max_scan_tuples ends no scan');
 is(scalar(() = $err =~ /WARNING:  hnsw\.max_scan_tuples does not bound scans of vectorgpu's indexes/g), 1, 'which is said once');
-is(answer('road', 'CREATE ROLE app LOGIN; GRANT SELECT ON t TO app; ALTER ROLE app SET hnsw.ef_search = 400'), '', 'ALTER ROLE SET');
-is($compared->('SELECT 1', '<->', extra_params => [ '-U', 'app' ]), $graph_wide, '... acts for the role');
+is(answer('road', 'CREATE ROLE app LOGIN; GRANT SELECT ON t TO app; ALTER ROLE app SET hnsw.ef_search = 1'), '', 'ALTER ROLE SET');
+is($compared->('SELECT 1', '<->', extra_params => [ '-U', 'app' ]), $narrow, '... acts for the role');
 
 # Parallel workers: a scan in one has the settings of the session, distances and builds are theirs too. A worker that is the first to load pgvector would
 # leave its settings at their defaults, for pgvector's own indexes as well.
 my $parallel = 'SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET max_parallel_workers_per_gather = 2; SET max_parallel_maintenance_workers = 2';
 
 $node->safe_psql('road', compared_function());
-my ($leader, $scanned) = split /\n/, answer('road', "LOAD 'vector'; SET enable_seqscan = off; SET max_parallel_workers_per_gather = 2; SET $PARALLEL_MODE = on; $low; SET hnsw.ef_search = 400; SELECT pg_backend_pid(); SELECT compared('SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 10')");
-like($scanned, qr/^(?!$leader )\d+ $graph_wide$/, "a scan in a parallel worker: hnsw.ef_search = 400");
+my ($leader, $scanned) = split /\n/, answer('road', "LOAD 'vector'; SET enable_seqscan = off; SET max_parallel_workers_per_gather = 2; SET $PARALLEL_MODE = on; $low; SET hnsw.ef_search = 1; SELECT pg_backend_pid(); SELECT compared('SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 10')");
+like($scanned, qr/^(?!$leader )\d+ $narrow$/, "a scan in a parallel worker: hnsw.ef_search = 1");
 my $distances = 'SELECT count(*), sum(v <-> (SELECT v FROM t WHERE id = 17))::numeric(20, 4) FROM t WHERE id > 0';
 like(answer('road', "$parallel; EXPLAIN $distances"), qr/Parallel Seq Scan/, 'distances in parallel workers');
 is(answer('road', "$parallel; $distances"), answer('road', $distances), '... are the same');
@@ -184,11 +183,11 @@ same_distances('rows after writes and VACUUM', 'v', '<->', 30, 'id % 2 = 0');
 is(answer('other', 'CREATE TABLE u (v vector(2)); CREATE INDEX ON u USING hnsw (v vector_l2_ops); INSERT INTO u VALUES (\'[1,2]\'); SET enable_seqscan = off; SELECT v FROM u ORDER BY v <-> \'[1,1]\''), '[1,2]', 'a database with pgvector alone, vectorgpu preloaded');
 
 # Without preloading, in both orders. The setting was made before either.
-$graph_wide = $compared->('SET hnsw.ef_search = 400', '<->');
+$narrow = $compared->('SET hnsw.ef_search = 1', '<->');
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
 $node->restart;
-is($compared->("SET hnsw.ef_search = 400; LOAD 'vector'; LOAD 'vectorgpu'", '<->'), $graph_wide, 'pgvector is loaded, then vectorgpu');
-is($compared->("SET hnsw.ef_search = 400; LOAD 'vectorgpu'; LOAD 'vector'", '<->'), $graph_wide, 'vectorgpu is loaded, then pgvector');
+is($compared->("SET hnsw.ef_search = 1; LOAD 'vector'; LOAD 'vectorgpu'", '<->'), $narrow, 'pgvector is loaded, then vectorgpu');
+is($compared->("SET hnsw.ef_search = 1; LOAD 'vectorgpu'; LOAD 'vector'", '<->'), $narrow, 'vectorgpu is loaded, then pgvector');
 if (-x $node->config_data('--pkglibdir') . '/vectorgpu_worker')
 {
 	$node->append_conf('postgresql.conf', "vectorgpu.worker = on\nvectorgpu.worker_min_size = 0\nvectorgpu.device = 'cpu'\n");
