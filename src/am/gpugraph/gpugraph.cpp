@@ -35,11 +35,12 @@ const ApproximateMethod kApproximate = {
 } // namespace
 
 AccessMethod
-graph_method(const char *name)
+graph_method(const char *name, bool named_for_pgvector)
 {
 	return {
 		.name = name,
 		.id = AmId::kGraph,
+		.named_for_pgvector = named_for_pgvector,
 		.supports = supports,
 		.search_segment = graph_search_segment,
 		.approximate = &kApproximate,
@@ -54,7 +55,7 @@ graph_method(const char *name)
 namespace
 {
 
-const AccessMethod kGraph = graph_method("gpugraph");
+const AccessMethod kGraph = graph_method("gpugraph", false);
 
 } // namespace
 

@@ -147,7 +147,7 @@ uint32 graph_plan_degree(Relation index);
 uint32 graph_plan_hash_bits(Relation index);
 
 /// gpugraph.cpp. The access method under this name, a constant.
-AccessMethod graph_method(const char *name);
+AccessMethod graph_method(const char *name, bool named_for_pgvector);
 
 /// graph_options.cpp. amoptions; AccessMethod::store_options.
 bytea *graph_parse_options(Datum reloptions, bool validate);

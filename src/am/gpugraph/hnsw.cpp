@@ -67,16 +67,7 @@ parse_options(Datum reloptions, bool validate)
 	return given->m == kM ? nullptr : graph_parse_options(int_option("degree", kEdgesOfM * given->m), false);
 }
 
-AccessMethod
-named_for_pgvector()
-{
-	AccessMethod am = graph_method("hnsw");
-
-	am.named_for_pgvector = true;
-	return am;
-}
-
-const AccessMethod kHnsw = named_for_pgvector();
+const AccessMethod kHnsw = graph_method("hnsw", true);
 
 } // namespace
 

@@ -36,11 +36,12 @@ const ApproximateMethod kApproximate = {
 } // namespace
 
 AccessMethod
-ivf_method(const char *name)
+ivf_method(const char *name, bool named_for_pgvector)
 {
 	return {
 		.name = name,
 		.id = AmId::kIvf,
+		.named_for_pgvector = named_for_pgvector,
 		.supports = supports,
 		.search_segment = ivf_search_segment,
 		.approximate = &kApproximate,
@@ -55,7 +56,7 @@ ivf_method(const char *name)
 namespace
 {
 
-const AccessMethod kIvf = ivf_method("gpuivf");
+const AccessMethod kIvf = ivf_method("gpuivf", false);
 
 } // namespace
 

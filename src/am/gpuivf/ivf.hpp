@@ -165,7 +165,7 @@ struct IvfPlan
 IvfPlan ivf_plan(Relation index, const ScanDemand &demand);
 
 /// gpuivf.cpp. The access method under this name, a constant.
-AccessMethod ivf_method(const char *name);
+AccessMethod ivf_method(const char *name, bool named_for_pgvector);
 
 /// ivf_options.cpp. amoptions; AccessMethod::store_options.
 bytea *ivf_parse_options(Datum reloptions, bool validate);

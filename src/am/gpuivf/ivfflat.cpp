@@ -53,16 +53,7 @@ parse_options(Datum reloptions, bool validate)
 													  : ivf_parse_options(int_option("lists", given->lists), false);
 }
 
-AccessMethod
-named_for_pgvector()
-{
-	AccessMethod am = ivf_method("ivfflat");
-
-	am.named_for_pgvector = true;
-	return am;
-}
-
-const AccessMethod kIvfflat = named_for_pgvector();
+const AccessMethod kIvfflat = ivf_method("ivfflat", true);
 
 } // namespace
 
