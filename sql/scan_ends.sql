@@ -336,3 +336,27 @@ SELECT index, effort(index, p.q, p.q) <> 'ROWS' AS enough, (scan_of(p.q) ->> 'Co
 FROM base, (VALUES ('SELECT id FROM ends ORDER BY v <-> ''[8,8,8,8]'' LIMIT 100')) p (q);
 DROP FUNCTION only_index, scan_of, ids_of, with_query, paged, passes, effort;
 DROP TABLE ends, base, methods;
+
+-- A search of a part of the rows leaves infinite distances to a look at all of them: those come by TID, and all before NULL.
+\set file :srcdir '/sql/include/compare.sql'
+\i :file
+RESET vectorgpu.worker;
+RESET enable_sort;
+CREATE TABLE far (id int, v vector(2)) WITH (autovacuum_enabled = off);
+INSERT INTO far SELECT i, CASE WHEN i % 10 > 0 THEN ARRAY[hashint4(i) & 1023, hashint4(-i) & 1023]::real[]::vector END FROM generate_series(1, 2000) i;
+CREATE INDEX far_index ON far USING gpuivf (v) WITH (lists = 40);
+VACUUM ANALYZE far;
+INSERT INTO far SELECT i, CASE WHEN i % 10 > 0 THEN '[1,1]'::vector END FROM generate_series(2001, 2020) i;
+CREATE FUNCTION far_rows() RETURNS TABLE ("limit" int, rows text) LANGUAGE sql AS $$
+	SELECT n, pg_temp.compare_scans('far', 'v <-> ''[3e38,3e38]''', 'LIMIT ' || n) FROM unnest('{10,300,1818,1900}'::int[]) n
+$$;
+SELECT * FROM far_rows();
+SET vectorgpu.worker = off;
+SELECT * FROM far_rows();
+DROP INDEX far_index;
+CREATE INDEX far_index ON far USING gpugraph (v);
+SELECT * FROM far_rows();
+RESET vectorgpu.worker;
+SELECT * FROM far_rows();
+DROP TABLE far CASCADE;
+DROP FUNCTION far_rows;
