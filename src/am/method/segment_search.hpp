@@ -68,8 +68,8 @@ struct SegmentSearch
 };
 
 /// scan/page_pass.cpp. Offers candidates without a tombstone to the selection. Leaves out rows that were returned
-/// before and, unless the search is exact, rows whose score is infinite or NaN (which lowers *coverage): a part of
-/// those would come before others of the same score. Compacts both arrays in place. For approximate access methods.
+/// before and, unless the search is exact, rows whose score is NaN (which lowers *coverage). Compacts both arrays in
+/// place. For approximate access methods.
 void search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n);
 
 /// False if search_offer would leave out all of scores [n], whatever their rows: the caller need not read the row ids.

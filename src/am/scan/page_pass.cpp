@@ -103,7 +103,7 @@ search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n)
 
 	for (uint64 i = 0; i < n; i++)
 	{
-		if (!(scores[i] < HUGE_VAL) && !search->approximate->exact)
+		if (std::isnan(scores[i]) && !search->approximate->exact)
 		{
 			*search->approximate->coverage = Min(*search->approximate->coverage, Coverage::kScored);
 			continue;

@@ -9,7 +9,6 @@
 #include "bridge/settings.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace vectorgpu::am
 {
@@ -40,18 +39,6 @@ drop_returned(ScanState *state)
 	state->batch.n_rows = kept;
 }
 
-/// Drops the rows at infinity that a look at a part has found: as search_offer does.
-void
-drop_infinite(ScanState *state, Coverage *coverage)
-{
-	const uint64 n = state->batch.n_rows;
-
-	while (state->batch.n_rows > 0 && !(state->batch.rows[state->batch.n_rows - 1].score < HUGE_VAL))
-		state->batch.n_rows--;
-	if (state->batch.n_rows < n)
-		*coverage = Coverage::kScored;
-}
-
 /// Makes all rounds of a batch. False: as ask_worker; the scan goes on with the round that failed.
 bool
 ask_rounds(Relation index, ScanState *state)
@@ -72,8 +59,6 @@ ask_rounds(Relation index, ScanState *state)
 			drop_returned(state);
 		else
 			state->batch.size = ask.k; // fewer rows than that mean the end
-		if (ask.coverage == Coverage::kPart)
-			drop_infinite(state, &ask.coverage);
 	} while (!scan_end_round(state, ask.coverage));
 	return true;
 }
