@@ -336,3 +336,29 @@ SELECT index, effort(index, p.q, p.q) <> 'ROWS' AS enough, (scan_of(p.q) ->> 'Co
 FROM base, (VALUES ('SELECT id FROM ends ORDER BY v <-> ''[8,8,8,8]'' LIMIT 100')) p (q);
 DROP FUNCTION only_index, scan_of, ids_of, with_query, paged, passes, effort;
 DROP TABLE ends, base, methods;
+
+-- A search of a part of the rows leaves infinite distances to a look at all of them: those come by TID, and all before NULL.
+\set file :srcdir '/sql/include/compare.sql'
+\i :file
+RESET vectorgpu.worker;
+RESET enable_sort;
+CREATE TABLE far (id int, v vector(2)) WITH (autovacuum_enabled = off);
+INSERT INTO far SELECT i, CASE WHEN i % 10 > 0 THEN ARRAY[1 + (hashint4(i) & 1023), 1 + (hashint4(-i) & 1023)]::real[]::vector END FROM generate_series(1, 2000) i;
+CREATE FUNCTION far_rows(method text) RETURNS TABLE (distance text, "limit" int, rows text) LANGUAGE plpgsql AS $$
+BEGIN
+	FOR distance IN SELECT unnest('{<->,<#>}'::text[]) LOOP
+		EXECUTE format('CREATE INDEX far_index ON far USING ' || method, CASE distance WHEN '<->' THEN 'vector_l2_ops' ELSE 'vector_ip_ops' END);
+		INSERT INTO far SELECT i, CASE WHEN i % 10 > 0 THEN '[1,1]'::vector END FROM generate_series(2001, 2020) i;
+		RETURN QUERY SELECT distance, n, pg_temp.compare_scans('far', 'v ' || distance || ' ''[3e38,3e38]''', 'LIMIT ' || n) FROM unnest('{10,300,900,1818,1900}'::int[]) n;
+		DROP INDEX far_index;
+		DELETE FROM far WHERE id > 2000;
+	END LOOP;
+END $$;
+SELECT * FROM far_rows('gpuivf (v %s) WITH (lists = 40)');
+SELECT * FROM far_rows('gpugraph (v %s)');
+SET vectorgpu.worker = off;
+SELECT * FROM far_rows('gpuivf (v %s) WITH (lists = 40)');
+SELECT * FROM far_rows('gpugraph (v %s)');
+RESET vectorgpu.worker;
+DROP TABLE far;
+DROP FUNCTION far_rows;

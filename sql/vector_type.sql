@@ -13,6 +13,7 @@ SELECT '[1.23456789,0.1,16777217,1e-46,-1e-46]'::vector, '[0.30000001192092896,0
 SELECT '[3e38]'::vector <-> '[-3e38]' AS l2, '[3e38]'::vector <+> '[-3e38]' AS l1, '[3e38]'::vector <#> '[3e38]' AS ip,
 	'[3e38]'::vector <=> '[3e38]' AS cosine;
 SELECT vector_norm('[3,4]'), vector_norm('[0,0]'), vector_norm('[3e37,4e37]')::real, l2_normalize('[3e38]'::vector);
+SELECT l2_norm('[3,4]'::vector), l2_norm('[1.0001]'::vector)::real, vector_norm('[1.0001]')::real, l2_norm('[1.0001]'::halfvec)::real;
 SELECT vector_l2_squared_distance('[1,2]', '[4,6]'), vector_negative_inner_product('[1,2]', '[3,4]'),
 	vector_negative_inner_product('[0]', '[1]'), inner_product('[0]'::vector, '[1]');
 SELECT vector_spherical_distance('[1,0]', '[0,1]'), vector_spherical_distance('[1,0]', '[-1,0]'), vector_spherical_distance('[1,0]', '[2,0]');

@@ -32,28 +32,39 @@ part_versions() {
 	done
 	wait
 	[ ${#suffixes[@]} -eq 0 ] || counted_beside "${suffixes[@]}"
-	[ ${#suffixes[@]} -lt 2 ] || skips_have_reasons "${suffixes[@]}"
 	from_version_to_version
 }
 
-# skips_have_reasons SUFFIX…: what a TAP file skips on some of these versions, and does not skip on all of them, is in the table of test/README.md.
-skips_have_reasons() {
-	local suffix logs=() count file passed=0 failed=0
+# versions_alone: the part, where no other one runs beside it.
+versions_alone() {
+	part_versions
+	skips_have_reasons
+}
 
-	for suffix in "$@"; do
-		[ ! -e "$WORK/$suffix/installation" ] || logs+=("$LOGS/$suffix/tap")
+# skips_have_reasons: what a TAP file skips on one version, and does not skip on all that it ran on, is in the table of test/README.md. A skip on all
+# of them is named. After the part tap, if that is wanted too.
+skips_have_reasons() {
+	local version skipped ran file folders=() passed=0 failed=0
+
+	! wanted tap || [ ! -d "$LOGS/tap" ] || folders+=("$LOGS/tap")
+	for version in $VERSIONS; do
+		[ ! -e "$WORK/pg$version/installation" ] || folders+=("$LOGS/pg$version/tap")
 	done
-	[ ${#logs[@]} -gt 1 ] || return 0
-	while read -r count file; do
-		[ "$count" -lt ${#logs[@]} ] || continue
-		if sed -n '/^What is tested on some versions only/,/^## /p' "$ROOT/test/README.md" | grep -cF "\`$file\`" >/dev/null; then
+	[ ${#folders[@]} -gt 1 ] || return 0
+	while read -r skipped file; do
+		ran=$(for version in "${folders[@]}"; do ls "$version" | grep -m 1 "^$file[-.]"; done | wc -l)
+		if [ "$ran" -lt 2 ]; then
+			continue
+		elif [ "$skipped" -eq "$ran" ]; then
+			skip "skips of $file" "it skips something on all $ran versions"
+		elif sed -n '/^What is tested on some versions only/,/^## /p' "$ROOT/test/README.md" | grep -cF "\`$file\`" >/dev/null; then
 			passed=$((passed + 1))
 		else
-			echo "   $file skips something on some versions: test/README.md does not say why"
+			echo "   $file skips something on $skipped of $ran versions: test/README.md does not say why"
 			failed=$((failed + 1))
 		fi
-	done < <(for suffix in "${logs[@]}"; do
-		grep -lisE '^(ok .*|1\.\.0 )# skip ' "$suffix"/*.log | sed 's,.*/,,; s,[-.].*,,' | sort -u
+	done < <(for version in "${folders[@]}"; do
+		grep -lisE '^(ok .*|1\.\.0 )# skip ' "$version"/*.log | sed 's,.*/,,; s,[-.].*,,' | sort -u
 	done | sort | uniq -c)
 	count "skips with reasons" "$passed" "$failed" 0
 }
@@ -202,6 +213,7 @@ part_matrix_versions() {
 	local log=$LOGS/assert-server.log config
 
 	part_versions long
+	skips_have_reasons
 	if ! config=$("$ROOT/scripts/assert_server" 18 2>"$log" | tail -n 1); then
 		show "$log"
 		count "PostgreSQL 18 with assertions" 0 1 0

@@ -4,13 +4,22 @@
 -- Two extensions contain these objects, vectorgpu and, under pgvector's names, vector; and pgvector has types of these names.
 
 DO $script$
+DECLARE
+	owner pg_catalog.name;  -- the extension that has the objects
 BEGIN
-	IF EXISTS (SELECT FROM pg_catalog.pg_am a WHERE a.amname OPERATOR(pg_catalog.=) 'gpuflat'::pg_catalog.name) THEN
+	SELECT e.extname INTO owner FROM pg_catalog.pg_am a
+		JOIN pg_catalog.pg_depend d ON d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_am'::pg_catalog.regclass::pg_catalog.oid
+			AND d.objid OPERATOR(pg_catalog.=) a.oid AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"
+		JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+		WHERE a.amname OPERATOR(pg_catalog.=) 'gpuflat'::pg_catalog.name;
+	IF FOUND THEN
 		RAISE EXCEPTION USING
 			ERRCODE = 'duplicate_object',
-			MESSAGE = 'the database has the objects of vectorgpu already',
-			DETAIL = 'The extensions "vectorgpu" and "vector", where the latter is the one that comes with vectorgpu, contain the same types and access methods.',
-			HINT = 'Use the one that is there: \dx in psql.';
+			MESSAGE = pg_catalog.format('the extension "%s" of this database has the objects of vectorgpu already', owner),
+			DETAIL = 'The extension "vectorgpu", and the extension "vector" that comes with it, contain the same types and access methods.',
+			HINT = CASE WHEN owner OPERATOR(pg_catalog.=) 'vector'::pg_catalog.name
+				THEN 'This "vector" is not pgvector: it needs neither "vectorgpu" nor "vectorgpu_pgvector" beside it, and columns of its types can have all indexes of vectorgpu.'
+				ELSE 'Use gpugraph for hnsw and gpuivf for ivfflat. To have the extension "vector" instead, drop "vectorgpu" first.' END;
 	END IF;
 	IF EXISTS (SELECT FROM pg_catalog.pg_type t WHERE t.typname OPERATOR(pg_catalog.=) ANY ('{vector,halfvec}'::pg_catalog.name[])
 			AND t.typnamespace OPERATOR(pg_catalog.=) (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) pg_catalog.current_schema())) THEN

@@ -1,6 +1,10 @@
 -- vectorgpu 0.3.0: additions of ALTER EXTENSION vectorgpu UPDATE to 0.2.0; CREATE EXTENSION runs the scripts before and this one
 \echo Use "ALTER EXTENSION vectorgpu UPDATE TO '0.3.0'" to load this file. \quit
 
+-- Without it l2_norm of a vector would be that of the vector rounded to halfvec.
+CREATE FUNCTION l2_norm(vector) RETURNS float8
+	AS 'MODULE_PATHNAME', 'vectorgpu_vector_norm' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+
 -- The default recall target of an index on a table that the caller may read, and what the index was measured to reach; NULLs for others: safe for any role.
 CREATE FUNCTION vectorgpu_index_reach(
 	index regclass,

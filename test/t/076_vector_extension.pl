@@ -32,9 +32,11 @@ my @owner = (extra_params => [ '-U', 'owner' ]);
 
 is(answer('app', 'CREATE EXTENSION IF NOT EXISTS vector', @owner), '', 'the owner of a database creates the extension');
 is(answer('app', q{SELECT extversion, n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'}), '0.8.6|public', 'its version is that of the pgvector it stands for');
-like(answer('app', 'CREATE SCHEMA s; CREATE EXTENSION vectorgpu SCHEMA s'), qr/ERROR:  the database has the objects of vectorgpu already\nDETAIL: .*\nHINT:  Use the one that is there/, 'vectorgpu is there with it');
+like(answer('app', 'CREATE SCHEMA s; CREATE EXTENSION vectorgpu SCHEMA s'), qr/ERROR:  the extension "vector" of this database has the objects of vectorgpu already\nDETAIL: .*\nHINT:  This "vector" is not pgvector/, 'vectorgpu is there with it');
+like(answer('app', 'CREATE EXTENSION vectorgpu_pgvector'), qr/required extension "vectorgpu" is not installed/, 'vectorgpu_pgvector is not for it');
+like(answer('app', 'CREATE EXTENSION vectorgpu_pgvector CASCADE'), qr/HINT:  This "vector" is not pgvector: it needs neither "vectorgpu" nor "vectorgpu_pgvector"/, '... which CASCADE tells');
 is(answer('ours', 'CREATE EXTENSION vectorgpu'), '', 'vectorgpu in another database');
-like(answer('ours', 'CREATE SCHEMA s; CREATE EXTENSION vector SCHEMA s'), qr/ERROR:  the database has the objects of vectorgpu already/, 'vector is there with it');
+like(answer('ours', 'CREATE SCHEMA s; CREATE EXTENSION vector SCHEMA s'), qr/ERROR:  the extension "vectorgpu" of this database has the objects of vectorgpu already\nDETAIL: .*\nHINT:  Use gpugraph for hnsw .* drop "vectorgpu" first/, 'vector is there with it');
 is(answer('app', q{SELECT string_agg(amname || ' ' || opcname || CASE WHEN opcdefault THEN ' default' ELSE '' END, ', ' ORDER BY amname, opcname) FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod WHERE amname IN ('hnsw', 'ivfflat') AND amvalidate(c.oid)}),
 	join(', ', (map { "hnsw $_" } qw(bit_hamming_ops bit_jaccard_ops halfvec_cosine_ops halfvec_ip_ops halfvec_l1_ops halfvec_l2_ops vector_cosine_ops vector_ip_ops vector_l1_ops vector_l2_ops)),
 		(map { "ivfflat $_" } 'bit_hamming_ops', 'halfvec_cosine_ops', 'halfvec_ip_ops', 'halfvec_l2_ops', 'vector_cosine_ops', 'vector_ip_ops', 'vector_l2_ops default')), 'operator classes and defaults of pgvector');
@@ -125,15 +127,15 @@ is($compared->("$load SET hnsw.ef_search = 1; RESET hnsw.ef_search", '<->'), $us
 $node->safe_psql('app', 'CREATE ROLE reader LOGIN; GRANT SELECT ON t TO reader; ALTER ROLE reader SET hnsw.ef_search = 1');
 is($compared->("SELECT '[1]'::vector", '<->', extra_params => [ '-U', 'reader' ]), $narrow, '... by ALTER ROLE');
 
-# Of an index that has chosen its number of lists, ivfflat.probes is a share: pgvector makes 100 lists by default.
+# Of an index that has chosen its number of lists, ivfflat.probes is a share of a list for each 1,000 rows, as pgvector advises.
 $node->safe_psql('app', 'CREATE TABLE many AS SELECT i AS id, ARRAY[i % 113, i / 113]::real[]::vector(2) AS v FROM generate_series(1, 12100) i; CREATE INDEX ON many USING ivfflat (v vector_l2_ops)');
 my $probes = sub {
 	my ($setting) = @_;
 
 	return (answer('app', "$load $setting; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM many ORDER BY v <-> '[7, 7]' LIMIT 10") =~ /Least Probes: (\d+)/)[0];
 };
-is($probes->('SET ivfflat.probes = 50'), 55, '50 of 100 lists are 55 of 110');
-is($probes->('SET gpuivf.probes = 7; SET ivfflat.probes = 50'), 7, 'gpuivf.probes alone decides, where it is set');
+is($probes->('SET ivfflat.probes = 11'), 102, '11 of 12.1 lists are 100 of 110, and two more');
+is($probes->('SET gpuivf.probes = 7; SET ivfflat.probes = 11'), 7, 'gpuivf.probes alone decides, where it is set');
 
 # What bounds effort in pgvector caps no rows here, which is said once a session.
 my $all = 'SELECT count(*) FROM (SELECT 1 FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 17) LIMIT 2500) s';

@@ -57,10 +57,12 @@ index_shape(const AccessMethod *am, Relation index)
 	if (dim > max_dimensions(shape.element))
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				shape.element == ElementType::kBit ? errmsg("column cannot have more than %d bits for %s index",
-														 max_dimensions(shape.element), am->name)
-												   : errmsg("column cannot have more than %d dimensions for %s index",
-														 max_dimensions(shape.element), am->name),
+				// hnsw and ivfflat say what pgvector says.
+				shape.element == ElementType::kBit && !am->named_for_pgvector
+					? errmsg(
+						  "column cannot have more than %d bits for %s index", max_dimensions(shape.element), am->name)
+					: errmsg("column cannot have more than %d dimensions for %s index", max_dimensions(shape.element),
+						  am->name),
 				errdetail("The column has %d.", dim),
 				errhint("Index an expression that takes a part of the value, or fewer dimensions of the data.")));
 	shape.dim = static_cast<uint32>(dim);

@@ -1,6 +1,8 @@
 // See rounds.hpp.
 #include "am/scan/rounds.hpp"
 
+#include <cmath>
+
 namespace vectorgpu::am
 {
 
@@ -8,6 +10,21 @@ namespace
 {
 
 constexpr uint32 kLastRound = 12; // after which a search is exact, whatever the access method says
+
+/// Takes rows at infinite distances out of the batch of a pass over a part of the rows: those come by row id, so that
+/// the part's would push out others. True if there were any: a pass over all rows is to find them.
+bool
+drop_infinite(ScanState *state)
+{
+	const engine::Neighbor *rows = state->batch.rows;
+	const uint64 n = state->batch.n_rows;
+
+	if (n > 0 && rows[0].score == -HUGE_VAL)
+		state->batch.n_rows = 0;
+	while (state->batch.n_rows > 0 && rows[state->batch.n_rows - 1].score == HUGE_VAL)
+		state->batch.n_rows--;
+	return state->batch.n_rows < n;
+}
 
 } // namespace
 
@@ -51,6 +68,8 @@ scan_end_round(ScanState *state, Coverage coverage)
 		}
 		counters->pass_width = 0;
 	}
+	if (!state->rounds.exhaustive && coverage == Coverage::kPart && drop_infinite(state))
+		coverage = Coverage::kScored;
 	if (state->rounds.exhaustive || state->batch.n_rows == state->batch.size)
 		return true;
 	// The pass has found as far as the bound: where a wider one would find nearer rows still, they count as missed.
