@@ -139,6 +139,13 @@ Batcher::progressing(Seen *seen) const
 	return !busy || moved;
 }
 
+bool
+Batcher::answers_since(uint64_t time_ns) const
+{
+	return engine_.computes_elsewhere() &&
+		(engine_busy_.load(std::memory_order_relaxed) || last_end_ns_.load(std::memory_order_relaxed) >= time_ns);
+}
+
 void
 Batcher::hold(bool on)
 {
@@ -338,6 +345,7 @@ Batcher::search_batch()
 	const Status status = search(running_, &queries_, &results_, &control_, &info);
 
 	info.n_rescored = engine_.n_rescored() - rescored_before;
+	last_end_ns_.store(info.ended_ns, std::memory_order_relaxed);
 	last_engine_ns_ = info.engine_ns;
 	last_size_ = running_.size();
 	least_ns_ = least_ns_ == 0 ? info.engine_ns : std::min(info.engine_ns, least_ns_ + least_ns_ / 64);

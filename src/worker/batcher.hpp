@@ -95,6 +95,9 @@ public:
 	/// Return false if the engine is in a call and has not advanced since *seen; update *seen. Any thread.
 	bool progressing(Seen *seen) const;
 
+	/// True if the engine computes elsewhere, and is in a call or was at the time. Any thread.
+	bool answers_since(uint64_t time_ns) const;
+
 	/// For tests: no search goes to the engine while this is on.
 	void hold(bool on);
 
@@ -141,6 +144,7 @@ private:
 	std::atomic<uint32_t> n_waiting_{0}; // searches and tasks, for spinning without the lock
 	engine::SearchControl control_;
 	std::atomic<bool> engine_busy_{false};
+	std::atomic<uint64_t> last_end_ns_{0}; // of a batch
 	std::atomic<uint64_t> n_calls_{0};
 	std::atomic<uint64_t> n_batches_{0};
 	uint64_t last_engine_ns_ = 0; // this and the next six: the engine's thread only. Of the last batch
