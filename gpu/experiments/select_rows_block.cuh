@@ -6,6 +6,8 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/select/kth.cuh"
+
 namespace vectorgpu::kernels
 {
 
@@ -75,25 +77,14 @@ struct BlockJoin
 /// found: how many there are (of all).
 template <class CountUpTo>
 __device__ __forceinline__ uint32_t
-halve_range(uint32_t low, uint32_t high, uint32_t rank_least, uint32_t rank_most, uint32_t *found,
+halve_block_range(uint32_t low, uint32_t high, uint32_t rank_least, uint32_t rank_most, uint32_t *found,
 	const CountUpTo &count_up_to, BlockJoin *join)
 {
-	while (low < high)
-	{
-		const uint32_t middle = low + (high - low) / 2;
-		const uint32_t n = join->sum(count_up_to(middle));
+	const HalvedRange<uint32_t> halved = halve_range<HalveNumbers>(
+		low, high, rank_least, rank_most, [&](uint32_t limit) { return join->sum(count_up_to(limit)); });
 
-		if (n < rank_least)
-			low = middle + 1;
-		else
-		{
-			high = middle;
-			*found = n;
-			if (n <= rank_most)
-				break;
-		}
-	}
-	return high;
+	*found = halved.n != 0 ? halved.n : *found;
+	return halved.bound;
 }
 
 /// Sort keys [n] for n = kEach * kSelectThreads, or a smaller power of two if kEach is 1 (then the first n of

@@ -4,7 +4,7 @@
 // numbers below the k-th pass.
 #pragma once
 
-#include "kernels/select/block_select.cuh"
+#include "kernels/select/kth.cuh"
 #include "experiments/select_rows.hpp"
 
 namespace vectorgpu::kernels
@@ -15,12 +15,7 @@ constexpr int kRoundsPerThread = 16;
 /// Shared memory of select_row_by_rounds, before the buffer.
 struct RoundsScratch
 {
-	uint32_t histogram[256];
-	unsigned long long all_ones;
-	unsigned long long any_ones;
-	uint32_t digit;
-	uint32_t rank;
-	uint32_t in_bin;
+	RadixScratchOf<unsigned long long> key_radix;
 	uint32_t fill;
 	uint32_t kept;
 	RadixScratch radix;
@@ -40,107 +35,13 @@ pair_key(float value, uint32_t column)
 	return static_cast<uint64_t>(number_order(value)) << 32 | column;
 }
 
-/// The k-th smallest of keys [n], n >= k, or a number between it and the next. All threads call it.
-template <int kThreads>
-__device__ __noinline__ uint64_t
-kth_key(const uint64_t *keys, uint32_t n, uint32_t k, RoundsScratch *scratch)
-{
-	if (threadIdx.x == 0)
-	{
-		scratch->all_ones = ~0ull;
-		scratch->any_ones = 0;
-	}
-	__syncthreads();
-	{
-		uint64_t all = ~uint64_t{0};
-		uint64_t any = 0;
-
-		for (uint32_t i = threadIdx.x; i < n; i += kThreads)
-		{
-			all &= keys[i];
-			any |= keys[i];
-		}
-
-		const uint32_t all_high = __reduce_and_sync(0xFFFFFFFFu, static_cast<uint32_t>(all >> 32));
-		const uint32_t all_low = __reduce_and_sync(0xFFFFFFFFu, static_cast<uint32_t>(all));
-		const uint32_t any_high = __reduce_or_sync(0xFFFFFFFFu, static_cast<uint32_t>(any >> 32));
-		const uint32_t any_low = __reduce_or_sync(0xFFFFFFFFu, static_cast<uint32_t>(any));
-
-		if (threadIdx.x % 32 == 0)
-		{
-			atomicAnd(&scratch->all_ones, static_cast<unsigned long long>(all_high) << 32 | all_low);
-			atomicOr(&scratch->any_ones, static_cast<unsigned long long>(any_high) << 32 | any_low);
-		}
-	}
-	__syncthreads();
-
-	const uint64_t differing = scratch->all_ones ^ scratch->any_ones;
-	const int n_bits = 64 - __clzll(static_cast<long long>(differing));
-	uint64_t mask = n_bits == 64 ? 0 : ~uint64_t{0} << n_bits;
-	uint64_t prefix = scratch->all_ones & mask;
-
-	for (int above = n_bits; above > 0; above -= 8)
-	{
-		const int shift = above > 8 ? above - 8 : 0;
-
-		for (uint32_t i = threadIdx.x; i < 256; i += kThreads)
-			scratch->histogram[i] = 0;
-		__syncthreads();
-		for (uint32_t i = threadIdx.x; i < n; i += kThreads)
-			if ((keys[i] & mask) == prefix)
-				atomicAdd(&scratch->histogram[static_cast<uint32_t>((keys[i] & ~mask) >> shift) & 0xFF], 1u);
-		__syncthreads();
-		if (threadIdx.x < 32)
-		{
-			uint32_t counts[8];
-			uint32_t sum = 0;
-
-#pragma unroll
-			for (int j = 0; j < 8; j++)
-			{
-				counts[j] = scratch->histogram[threadIdx.x * 8 + j];
-				sum += counts[j];
-			}
-
-			uint32_t before = sum;
-
-			for (int offset = 1; offset < 32; offset *= 2)
-			{
-				const uint32_t other = __shfl_up_sync(0xFFFFFFFFu, before, offset);
-
-				if (static_cast<int>(threadIdx.x) >= offset)
-					before += other;
-			}
-			before -= sum;
-#pragma unroll
-			for (int j = 0; j < 8; j++)
-			{
-				if (k > before && k <= before + counts[j])
-				{
-					scratch->digit = threadIdx.x * 8 + j;
-					scratch->rank = k - before;
-					scratch->in_bin = counts[j];
-				}
-				before += counts[j];
-			}
-		}
-		__syncthreads();
-		prefix |= static_cast<uint64_t>(scratch->digit) << shift;
-		mask = ~uint64_t{0} << shift;
-		k = scratch->rank;
-		if (k == scratch->in_bin) // all of the bin: everything with this prefix is among them
-			return prefix | ~mask;
-		__syncthreads();
-	}
-	return prefix;
-}
-
 /// Cut the buffer back to the k smallest. fill > k. Returns an upper bound of the k-th key.
 template <int kThreads>
 __device__ __noinline__ uint64_t
 cut(uint64_t *keys, uint32_t fill, uint32_t k, RoundsScratch *scratch)
 {
-	const uint64_t bound = kth_key<kThreads>(keys, fill, k, scratch);
+	const uint64_t bound = block_kth_smallest<true>(
+		[&](uint32_t i) { return static_cast<unsigned long long>(keys[i]); }, fill, k, &scratch->key_radix);
 
 	if (threadIdx.x == 0)
 		scratch->kept = 0;

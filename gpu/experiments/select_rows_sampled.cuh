@@ -134,7 +134,7 @@ sample_threshold(const float4 (&sample)[kSelectMostSampleVectors], const SelectR
 		{
 			const uint32_t i = 4 * j + l;
 
-			orders[i] = 0xFFFFFFFFu; // never counted: halve_range asks for numbers below some number
+			orders[i] = 0xFFFFFFFFu; // never counted: halve_block_range asks for numbers below some number
 			if (j < plan.n_sample_vectors)
 			{
 				orders[i] = number_order(numbers[l]);
@@ -145,7 +145,7 @@ sample_threshold(const float4 (&sample)[kSelectMostSampleVectors], const SelectR
 	}
 	least = join->least(least);
 	most = join->most(most);
-	return order_to_float(halve_range(
+	return order_to_float(halve_block_range(
 		least, most, plan.rank_least, plan.rank_most, &found,
 		[&](uint32_t limit)
 		{
@@ -233,7 +233,7 @@ pick_k(const FoundList &list, uint32_t *first, uint32_t n_columns, uint32_t k, u
 	most = join->most(most);
 
 	uint32_t n_up_to = total;
-	const uint32_t bound = halve_range(
+	const uint32_t bound = halve_block_range(
 		least, most, k, k, &n_up_to,
 		[&](uint32_t limit) { return count([&](uint32_t i) { return order_at(i) <= limit; }); }, join);
 	uint32_t last_column = 0xFFFFFFFFu; // of those that have the bound's order
@@ -243,7 +243,7 @@ pick_k(const FoundList &list, uint32_t *first, uint32_t n_columns, uint32_t k, u
 		uint32_t ties = join->sum(count([&](uint32_t i) { return order_at(i) == bound; }));
 		const uint32_t n_wanted = k - (n_up_to - ties);
 
-		last_column = halve_range(
+		last_column = halve_block_range(
 			0, n_columns - 1, n_wanted, n_wanted, &ties, [&](uint32_t limit)
 			{ return count([&](uint32_t i) { return order_at(i) == bound && column_at(i) <= limit; }); }, join);
 	}

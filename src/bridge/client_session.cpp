@@ -198,7 +198,10 @@ session_receive(wire::ReplyHeader *header, void *body, size_t body_capacity, Fal
 		return fail_session(Fallback::kWrongAnswer, reason);
 	breaker_note_reply(session.client.type, header->status);
 	if (header->batch_size > 0)
+	{
 		session.last_batch = header->batch_size;
+		session.last_engine_us = static_cast<uint32>(Min(header->engine_ns / 1000, PG_UINT32_MAX));
+	}
 	return true;
 }
 

@@ -27,7 +27,8 @@ struct Session
 	uint64 retry_at_ns;
 	uint64 pause_ms;
 	uint64 failed_generation;
-	uint32 last_batch; // batch_size of the last reply that had one
+	uint32 last_batch;     // batch_size of the last reply that had one
+	uint32 last_engine_us; // the engine's time for that batch
 };
 
 extern Session session;

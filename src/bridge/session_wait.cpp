@@ -131,7 +131,8 @@ session_spin(wire::Client *client)
 	static wire::SpinGate yield_gate;
 	uint64 longest_yield_ns = 0;
 	bool may_yield;
-	const uint32 most_long = most_long_spins(client->engine == wire::EngineKind::kCuda, session.last_batch);
+	const bool has_gpu = client->engine == wire::EngineKind::kCuda;
+	const uint32 most_long = most_long_spins(has_gpu, session.last_batch);
 	SharedState *shared = most_long > 0 ? shared_state() : nullptr;
 	uint32 most_us = spin_us();
 	bool replied;
@@ -140,7 +141,7 @@ session_spin(wire::Client *client)
 		return wire::client_poll(client) == wire::ClientState::kReplied;
 	// If a process is killed while it is counted, the server restarts and this memory is made anew.
 	if (shared != nullptr && pg_atomic_fetch_add_u32(&shared->n_spinning, 1) < most_long)
-		most_us = kLongSpinUs;
+		most_us = has_gpu ? long_spin_us(session.last_engine_us) : kLongSpinUs;
 	may_yield = wire::spin_gate_enter(&yield_gate);
 	replied =
 		wire::client_spin(client, most_us, may_yield ? &longest_yield_ns : nullptr) == wire::ClientState::kReplied;

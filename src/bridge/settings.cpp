@@ -132,4 +132,12 @@ most_long_spins(bool has_gpu, uint32 last_batch)
 	return has_gpu && last_batch <= n_cores ? n_cores / 4 * 3 : n_cores / 4;
 }
 
+uint32
+long_spin_us(uint32 last_engine_us)
+{
+	const uint32 wanted = last_engine_us + last_engine_us / 4 + kDefaultSpinUs;
+
+	return wanted <= kLongestSpinUs ? Max(wanted, kLongSpinUs) : kLongSpinUs;
+}
+
 } // namespace vectorgpu::bridge

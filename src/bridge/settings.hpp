@@ -39,4 +39,9 @@ uint32 spin_us();
 uint32 most_long_spins(bool has_gpu, uint32 last_batch);
 constexpr uint32 kLongSpinUs = 200;
 
+/// Return the microseconds of such a poll: longer than kLongSpinUs if the last batch took longer, since a process that
+/// has slept so long is woken late, but at most kLongestSpinUs. last_engine_us: the time of that batch.
+uint32 long_spin_us(uint32 last_engine_us);
+constexpr uint32 kLongestSpinUs = 1000;
+
 } // namespace vectorgpu::bridge

@@ -15,6 +15,7 @@ namespace
 {
 
 constexpr uint64_t kGatherShare = 8; // of the time that the last batch took
+constexpr uint64_t kMergeShare = 4;  // the same for the clients of two batches
 constexpr uint64_t kLeastGatherNs = 50 * 1000;
 constexpr uint64_t kMostGatherNs = 5 * 1000 * 1000;
 constexpr size_t kLeastHandedOver = 4; // below, writing the answers takes less time than waking another thread
@@ -138,6 +139,13 @@ Batcher::progressing(Seen *seen) const
 	return !busy || moved;
 }
 
+bool
+Batcher::answers_since(uint64_t time_ns) const
+{
+	return engine_.computes_elsewhere() &&
+		(engine_busy_.load(std::memory_order_relaxed) || last_end_ns_.load(std::memory_order_relaxed) >= time_ns);
+}
+
 void
 Batcher::hold(bool on)
 {
@@ -196,21 +204,45 @@ Batcher::wait_for_work(std::unique_lock<std::mutex> *lock)
 	return !stopping_;
 }
 
+/// Return true if the next batch should have the clients of the last one and the searches that waited meanwhile. Two
+/// groups of clients that take turns would otherwise stay two, and each search would last as long as two batches.
+bool
+Batcher::should_merge(uint64_t took_ns)
+{
+	const bool cheap = took_ns < least_ns_ + least_ns_ / 2;
+
+	if (std::exchange(merged_, false))
+		wire::spin_gate_note(&merging_, cheap);
+	return engine_.computes_elsewhere() && cheap && last_size_ + waited_ >= 2 &&
+		took_ns / kMergeShare >= kLeastGatherNs && wire::spin_gate_enter(&merging_);
+}
+
 /// Give the clients of the last batch a moment to send their next searches. Called with the lock held and something
 /// waiting; the same holds on return, unless all waiting searches were cancelled.
 void
 Batcher::gather(std::unique_lock<std::mutex> *lock)
 {
-	const uint64_t most_ns = std::min(std::exchange(last_engine_ns_, 0) / kGatherShare, kMostGatherNs);
+	const uint64_t took_ns = std::exchange(last_engine_ns_, 0);
+	const bool merge = should_merge(took_ns);
+	const size_t wanted = merge ? std::min(last_size_ + waited_, max_batch_) : last_size_;
+	const uint64_t most_ns = std::min(took_ns / (merge ? kMergeShare : kGatherShare), kMostGatherNs);
 
-	if (last_size_ < 2 || most_ns < kLeastGatherNs)
+	if (wanted < 2 || most_ns < kLeastGatherNs)
 		return;
+	wait_for_searches(lock, wanted, most_ns);
+	merged_ = merge && queue_.size() >= wanted;
+	if (merge && !merged_)
+		wire::spin_gate_note(&merging_, false);
+}
 
+void
+Batcher::wait_for_searches(std::unique_lock<std::mutex> *lock, size_t wanted, uint64_t most_ns)
+{
 	const uint64_t until = clock_() + most_ns;
 
 	gathering_ = true;
-	wake_at_ = last_size_;
-	while (!stopping_ && tasks_.empty() && queue_.size() < last_size_)
+	wake_at_ = wanted;
+	while (!stopping_ && tasks_.empty() && queue_.size() < wanted)
 	{
 		const uint64_t now = clock_();
 
@@ -313,12 +345,15 @@ Batcher::search_batch()
 	const Status status = search(running_, &queries_, &results_, &control_, &info);
 
 	info.n_rescored = engine_.n_rescored() - rescored_before;
+	last_end_ns_.store(info.ended_ns, std::memory_order_relaxed);
 	last_engine_ns_ = info.engine_ns;
 	last_size_ = running_.size();
+	least_ns_ = least_ns_ == 0 ? info.engine_ns : std::min(info.engine_ns, least_ns_ + least_ns_ / 64);
 	{
 		// From here on these searches are not in running_: `done_` receives them and may free them.
 		const std::lock_guard lock(mutex_);
 
+		waited_ = queue_.size();
 		finished_.swap(running_);
 		running_.clear();
 	}

@@ -1,9 +1,11 @@
 // Forms batches of searches and runs them in the engine. The engine's thread passes the waiting searches on as soon as
 // the engine is free: a lone client never waits for others, and the next batch gathers while the engine works. After a
 // batch of several it waits for their clients' next searches, for an eighth of that batch's time, since a batch of few
-// costs little less than one of many. If the engine computes on a GPU and more searches wait already, a further thread
-// writes the answers of a batch while the next batch runs. Between two batches the engine's thread runs tasks that must
-// not overlap with a search (MANIFEST). Searches that the engine answers at once are run by their dispatcher.
+// costs little less than one of many. With a GPU it waits for a quarter of that time, and for the clients of the last
+// two batches, while a batch of both costs little more than one of either. If the engine computes on a GPU and more
+// searches wait already, a further thread writes the answers of a batch while the next batch runs. Between two batches
+// the engine's thread runs tasks that must not overlap with a search (MANIFEST). Searches that the engine answers at
+// once are run by their dispatcher.
 #pragma once
 
 #include <atomic>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "engine/interface/engine.hpp"
+#include "wire/spin_gate.hpp"
 #include "worker/clock.hpp"
 #include "worker/queue.hpp"
 
@@ -92,6 +95,9 @@ public:
 	/// Return false if the engine is in a call and has not advanced since *seen; update *seen. Any thread.
 	bool progressing(Seen *seen) const;
 
+	/// True if the engine computes elsewhere, and is in a call or was at the time. Any thread.
+	bool answers_since(uint64_t time_ns) const;
+
 	/// For tests: no search goes to the engine while this is on.
 	void hold(bool on);
 
@@ -105,6 +111,8 @@ private:
 	void run();
 	bool wait_for_work(std::unique_lock<std::mutex> *lock);
 	void gather(std::unique_lock<std::mutex> *lock);
+	bool should_merge(uint64_t took_ns);
+	void wait_for_searches(std::unique_lock<std::mutex> *lock, size_t wanted, uint64_t most_ns);
 	void spin();
 	void search_batch();
 	bool hand_over(const Status &status, const BatchInfo &info);
@@ -136,10 +144,15 @@ private:
 	std::atomic<uint32_t> n_waiting_{0}; // searches and tasks, for spinning without the lock
 	engine::SearchControl control_;
 	std::atomic<bool> engine_busy_{false};
+	std::atomic<uint64_t> last_end_ns_{0}; // of a batch
 	std::atomic<uint64_t> n_calls_{0};
 	std::atomic<uint64_t> n_batches_{0};
-	uint64_t last_engine_ns_ = 0; // this and the next: of the last batch, the engine's thread only
+	uint64_t last_engine_ns_ = 0; // this and the next six: the engine's thread only. Of the last batch
 	size_t last_size_ = 0;
+	size_t waited_ = 0;              // searches that waited when it ended
+	uint64_t least_ns_ = 0;          // the shortest time of a batch lately
+	bool merged_ = false;            // it had the clients of two
+	wire::SpinGate merging_;         // whether to wait for those of two
 	std::vector<Search *> finished_; // this and the next two: the engine's thread only
 	std::vector<engine::SearchQuery> queries_;
 	std::vector<std::vector<engine::Neighbor>> results_;

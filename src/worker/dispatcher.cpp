@@ -24,7 +24,8 @@ namespace
 
 constexpr uint64_t kTickNs = 100 * 1000 * 1000; // between two heartbeats; clients give up after seconds
 constexpr int kEventsAtOnce = 64;
-constexpr int kRoundsPerWait = 16; // polls of the slots between two polls of the descriptors
+constexpr uint64_t kMostPollNs = 3 * 1000 * 1000; // without a request
+constexpr int kRoundsPerWait = 16;                // polls of the slots between two polls of the descriptors
 
 /// The source of an epoll event: the low bits of its tag; the session's id is above them.
 enum Subject : uint64_t
@@ -179,7 +180,7 @@ Dispatcher::wait_and_serve()
 
 	if (spin_ns_ > 0 && !polled_.empty())
 	{
-		if (now - last_activity_ns_ < spin_ns_)
+		if (should_poll(now))
 		{
 			for (int round = 0; round < kRoundsPerWait && !poll_slots(); round++)
 			{
@@ -277,6 +278,16 @@ Dispatcher::take(const SessionPtr &session)
 		next_tick_ns_ = clock_() + kTickNs;
 	}
 	handler_.handle(session, slot->request_length.load(std::memory_order_relaxed), &round_);
+}
+
+/// True if a request is likely soon: one came a moment ago, or answers of an engine elsewhere are about to be or were
+/// just given, whose clients come again.
+bool
+Dispatcher::should_poll(uint64_t now) const
+{
+	const uint64_t quiet_ns = now - last_activity_ns_;
+
+	return quiet_ns < spin_ns_ || (quiet_ns < kMostPollNs && handler_.batcher().answers_since(now - spin_ns_));
 }
 
 void

@@ -55,6 +55,7 @@ private:
 	void close_session(const SessionPtr &session);
 	bool look(const SessionPtr &session);
 	void take(const SessionPtr &session);
+	bool should_poll(uint64_t now) const;
 	void start_polling(const SessionPtr &session);
 	void stop_polling();
 	bool poll_slots();

@@ -384,7 +384,7 @@ ALL = [
     Rule("tap-numbers", "the number of a TAP file names one file", tap_numbers_are_unique),
     Rule("file-size", f"no file has more than {sizes.MAX_LINES} lines, no C++ source more than {sizes.MAX_SOURCE_LINES}",
          sizes.files_are_short, sizes.files_grow),
-    Rule("function-size", f"no function has more than {sizes.MAX_FUNCTION_LINES} lines", sizes.functions_are_short),
+    Rule("function-size", f"no function, kernels included, has more than {sizes.MAX_FUNCTION_LINES} lines", sizes.functions_are_short),
     Rule("folder-size", f"no folder of sources has more than {sizes.MAX_FOLDER_FILES} files", sizes.folders_are_small),
     Rule("line-length", f"lines of C++ sources have at most {sizes.PROSE_WIDTH} columns", sizes.lines_are_short),
     Rule("module-readmes", f"prose of READMEs of src/, gpu/ and test/ has at most {sizes.PROSE_WIDTH} characters a line",

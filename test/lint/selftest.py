@@ -7,6 +7,7 @@ import sizes
 import tree
 
 # Blocks longer than the limit that are no functions, and a function that is just short enough.
+KERNEL = "template <class Shape>\n__global__ void __launch_bounds__(Shape::kThreads, 1)\none_kernel(const Args args,\n\tuint32_t n)\n{\n"
 MANY = "\tint a;\n" * sizes.MAX_FUNCTION_LINES
 HARMLESS = (f"namespace\n{{\n\n{MANY}\n}}\nstruct alignas(16) One\n{{\n{MANY}}};\ntemplate <int n>\nclass Two : public One,\n\tpublic Three\n{{\n{MANY}}};\n"
             + "void\nshort_one(int a)\n{\n" + "\ta++;\n" * (sizes.MAX_FUNCTION_LINES - 2) + "}\n")
@@ -17,7 +18,7 @@ CLEAN = {
     "src/common/README.md": "common\n",
     "src/common/types.hpp": "#include <cstdint>\n" + HARMLESS,
     "gpu/kernels/README.md": "| " + "wide " * 30 + "|\n",
-    "gpu/kernels/filter/one_pass.cu": "\nvoid\nkernel()\n{\n" + "\t;\n" * (sizes.MAX_SOURCE_LINES + 1) + "}\n",
+    "gpu/kernels/filter/one_pass.cu": KERNEL + "\t;\n" * (sizes.MAX_FUNCTION_LINES - 2) + "}\n",
     "src/pg/README.md": "pg\n",
     "src/pg/postgres.hpp": '#include "postgres.h"\n#if PG_VERSION_NUM >= 160000\n#endif\n#include "utils/rel.h"\n#include "common/types.hpp"\n',
     "src/engine/README.md": "engine\n",
@@ -101,9 +102,10 @@ BREAKS = [
     ("tests-scheduled", {"sql/include/gone.sql": "SELECT 1;\n"}),
     ("tests-scheduled", {"test/unit/common/types.cpp": "TEST(types, sort)\n"}),
     ("tap-numbers", {"test/t/002_more.pl": "done_testing();\n"}),
-    ("file-size", {"gpu/kernels/filter/one_pass.cu": "\t;\n" * (sizes.MAX_LINES + 1)}),
+    ("file-size", {"gpu/kernels/filter/one_pass.cu": "\t;\n" * (sizes.MAX_SOURCE_LINES + 1)}),
     ("file-size", {"src/common/types.hpp": "\t;\n" * (sizes.MAX_SOURCE_LINES + 1)}),
     ("file-size", {"test/t/lib/More.pm": "\t;\n" * (sizes.MAX_LINES + 1)}),
+    ("function-size", {"gpu/kernels/filter/one_pass.cu": KERNEL + "\t;\n" * (sizes.MAX_FUNCTION_LINES - 1) + "}\n"}),
     ("function-size", {"src/common/types.hpp": "x+void\nlong_one(int a)\n{\n" + "\ta++;\n" * (sizes.MAX_FUNCTION_LINES - 1) + "}\n"}),
     ("function-size", {"src/common/types.hpp": "x+template <int n>\nclass Other : public One\n{\n\tint a;\n\n\tint long_one() const\n\t{\n"
                        + "\t\ta++;\n" * (sizes.MAX_FUNCTION_LINES - 1) + "\t}\n};\n"}),

@@ -12,8 +12,6 @@ MAX_FUNCTION_LINES = 100  # from the brace that opens the body to the one that c
 MAX_FOLDER_FILES = 45
 PROSE_WIDTH = 120
 
-# Each holds one kernel whose parts share registers and shared memory: splitting it would hide what has to be seen together.
-KERNELS = ("filter_mma.cuh", "filter_wgmma.cuh", "one_pass.cu", "bins_group.cu", "kmeans_assign.cu", "ivf_bytes.cu", "ivf_few_rank.cuh")
 SOURCE_FOLDERS = ("src/", "gpu/", "test/gpu/", "test/unit/")
 # Heads of blocks that are none: types, whose names an alignas may precede, and what encloses functions.
 NO_FUNCTION = re.compile(r'(template ?<.*> )?(typedef )?((class|struct|union|enum)\b( alignas\(\w+\))?[^()]*|namespace\b.*|extern "C")$')
@@ -23,10 +21,6 @@ def n_lines(tree, path):
     return tree.text(path).count("\n")
 
 
-def is_kernel(path):
-    return path.startswith("gpu/kernels/") and posixpath.basename(path) in KERNELS
-
-
 def counted_files(tree):
     # One install script per version is PostgreSQL's rule, expected output is as long as its test, and GPU reports are written by a script.
     return [path for path in tree.files if path.endswith(CODE) or path.startswith(("scripts/", "test/lint/"))
@@ -34,7 +28,7 @@ def counted_files(tree):
 
 
 def most_lines(path):
-    return MAX_SOURCE_LINES if path.endswith(includes.SOURCES) and not is_kernel(path) else MAX_LINES
+    return MAX_SOURCE_LINES if path.endswith(includes.SOURCES) else MAX_LINES
 
 
 def files_are_short(tree):
@@ -71,12 +65,10 @@ def functions(lines):
 
 
 def functions_are_short(tree):
-    problems = []
-    for path in tree.matching("", *includes.SOURCES):
-        if not is_kernel(path):
-            problems += [f"{path}:{number}: a function of {count} lines, the limit is {MAX_FUNCTION_LINES}"
-                         for number, count in functions(tree.text(path).split("\n")) if count > MAX_FUNCTION_LINES]
-    return problems
+    """Kernels too: a kernel is cut into functions of its block and its warps, which are inlined."""
+    return [f"{path}:{number}: a function of {count} lines, the limit is {MAX_FUNCTION_LINES}"
+            for path in tree.matching("", *includes.SOURCES)
+            for number, count in functions(tree.text(path).split("\n")) if count > MAX_FUNCTION_LINES]
 
 
 def lines_are_short(tree):

@@ -91,6 +91,37 @@ ChunkStaging::send() const
 }
 
 Status
+ChunkStaging::put_and_send()
+{
+	constexpr size_t kPartBytes = size_t{2} << 20; // long enough to be filled by several threads
+	const size_t each = call_.shape.query_bytes;
+	const size_t n_part = std::max<size_t>(1, kPartBytes / each);
+
+	if (numbers_.size() <= n_part)
+	{
+		(void) put_vectors(nullptr, nullptr);
+		return send();
+	}
+
+	const auto send_from = [&](size_t begin, size_t end)
+	{
+		return call_.check(cudaMemcpyAsync(vectors_.device + begin, vectors_.host + begin, end - begin,
+							   cudaMemcpyHostToDevice, call_.stream()),
+			"send queries");
+	};
+
+	for (size_t first = 0; first < numbers_.size(); first += n_part)
+	{
+		const std::span<const uint32_t> part = numbers_.subspan(first, std::min(n_part, numbers_.size() - first));
+
+		(void) stage_queries(
+			call_.spec, call_.shape, call_.queries, part, vectors_.host + first * each, nullptr, nullptr);
+		VECTORGPU_TRY(send_from(first * each, (first + part.size()) * each));
+	}
+	return send_from(numbers_.size() * each, host_.mark());
+}
+
+Status
 ChunkStaging::send_by_driver() const
 {
 	return call_.check(

@@ -116,6 +116,10 @@ public:
 	/// Like copy_in.
 	Status send() const;
 
+	/// Fill the piece of the vectors and send all pieces. The vectors of a large chunk go in parts: the device copies
+	/// one while the next is filled.
+	Status put_and_send();
+
 	/// By the driver's copy, however few the bytes are.
 	Status send_by_driver() const;
 

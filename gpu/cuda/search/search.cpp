@@ -96,39 +96,46 @@ private:
 		return Status::ok();
 	}
 
-	/// Queries, from the first on, that fit the buffers together; at most kMostChunkQueries, since a stop is noticed
-	/// between chunks.
-	size_t chunk_size(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins) const
+	/// True if n queries, with k up to max_k, fit the buffers together.
+	bool fits(size_t n, size_t max_k, bool may_filter, uint32_t n_bins) const
 	{
 		const size_t in_each = call_.shape.query_bytes + kQueryHeadBytes;
-		const size_t operands = may_filter ? operands_bytes(call_.snapshot.sources, call_.shape) : 0;
-		size_t max_k = 1;
-		size_t n = 0;
+		const size_t out_each = max_k * sizeof(Entry) + kResultHeadBytes;
+		size_t scratch_each = 0;
+		uint64_t n_before = 0;
 
-		for (const uint32_t number : numbers)
-		{
-			const size_t k = std::max<size_t>(max_k, call_.k_of(number));
-			const size_t out_each = k * sizeof(Entry) + kResultHeadBytes;
-			size_t scratch_each = 0;
-			uint64_t n_before = 0;
-
+		if (may_filter)
 			for (const Source &source : call_.snapshot.sources)
 			{
-				if (may_filter)
-					scratch_each = std::max(scratch_each,
-						source_bytes(call_.device, source, call_.shape, n_before, static_cast<uint32_t>(n + 1),
-							static_cast<uint32_t>(k), n_bins));
+				scratch_each = std::max(scratch_each,
+					source_bytes(call_.device, source, call_.shape, n_before, static_cast<uint32_t>(n),
+						static_cast<uint32_t>(max_k), n_bins));
 				n_before += source.n_rows;
 			}
 
-			const size_t device_each = in_each + out_each + kQueryScratchBytes + operands + scratch_each;
+		const size_t operands = may_filter ? operands_bytes(call_.snapshot.sources, call_.shape) : 0;
+		const size_t device_each = in_each + out_each + kQueryScratchBytes + operands + scratch_each;
 
-			if (n > 0 &&
-				(n == kMostChunkQueries ||
-					!chunk_fits(*call_.context, n + 1, {in_each, out_each, device_each}, kExactMargins)))
+		return chunk_fits(*call_.context, n, {in_each, out_each, device_each}, kExactMargins);
+	}
+
+	/// Number of queries, from the first on, that fit the buffers together; at most kMostChunkQueries, since a stop is
+	/// noticed between chunks. All of them are tried first: to try one more at a time takes longer than some searches.
+	size_t chunk_size(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins) const
+	{
+		const size_t most = std::min(numbers.size(), kMostChunkQueries);
+		size_t max_k = 1;
+		size_t n = 0;
+
+		for (size_t i = 0; i < most; i++)
+			max_k = std::max<size_t>(max_k, call_.k_of(numbers[i]));
+		if (fits(most, max_k, may_filter, n_bins))
+			return most;
+		for (max_k = 1; n < most; n++)
+		{
+			max_k = std::max<size_t>(max_k, call_.k_of(numbers[n]));
+			if (n > 0 && !fits(n + 1, max_k, may_filter, n_bins))
 				break;
-			max_k = k;
-			n++;
 		}
 		return n;
 	}
@@ -197,8 +204,7 @@ private:
 		if (staging.failed())
 			return too_small();
 		staging.put_heads(chunk);
-		(void) staging.put_vectors(nullptr, nullptr);
-		VECTORGPU_TRY(staging.send());
+		VECTORGPU_TRY(staging.put_and_send());
 
 		chunk->best.stride = chunk->max_k;
 		chunk->best.entries = arena_.take<Entry>(n * chunk->max_k); // read_results reads it with the zeros before it

@@ -12,54 +12,28 @@ namespace
 
 using BinsShape = GroupShape<Form::kByte, 8, true>; // keys need the registers that sums of more queries would take
 
-/// Grid n_stripes * n_query_tiles, block BinsShape::kThreads; shared memory and boxes as filter_group_kernel. Metrics
-/// L2 and inner product.
-__global__ void __launch_bounds__(BinsShape::kThreads, 1)
-bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap rows,
-	const __grid_constant__ CUtensorMap queries, uint32_t n_query_tiles, uint32_t n_stages)
+/// The rows of a thread in the tiles of a block's stripe: every n_stripes-th tile of the rows.
+template <class Shape>
+struct BinRows
 {
-#if VECTORGPU_HAS_WGMMA
-	constexpr int NT = BinsShape::NT;
-	extern __shared__ unsigned char shared[];
-	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t warp =
-		__shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0); // lets the compiler see that all lanes have the same number
-	const uint32_t first_query = blockIdx.x % n_query_tiles * BinsShape::kQueries;
-	const uint32_t stripe = blockIdx.x / n_query_tiles;
-	const uint32_t n_tiles =
-		(args.n_tiles - stripe + args.n_stripes - 1) / args.n_stripes; // n_stripes <= n_tiles: at least one
-	const GroupPipeline<BinsShape> pipeline(shared, args.rows.pitch_bytes, n_stages);
-	auto tile_row = [&](uint32_t i) { return (stripe + i * args.n_stripes) * kFilterTileRows; };
-
-	let_next_start();
-	if (threadIdx.x == 0)
-		pipeline.init();
-	__syncthreads();
-	if (warp >= BinsShape::kWarps)
-	{
-		give_registers<24>();
-		if (warp == BinsShape::kWarps && lane == 0)
-			pipeline.bring(&rows, &queries, first_query, n_tiles, tile_row);
-		else
-			wait_for_stream();
-		return;
-	}
-	take_registers<240>();
-
-	const uint32_t group = warp / 4;
-	const uint32_t my_operand = pipeline.operand + group * NT * 8 * kChunkBytes;
-	auto row_of = [&](uint32_t tile, int i)
-	{ return tile_row(tile) + i / 2 * 64 + warp % 4 * 16 + i % 2 * 8 + lane / 4; };
+	const FilterArgs &args;
+	uint32_t stripe;
+	GroupThread thread;
 	float next_values[4];
 	uint32_t next_dead[4]; // its lowest bit
 
-	// Values loaded here are used a tile later.
-	auto read_rows = [&](uint32_t tile)
+	__device__ __forceinline__ uint32_t tile_row(uint32_t tile) const
+	{
+		return (stripe + tile * args.n_stripes) * kFilterTileRows;
+	}
+
+	/// Load what is used a tile later.
+	__device__ __forceinline__ void read(uint32_t tile)
 	{
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 		{
-			const uint32_t row = row_of(tile, i);
+			const uint32_t row = tile_row(tile) + thread.row(i);
 
 			next_values[i] = row < args.rows.n_rows ? __ldg(args.row_values + row) : __int_as_float(0x7FFFFFFF);
 			next_dead[i] = 0;
@@ -72,7 +46,76 @@ bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap row
 					next_dead[i] = static_cast<uint32_t>(args.rows.dead[bit / 8]) >> (bit % 8);
 			}
 		}
-	};
+	}
+};
+
+/// Let the thread's bins take the rows of a tile: best[i][q], of row i and query q of the thread.
+template <int NT>
+__device__ __forceinline__ void
+take_keys(int (&best)[4][2 * NT], const int (&sums)[2][NT][4], const float (&values)[4], const uint32_t (&dead)[4],
+	uint32_t tile, uint32_t tile_bits)
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+	{
+		const bool counts = values[i] == values[i] && (dead[i] & 1) == 0;
+		const int factor = counts ? -(2 << tile_bits) : 0;
+		const int base = counts ? (__float2int_rn(2.0f * values[i]) << tile_bits) + static_cast<int>(tile) : INT_MAX;
+
+#pragma unroll
+		for (int q = 0; q < 2 * NT; q++)
+			best[i][q] = min(best[i][q], sums[i / 2][q / 2][i % 2 * 2 + q % 2] * factor + base);
+	}
+}
+
+template <int NT>
+__device__ __forceinline__ void
+write_keys(const FilterArgs &args, uint32_t stripe, const GroupThread &thread, const int (&best)[4][2 * NT])
+{
+	const size_t n_places = static_cast<size_t>(args.n_stripes) * kFilterTileRows;
+	int *keys = args.bin_keys + stripe * kFilterTileRows + thread.row(0);
+
+#pragma unroll
+	for (int q = 0; q < 2 * NT; q++)
+		if (thread.query(q) < args.n_queries)
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+				keys[thread.query(q) * n_places + GroupThread::rows_to(i)] = best[i][q];
+}
+
+/// Grid n_stripes * n_query_tiles, block BinsShape::kThreads; shared memory and boxes as filter_group_kernel. Metrics
+/// L2 and inner product.
+__global__ void __launch_bounds__(BinsShape::kThreads, 1)
+bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap rows,
+	const __grid_constant__ CUtensorMap queries, uint32_t n_query_tiles, uint32_t n_stages)
+{
+#if VECTORGPU_HAS_WGMMA
+	constexpr int NT = BinsShape::NT;
+	extern __shared__ unsigned char shared[];
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = uniform_warp();
+	const uint32_t group = warp / 4;
+	const uint32_t first_query = blockIdx.x % n_query_tiles * BinsShape::kQueries;
+	const uint32_t stripe = blockIdx.x / n_query_tiles;
+	const uint32_t n_tiles =
+		(args.n_tiles - stripe + args.n_stripes - 1) / args.n_stripes; // n_stripes <= n_tiles: at least one
+	const GroupPipeline<BinsShape> pipeline(shared, args.rows.pitch_bytes, n_stages);
+	BinRows<BinsShape> own{args, stripe, {lane, warp, first_query + group * NT * 8}, {}, {}};
+
+	let_next_start();
+	if (threadIdx.x == 0)
+		pipeline.init();
+	__syncthreads();
+	if (warp >= BinsShape::kWarps)
+	{
+		give_registers<24>();
+		if (warp == BinsShape::kWarps && lane == 0)
+			pipeline.bring(&rows, &queries, first_query, n_tiles, [&](uint32_t i) { return own.tile_row(i); });
+		else
+			wait_for_stream();
+		return;
+	}
+	take_registers<240>();
 
 	int sums[2][NT][4];
 	int best[4][2 * NT];
@@ -87,88 +130,29 @@ bins_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap row
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 			sums[0][q][i] = sums[1][q][i] = 0;
-	read_rows(0);
+	own.read(0);
 	wait_for_stream();
 	barrier_wait(pipeline.queries_here, 0);
 
-	uint32_t stage = 0;
-	uint32_t round = 0;
+	StagePlace place{0, 0};
 
 	for (uint32_t tile = 0; tile < n_tiles; tile++)
 	{
-		uint32_t last_stage = 0;
 		float values[4];
 		uint32_t dead[4];
 
 #pragma unroll
 		for (int i = 0; i < 4; i++)
 		{
-			values[i] = next_values[i];
-			dead[i] = next_dead[i];
+			values[i] = own.next_values[i];
+			dead[i] = own.next_dead[i];
 		}
 		if (tile + 1 < n_tiles)
-			read_rows(tile + 1);
-		hold_sums(sums[0]);
-		hold_sums(sums[1]);
-		for (uint32_t chunk = 0; chunk < pipeline.n_chunks; chunk++)
-		{
-			const uint64_t a = operand_descriptor(pipeline.start + stage * kGroupStageBytes);
-			const uint64_t b = operand_descriptor(my_operand + chunk * BinsShape::kQueries * kChunkBytes);
-
-			barrier_wait(pipeline.full(stage), round & 1);
-			products_begin();
-#pragma unroll
-			for (uint32_t k = 0; k < kChunkBytes; k += 32)
-			{
-				GroupProduct<Form::kByte, NT>::add(sums[0], a + k / 16, b + k / 16, chunk + k);
-				GroupProduct<Form::kByte, NT>::add(sums[1], a + (64 * kChunkBytes + k) / 16, b + k / 16, chunk + k);
-			}
-			products_commit();
-			if (chunk > 0)
-			{
-				products_wait<1>();
-				if (lane == 0)
-					barrier_arrive(pipeline.empty(last_stage));
-			}
-			last_stage = stage;
-			if (++stage == n_stages)
-			{
-				stage = 0;
-				round++;
-			}
-		}
-		products_wait<0>();
-		hold_sums(sums[0]);
-		hold_sums(sums[1]);
-		if (lane == 0)
-			barrier_arrive(pipeline.empty(last_stage));
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-		{
-			const bool counts = values[i] == values[i] && (dead[i] & 1) == 0;
-			const int factor = counts ? -(2 << args.key_tile_bits) : 0;
-			const int base =
-				counts ? (__float2int_rn(2.0f * values[i]) << args.key_tile_bits) + static_cast<int>(tile) : INT_MAX;
-
-#pragma unroll
-			for (int q = 0; q < 2 * NT; q++)
-				best[i][q] = min(best[i][q], sums[i / 2][q / 2][i % 2 * 2 + q % 2] * factor + base);
-		}
+			own.read(tile + 1);
+		multiply_tile<BinsShape, true>(pipeline, place, group * NT * 8 * kChunkBytes, lane, sums);
+		take_keys<NT>(best, sums, values, dead, tile, args.key_tile_bits);
 	}
-
-	const size_t n_places = static_cast<size_t>(args.n_stripes) * kFilterTileRows;
-
-#pragma unroll
-	for (int q = 0; q < 2 * NT; q++)
-	{
-		const uint32_t query = first_query + group * NT * 8 + q / 2 * 8 + lane % 4 * 2 + q % 2;
-
-		if (query < args.n_queries)
-#pragma unroll
-			for (int i = 0; i < 4; i++)
-				args.bin_keys[query * n_places + stripe * kFilterTileRows + i / 2 * 64 + warp % 4 * 16 + i % 2 * 8 +
-					lane / 4] = best[i][q];
-	}
+	write_keys<NT>(args, stripe, own.thread, best);
 #endif
 }
 

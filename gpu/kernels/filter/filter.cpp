@@ -33,7 +33,7 @@ namespace
 
 constexpr double kUnit = 0x1p-24; // unit roundoff of binary32
 constexpr size_t kStagesBytes =
-	4 * 128 * 128 + 1024 * 12 + 16; // filter_mma.cuh: stages x rows x bytes, staged candidates
+	4 * 128 * 128 + 1024 * 12 + 16; // filter_tile.cuh: stages x rows x bytes, staged candidates
 constexpr size_t kLeastQueries = 8;
 constexpr uint32_t kGroupBinsQueries = 128; // blocks of bins_group.cu
 

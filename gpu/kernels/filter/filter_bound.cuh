@@ -2,7 +2,7 @@
 // and scores.cuh.
 #pragma once
 
-#include "kernels/select/block_select.cuh"
+#include "kernels/select/kth.cuh"
 #include "kernels/filter/filter.hpp"
 
 namespace vectorgpu::kernels

@@ -3,32 +3,14 @@
 // 8} and queries 2 (lane % 4) + {0, 1}; MT blocks of rows by NT of queries.
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/filter/filter.hpp"
+#include "kernels/warp_block/mma.cuh"
 #include "kernels/warp_block/order.cuh"
 
 namespace vectorgpu::kernels
 {
 
 constexpr uint32_t kChunkBytes = 128; // of a row, per stage of the pipeline
-
-__device__ __forceinline__ uint32_t
-shared_address(const void *p)
-{
-	return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
-template <Form form>
-struct Accumulator
-{
-	using Type = float;
-};
-template <>
-struct Accumulator<Form::kByte>
-{
-	using Type = int;
-};
 
 constexpr int kLargestByteThreshold =
 	1 << 30; // added to any sum of products of bytes and any |y|² / 2 it is still an int

@@ -1,8 +1,8 @@
-// State that the blocks of one_pass.cu share: counters on which they wait, and tiles that they share out; and the place
-// of a tile.
+// State that the blocks of a search in one pass share: counters on which they wait, and tiles that they share out; and
+// the place of a tile.
 #pragma once
 
-#include "kernels/filter/filter_wgmma.cuh"
+#include "kernels/filter/group_pipeline.cuh"
 #include "kernels/filter/one_pass.hpp"
 
 namespace vectorgpu::kernels
@@ -93,6 +93,14 @@ stamp(const OnePassStamps &stamps, OnePassStamps::What what)
 
 	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
 	stamps.times[blockIdx.x * OnePassStamps::kCount + what] = now;
+}
+
+/// By all threads that multiply: the first of them stamps.
+__device__ __forceinline__ void
+stamp_once(const OnePassStamps &stamps, OnePassStamps::What what)
+{
+	if (threadIdx.x == 0)
+		stamp(stamps, what);
 }
 
 /// The tiles of a block in the order in which it takes them: first its own, then tiles of all blocks' ranges that no

@@ -1,5 +1,5 @@
-// Candidates in one_pass.cu: a block writes them to memory, and in the end cuts, scores and sorts those of a query and
-// writes the answer to the host.
+// Candidates of a search in one pass: a block writes them to memory, and in the end cuts, scores and sorts those of a
+// query and writes the answer to the host.
 #pragma once
 
 #include "kernels/canonical/finish.cuh"
@@ -29,11 +29,7 @@ struct FinishStamps
 {
 	const OnePassStamps &stamps;
 
-	__device__ __forceinline__ void at(OnePassStamps::What what) const
-	{
-		if (threadIdx.x == 0)
-			stamp(stamps, what);
-	}
+	__device__ __forceinline__ void at(OnePassStamps::What what) const { stamp_once(stamps, what); }
 	__device__ __forceinline__ void cut() const { at(OnePassStamps::kCut); }
 	__device__ __forceinline__ void scored() const { at(OnePassStamps::kScored); }
 	__device__ __forceinline__ void sorted() const { at(OnePassStamps::kSorted); }

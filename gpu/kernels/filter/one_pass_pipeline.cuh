@@ -1,5 +1,5 @@
-// The pipeline of a block of one_pass.cu: how it takes the queries over from the host, brings rows by bulk copies and
-// multiplies tiles (filter_wgmma.cuh has the same for large batches).
+// The pipeline of a block of a search in one pass: how it takes the queries over from the host and brings rows by bulk
+// copies (group_pipeline.cuh has the same for large batches).
 #pragma once
 
 #include "kernels/filter/filter_group_launch.cuh"
@@ -70,6 +70,67 @@ place_operand(
 	Consumers::sync();
 }
 
+/// The queries of a search: among the kernel's arguments, or taken over into memory.
+struct OnePassQueries
+{
+	const OnePassArgs &args;
+	const OnePassInline &given;
+	uint32_t operand_bytes; // of a query
+	bool are_given;
+
+	__device__ __forceinline__ OnePassQueries(
+		const OnePassArgs &of, const OnePassInline &inline_queries, uint32_t bytes)
+		: args(of), given(inline_queries), operand_bytes(bytes),
+		  are_given(OnePassInline::kQueries >= of.n_queries && of.n_queries * bytes <= OnePassInline::kBytes)
+	{
+	}
+
+	__device__ __forceinline__ uint32_t k(uint32_t query) const
+	{
+		return are_given ? given.queries[query].k : __ldcg(args.k + query);
+	}
+
+	__device__ __forceinline__ double norm(uint32_t query) const
+	{
+		return are_given ? given.queries[query].norm : __ldcg(args.norms + query);
+	}
+};
+
+/// Place the queries in the block's operand, if they are given, or else take the block's share of them over for all
+/// blocks. By the threads that multiply.
+template <class Shape>
+__device__ __forceinline__ void
+take_queries(const GroupPipeline<Shape> &pipeline, const OnePassQueries &queries, unsigned char *operand)
+{
+	const OnePassArgs &args = queries.args;
+
+	if (queries.are_given)
+	{
+		place_operand<Shape>(pipeline, operand, queries.given, args.n_queries);
+		for (uint32_t query = blockIdx.x; threadIdx.x == 0 && query < args.n_queries; query += gridDim.x)
+			args.candidates.counts[query] = 0;
+		return;
+	}
+	for (uint32_t query = blockIdx.x; query < args.n_queries; query += gridDim.x)
+	{
+		take_query(args, query, args.host_bytes + static_cast<size_t>(query) * queries.operand_bytes,
+			args.host_queries[query], queries.operand_bytes);
+		show_to_copies();
+		Consumers::sync();
+		if (threadIdx.x == 0)
+			count_up(args.counters.counters);
+	}
+}
+
+/// Count up, once all threads that multiply are here.
+__device__ __forceinline__ void
+all_count_up(const OnePassArgs &args, uint32_t which)
+{
+	Consumers::sync();
+	if (threadIdx.x == 0)
+		count_up(args.counters.counters + which * OnePassCounters::kStride);
+}
+
 /// By one thread: bring the rows of the block's tiles, and the queries, if queries_wanted, as soon as they are there.
 /// Stages as in GroupPipeline::bring.
 template <class Shape>
@@ -127,56 +188,6 @@ bring_parts(const GroupPipeline<Shape> &pipeline, const OnePassArgs &args, const
 		}
 	}
 	stamp(args.stamps, OnePassStamps::kLastCopy);
-}
-
-/// sums += the products of one tile, the `tile_at`-th of the block. As in filter_group_kernel, for groups that take
-/// turns.
-template <class Shape>
-__device__ __forceinline__ void
-multiply_tile(const GroupPipeline<Shape> &pipeline, uint32_t tile_at, uint32_t lane, int (&sums)[2][Shape::NT][4])
-{
-	const uint32_t n_chunks = pipeline.n_chunks;
-	const uint32_t first_step = tile_at * n_chunks;
-	uint32_t stage = first_step % pipeline.n_stages;
-	uint32_t round = first_step / pipeline.n_stages;
-	uint32_t last_stage = 0;
-
-	hold_sums(sums[0]);
-	hold_sums(sums[1]);
-	for (uint32_t chunk = 0; chunk < n_chunks; chunk++)
-	{
-		const uint64_t a = operand_descriptor(pipeline.start + stage * kGroupStageBytes);
-		const uint64_t b = operand_descriptor(pipeline.operand + chunk * Shape::kQueries * kChunkBytes);
-
-		if (round > 0)
-			barrier_wait(pipeline.empty(stage), (round - 1) & 1);
-		barrier_wait(pipeline.full(stage), round & 1);
-		products_begin();
-#pragma unroll
-		for (uint32_t k = 0; k < kChunkBytes; k += 32)
-		{
-			GroupProduct<Form::kByte, Shape::NT>::add(sums[0], a + k / 16, b + k / 16);
-			GroupProduct<Form::kByte, Shape::NT>::add(sums[1], a + (64 * kChunkBytes + k) / 16, b + k / 16);
-		}
-		products_commit();
-		if (chunk > 0)
-		{
-			products_wait<1>();
-			if (lane == 0)
-				barrier_arrive(pipeline.empty(last_stage));
-		}
-		last_stage = stage;
-		if (++stage == pipeline.n_stages)
-		{
-			stage = 0;
-			round++;
-		}
-	}
-	products_wait<0>();
-	hold_sums(sums[0]);
-	hold_sums(sums[1]);
-	if (lane == 0)
-		barrier_arrive(pipeline.empty(last_stage));
 }
 
 } // namespace vectorgpu::kernels

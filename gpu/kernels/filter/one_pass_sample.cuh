@@ -1,61 +1,20 @@
-// A query's threshold in one_pass.cu, from the smallest estimates of the sampled rows.
+// The thresholds of a search in one pass, from the smallest estimates of the sampled rows.
 #pragma once
 
 #include "kernels/filter/filter_bound.cuh"
-#include "kernels/filter/one_pass.hpp"
+#include "kernels/filter/one_pass_pipeline.cuh"
 
 namespace vectorgpu::kernels
 {
 
 constexpr uint32_t kMostMinimaEach = 34; // of a lane
+constexpr uint32_t kBlockMinima = 8;     // of a query: 32 rows each, a warp's of a tile
+constexpr uint32_t kAloneQueries = 16;   // up to this many queries, each block computes all thresholds redundantly
 
 __device__ __forceinline__ float
 infinity_f()
 {
 	return __int_as_float(0x7F800000);
-}
-
-/// An upper bound on the k-th smallest of the warp's values: the k-th smallest or little more; infinity if fewer than k
-/// are below infinity. All lanes get it.
-__device__ inline float
-warp_kth_or_more(const float (&values)[kMostMinimaEach], uint32_t k)
-{
-	constexpr int kMostHalvings = 20;
-	float low = infinity_f();
-	float high = -infinity_f();
-	auto count_to = [&](float most)
-	{
-		uint32_t n[4] = {}; // independent additions
-
-#pragma unroll
-		for (uint32_t j = 0; j < kMostMinimaEach; j++)
-			n[j % 4] += values[j] <= most;
-		return __reduce_add_sync(0xFFFFFFFFu, (n[0] + n[1]) + (n[2] + n[3]));
-	};
-
-#pragma unroll
-	for (const float v : values)
-	{
-		low = fminf(low, v);
-		high = fmaxf(high, v < infinity_f() ? v : -infinity_f());
-	}
-	low = order_to_float(__reduce_min_sync(0xFFFFFFFFu, float_to_order(low)));
-	high = order_to_float(__reduce_max_sync(0xFFFFFFFFu, float_to_order(high)));
-	if (count_to(high) < k)
-		return infinity_f();
-	for (int halving = 0; halving < kMostHalvings; halving++)
-	{
-		const float middle = 0.5f * low + 0.5f * high;
-		const uint32_t n = count_to(middle);
-
-		if (n < k)
-			low = middle;
-		else
-			high = middle;
-		if (n >= k && n <= k + k / 8)
-			break;
-	}
-	return high;
 }
 
 /// A query's threshold from its sample, by a warp. Reads values that other blocks have written.
@@ -73,6 +32,59 @@ sampled_threshold(const OnePassArgs &args, uint32_t query, uint32_t k, double no
 		fmin(cut_for_estimate(args.bound, norm, warp_kth_or_more(mine, k)), largest_estimate(args.bound, norm));
 
 	return __double2float_ru(cut);
+}
+
+/// Set the thresholds of all queries, once all blocks have written their part of the sample. By the threads that
+/// multiply; ends with a barrier.
+template <class Shape>
+__device__ __forceinline__ void
+find_thresholds(const OnePassQueries &queries, float *thresholds_of, uint32_t warp, uint32_t lane)
+{
+	const OnePassArgs &args = queries.args;
+	const uint32_t n_minima = gridDim.x * kBlockMinima;
+	const uint32_t all_sampled = args.counters.before[1] + gridDim.x;
+	auto threshold_of = [&](uint32_t query)
+	{ return sampled_threshold(args, query, queries.k(query), queries.norm(query), n_minima, lane); };
+
+	if (args.n_queries <= kAloneQueries)
+	{
+		// One thread polls: all warps of all blocks would delay those that count.
+		if (threadIdx.x == 0)
+			wait_for_count(args.counters, OnePassCounters::kSampled, all_sampled);
+		stamp_once(args.stamps, OnePassStamps::kAllSampled);
+		Consumers::sync();
+		for (uint32_t query = warp; query < args.n_queries; query += Shape::kWarps)
+		{
+			const float threshold = threshold_of(query);
+
+			if (lane == 0)
+				thresholds_of[query] = threshold;
+		}
+	}
+	else
+	{
+		for (uint32_t query = blockIdx.x + warp * gridDim.x; query < args.n_queries; query += Shape::kWarps * gridDim.x)
+		{
+			if (lane == 0)
+				wait_for_count(args.counters, OnePassCounters::kSampled, all_sampled);
+			stamp_once(args.stamps, OnePassStamps::kAllSampled);
+			__syncwarp();
+
+			const float threshold = threshold_of(query);
+
+			if (lane == 0)
+			{
+				args.thresholds[query] = threshold;
+				count_up(args.counters.counters + OnePassCounters::kThresholds * OnePassCounters::kStride);
+			}
+		}
+		if (threadIdx.x == 0)
+			wait_for_count(args.counters, OnePassCounters::kThresholds, args.counters.before[2] + args.n_queries);
+		Consumers::sync();
+		if (threadIdx.x < args.n_queries)
+			thresholds_of[threadIdx.x] = __ldcg(args.thresholds + threadIdx.x);
+	}
+	Consumers::sync();
 }
 
 } // namespace vectorgpu::kernels

@@ -6,6 +6,7 @@
 
 #include "kernels/canonical/canonical.cuh"
 #include "kernels/ivf/ivf.hpp"
+#include "kernels/warp_block/mma.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -15,16 +16,6 @@ namespace
 constexpr int kThreads = 256;
 constexpr int kTiles = kIvfByteQueriesPerTile / 8; // of 8 queries
 constexpr uint32_t kRowsAtOnce = 16;
-
-/// sums += rows (16 x 32 bytes) times queries (32 bytes x 8): PTX's m16n8k32.
-__device__ __forceinline__ void
-multiply(int (&sums)[4], const uint32_t (&rows)[4], uint32_t query_low, uint32_t query_high)
-{
-	asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
-				 "%1, %2, %3};"
-		: "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-		: "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(query_low), "r"(query_high));
-}
 
 /// The largest whole number whose key is not above the threshold.
 __device__ __forceinline__ int
@@ -38,6 +29,136 @@ threshold_to_int(uint64_t threshold)
 	return __double2int_rd(__longlong_as_double(static_cast<long long>(bits))); // saturates
 }
 
+/// A warp's next tile: up to 32 queries of a list by up to 256 of its rows.
+struct ByteTile
+{
+	const uint32_t *numbers; // [n_queries], of the queries
+	uint32_t n_queries;
+	uint32_t first; // row
+	uint32_t end;
+};
+
+/// The last list whose first tile is not behind `tile`.
+__device__ __forceinline__ uint32_t
+list_of_tile(const IvfScanArgs &args, uint32_t tile)
+{
+	uint32_t list = 0;
+	uint32_t high = args.probes.n_lists;
+
+	while (high - list > 1)
+	{
+		const uint32_t middle = (list + high) / 2;
+
+		if (args.plan.tile_firsts[middle] <= tile)
+			list = middle;
+		else
+			high = middle;
+	}
+	return list;
+}
+
+__device__ __forceinline__ ByteTile
+byte_tile(const IvfScanArgs &args, uint32_t tile)
+{
+	const IvfPlan &plan = args.plan;
+	const uint32_t list = list_of_tile(args, tile);
+	const uint32_t n_in_list = plan.firsts[list + 1] - plan.firsts[list];
+	const uint32_t n_groups = (n_in_list + kIvfByteQueriesPerTile - 1) / kIvfByteQueriesPerTile;
+	const uint32_t local = tile - plan.tile_firsts[list];
+	const uint32_t first_query = local % n_groups * kIvfByteQueriesPerTile;
+	const uint32_t first = static_cast<uint32_t>(args.probes.offsets[list]) + local / n_groups * kIvfRowsPerTile;
+
+	return {plan.queries + plan.firsts[list] + first_query, min(kIvfByteQueriesPerTile, n_in_list - first_query), first,
+		min(static_cast<uint32_t>(args.probes.offsets[list + 1]), first + kIvfRowsPerTile)};
+}
+
+/// A thread's fragments of the queries of a tile, and what their rows are judged by. Steps: as ivf_scan_bytes_kernel's.
+/// A thread has query t * 8 + group as a fragment, and the sums of queries t * 8 + part * 2 + {0, 1}.
+template <Metric metric, int Steps>
+struct ByteQueries
+{
+	uint32_t elements[kTiles][Steps][2];
+	int thresholds[kTiles][2];
+	int norms[kTiles][2];
+
+	__device__ __forceinline__ void load(const IvfScanArgs &args, const ByteTile &tile, uint32_t group, uint32_t part)
+	{
+		const uint32_t dim_pad = args.queries.dim_pad;
+		const int n_steps = static_cast<int>(dim_pad / 32);
+
+#pragma unroll
+		for (int t = 0; t < kTiles; t++)
+		{
+			const uint32_t mine = tile.numbers[min(t * 8 + group, tile.n_queries - 1)];
+			const uint32_t *query =
+				reinterpret_cast<const uint32_t *>(args.byte_queries + static_cast<size_t>(mine) * dim_pad);
+
+#pragma unroll
+			for (int step = 0; step < Steps; step++)
+			{
+				elements[t][step][0] = step < n_steps ? __ldg(query + step * 8 + part) : 0;
+				elements[t][step][1] = step < n_steps ? __ldg(query + step * 8 + 4 + part) : 0;
+			}
+#pragma unroll
+			for (int j = 0; j < 2; j++)
+			{
+				const uint32_t column = t * 8 + part * 2 + j;
+				const uint32_t number = tile.numbers[min(column, tile.n_queries - 1)];
+
+				thresholds[t][j] = column < tile.n_queries ? threshold_to_int(args.thresholds[number]) : INT_MIN;
+				norms[t][j] = metric == Metric::kL2 ? args.byte_norms[number] : 0;
+			}
+		}
+	}
+
+	/// sums += the products of the rows at these two places with all queries.
+	__device__ __forceinline__ void multiply_rows(int (&sums)[kTiles][4], const IvfScanArgs &args,
+		const uint32_t (&places)[2], const ByteTile &tile, uint32_t part) const
+	{
+		const uint8_t *block = static_cast<const uint8_t *>(args.rows.vectors);
+		const int n_steps = static_cast<int>(args.queries.dim_pad / 32);
+		const int n_tiles = static_cast<int>((tile.n_queries + 7) / 8);
+		const uint32_t *rows[2];
+
+#pragma unroll
+		for (int r = 0; r < 2; r++)
+			rows[r] =
+				reinterpret_cast<const uint32_t *>(block + static_cast<size_t>(places[r]) * args.rows.pitch_bytes);
+#pragma unroll
+		for (int step = 0; step < Steps; step++)
+		{
+			if (step >= n_steps)
+				break;
+
+			const uint32_t fragment[4] = {__ldg(rows[0] + step * 8 + part), __ldg(rows[1] + step * 8 + part),
+				__ldg(rows[0] + step * 8 + 4 + part), __ldg(rows[1] + step * 8 + 4 + part)};
+
+#pragma unroll
+			for (int t = 0; t < kTiles; t++)
+				if (t < n_tiles)
+					multiply<Form::kByte>(sums[t], fragment, elements[t][step]);
+		}
+	}
+};
+
+/// Make a row that is not beyond a query's threshold, by its whole score, a candidate of that query.
+__device__ __forceinline__ void
+add_candidate(const IvfScanArgs &args, uint32_t query, uint32_t place, int value)
+{
+	const uint64_t key = key_after(static_cast<double>(value), args.queries, query, args.rows.row_ids, place);
+
+	if (key > args.thresholds[query] || key >= kNanKey)
+		return;
+
+	const uint32_t at = atomicAdd(&args.candidates.counts[query], 1u);
+
+	if (at < args.candidates.capacity)
+	{
+		args.candidates.keys[static_cast<size_t>(query) * args.candidates.capacity + at] = key;
+		args.candidates.rows[static_cast<size_t>(query) * args.candidates.capacity + at] = place;
+	}
+}
+
 /// Any grid, block 256: each warp takes the next tile, up to 32 queries of a list by up to 256 of its rows. Steps: of
 /// 32 dimensions, at least as many as the rows have.
 template <Metric metric, int Steps>
@@ -47,100 +168,35 @@ ivf_scan_bytes_kernel(const IvfScanArgs args)
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t group = lane / 4; // a row, and a query, of the fragments
 	const uint32_t part = lane % 4;
-	const uint32_t dim_pad = args.queries.dim_pad;
-	const int n_steps = static_cast<int>(dim_pad / 32);
-	const uint8_t *block = static_cast<const uint8_t *>(args.rows.vectors);
-	const IvfPlan &plan = args.plan;
-	const uint32_t n_all = plan.tile_firsts[args.probes.n_lists];
+	const uint32_t n_all = args.plan.tile_firsts[args.probes.n_lists];
 
 	for (;;)
 	{
-		uint32_t tile = 0;
+		uint32_t next = 0;
 
 		if (lane == 0)
-			tile = atomicAdd(plan.next_tile, 1u);
-		tile = __shfl_sync(0xFFFFFFFFu, tile, 0);
-		if (tile >= n_all)
+			next = atomicAdd(args.plan.next_tile, 1u);
+		next = __shfl_sync(0xFFFFFFFFu, next, 0);
+		if (next >= n_all)
 			return;
 
-		uint32_t list = 0; // the last whose first tile is not behind `tile`
-		uint32_t high = args.probes.n_lists;
+		const ByteTile tile = byte_tile(args, next);
+		ByteQueries<metric, Steps> queries;
 
-		while (high - list > 1)
+		queries.load(args, tile, group, part);
+		for (uint32_t base = tile.first; base < tile.end; base += kRowsAtOnce)
 		{
-			const uint32_t middle = (list + high) / 2;
-
-			if (plan.tile_firsts[middle] <= tile)
-				list = middle;
-			else
-				high = middle;
-		}
-
-		const uint32_t n_in_list = plan.firsts[list + 1] - plan.firsts[list];
-		const uint32_t n_groups = (n_in_list + kIvfByteQueriesPerTile - 1) / kIvfByteQueriesPerTile;
-		const uint32_t local = tile - plan.tile_firsts[list];
-		const uint32_t first_query = local % n_groups * kIvfByteQueriesPerTile;
-		const uint32_t n_queries = min(kIvfByteQueriesPerTile, n_in_list - first_query);
-		const int n_tiles = static_cast<int>((n_queries + 7) / 8);
-		const uint32_t *numbers = plan.queries + plan.firsts[list] + first_query;
-		const uint32_t first = static_cast<uint32_t>(args.probes.offsets[list]) + local / n_groups * kIvfRowsPerTile;
-		const uint32_t end = min(static_cast<uint32_t>(args.probes.offsets[list + 1]), first + kIvfRowsPerTile);
-		uint32_t queries[kTiles][Steps][2];
-		int thresholds[kTiles][2];
-		int norms[kTiles][2];
-
-#pragma unroll
-		for (int t = 0; t < kTiles; t++)
-		{
-			const uint32_t mine = numbers[min(t * 8 + group, n_queries - 1)];
-			const uint32_t *query =
-				reinterpret_cast<const uint32_t *>(args.byte_queries + static_cast<size_t>(mine) * dim_pad);
-
-#pragma unroll
-			for (int step = 0; step < Steps; step++)
-			{
-				queries[t][step][0] = step < n_steps ? __ldg(query + step * 8 + part) : 0;
-				queries[t][step][1] = step < n_steps ? __ldg(query + step * 8 + 4 + part) : 0;
-			}
-#pragma unroll
-			for (int j = 0; j < 2; j++)
-			{
-				const uint32_t column = t * 8 + part * 2 + j;
-				const uint32_t number = numbers[min(column, n_queries - 1)];
-
-				thresholds[t][j] = column < n_queries ? threshold_to_int(args.thresholds[number]) : INT_MIN;
-				norms[t][j] = metric == Metric::kL2 ? args.byte_norms[number] : 0;
-			}
-		}
-		for (uint32_t base = first; base < end; base += kRowsAtOnce)
-		{
-			const uint32_t places[2] = {min(base + group, end - 1), min(base + group + 8, end - 1)};
-			const uint32_t *rows[2];
+			const uint32_t places[2] = {min(base + group, tile.end - 1), min(base + group + 8, tile.end - 1)};
 			int row_norms[2] = {0, 0};
 			int sums[kTiles][4] = {};
 
-#pragma unroll
-			for (int r = 0; r < 2; r++)
+			if (metric == Metric::kL2)
 			{
-				rows[r] =
-					reinterpret_cast<const uint32_t *>(block + static_cast<size_t>(places[r]) * args.rows.pitch_bytes);
-				if (metric == Metric::kL2)
+#pragma unroll
+				for (int r = 0; r < 2; r++)
 					row_norms[r] = __float2int_rn(2.0f * __ldg(args.row_values + places[r]));
 			}
-#pragma unroll
-			for (int step = 0; step < Steps; step++)
-			{
-				if (step >= n_steps)
-					break;
-
-				const uint32_t fragment[4] = {__ldg(rows[0] + step * 8 + part), __ldg(rows[1] + step * 8 + part),
-					__ldg(rows[0] + step * 8 + 4 + part), __ldg(rows[1] + step * 8 + 4 + part)};
-
-#pragma unroll
-				for (int t = 0; t < kTiles; t++)
-					if (t < n_tiles)
-						multiply(sums[t], fragment, queries[t][step][0], queries[t][step][1]);
-			}
+			queries.multiply_rows(sums, args, places, tile, part);
 #pragma unroll
 			for (int t = 0; t < kTiles; t++)
 			{
@@ -149,31 +205,15 @@ ivf_scan_bytes_kernel(const IvfScanArgs args)
 				{
 					const int j = i % 2;
 					const int r = i / 2;
-					const int value = metric == Metric::kL2 ? norms[t][j] + row_norms[r] - 2 * sums[t][i] : -sums[t][i];
+					const int value =
+						metric == Metric::kL2 ? queries.norms[t][j] + row_norms[r] - 2 * sums[t][i] : -sums[t][i];
 					const uint32_t place = base + group + 8 * r;
-
-					if (value > thresholds[t][j] || place >= end || row_is_dead(args.rows, place))
-						continue;
-
 					const uint32_t column = t * 8 + part * 2 + j;
 
-					if (column >= n_queries)
+					if (value > queries.thresholds[t][j] || place >= tile.end || row_is_dead(args.rows, place) ||
+						column >= tile.n_queries)
 						continue;
-
-					const uint32_t query = numbers[column];
-					const uint64_t key =
-						key_after(static_cast<double>(value), args.queries, query, args.rows.row_ids, place);
-
-					if (key > args.thresholds[query] || key >= kNanKey)
-						continue;
-
-					const uint32_t at = atomicAdd(&args.candidates.counts[query], 1u);
-
-					if (at < args.candidates.capacity)
-					{
-						args.candidates.keys[static_cast<size_t>(query) * args.candidates.capacity + at] = key;
-						args.candidates.rows[static_cast<size_t>(query) * args.candidates.capacity + at] = place;
-					}
+					add_candidate(args, tile.numbers[column], place, value);
 				}
 			}
 			__syncwarp();

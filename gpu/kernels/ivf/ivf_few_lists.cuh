@@ -2,7 +2,7 @@
 // their rows in chunks.
 #pragma once
 
-#include "kernels/select/block_select.cuh"
+#include "kernels/select/kth.cuh"
 #include "kernels/ivf/ivf_few.hpp"
 
 namespace vectorgpu::kernels

@@ -2,7 +2,7 @@
 // rescored.
 #pragma once
 
-#include "kernels/select/block_select.cuh"
+#include "kernels/select/kth.cuh"
 #include "kernels/canonical/canonical.cuh"
 #include "kernels/ivf/ivf.hpp"
 

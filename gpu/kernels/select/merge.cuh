@@ -1,7 +1,7 @@
 // The merge of candidates into a query's results, for one block. Used by select.cu and scores.cuh.
 #pragma once
 
-#include "kernels/select/block_select.cuh"
+#include "kernels/select/block_sort.cuh"
 
 namespace vectorgpu::kernels
 {

@@ -7,7 +7,7 @@
 
 #include <cuda.h>
 
-#include "kernels/filter/filter_sums.cuh"
+#include "kernels/warp_block/mma.cuh"
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define VECTORGPU_HAS_WGMMA 1

@@ -1,5 +1,6 @@
 // How long the engine's thread waits for the clients of its last batch to come back, on a clock that the test sets: at
-// most an eighth of that batch's time, at most 5 ms, not at all below 50 us, and never for a lone client.
+// most an eighth of that batch's time, at most 5 ms, not at all below 50 us, and never for a lone client. With a GPU at
+// most a quarter, and for the clients of two batches, while batches of more do not take longer.
 #include "worker/batcher_fixture.hpp"
 
 namespace vectorgpu::worker_test
@@ -12,6 +13,8 @@ constexpr uint64_t kMs = 1000 * kUs;
 
 struct Gather : BatcherTest
 {
+	explicit Gather(bool elsewhere = false) : BatcherTest(elsewhere) {}
+
 	/// A batch of n searches for which the engine takes `engine_ns`.
 	void run_batch(size_t n, uint64_t engine_ns)
 	{
@@ -109,6 +112,73 @@ TEST_F(Gather, is_no_delay_for_a_task)
 	EXPECT_TRUE(wait_until([&] { return ran.load(); }));
 	fake_now += 5 * kMs;
 	ASSERT_TRUE(wait_for(5));
+}
+
+struct GatherForGpu : Gather
+{
+	GatherForGpu() : Gather(true) {}
+
+	/// Two groups of two clients take turns: the second group waits while the engine works for the first.
+	void run_with_waiting(uint64_t engine_ns)
+	{
+		const size_t before = n_finished();
+
+		batcher.hold(true);
+		add(0, 1);
+		add(0, 1);
+		engine.set_gate(false);
+		batcher.hold(false);
+		ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
+		add(0, 1);
+		add(0, 1);
+		fake_now += engine_ns;
+		engine.set_gate(true);
+		ASSERT_TRUE(wait_for(before + 2));
+		ASSERT_EQ(finished.back().info.size, 2u);
+	}
+};
+
+TEST_F(GatherForGpu, makes_one_group_of_two_that_take_turns)
+{
+	run_with_waiting(4 * kMs);
+	ASSERT_TRUE(wait_until([&] { return batcher.gathering(); }));
+	add(0, 1);
+	fake_now += kMs - 1;
+	add(0, 1);
+	ASSERT_TRUE(wait_for(6)); // before a quarter has passed
+	EXPECT_EQ(finished.back().info.size, 4u);
+}
+
+TEST_F(GatherForGpu, waits_a_quarter_for_both_groups)
+{
+	run_with_waiting(4 * kMs);
+	ASSERT_TRUE(wait_until([&] { return batcher.gathering(); }));
+	fake_now += kMs - 1;
+	std::this_thread::sleep_for(std::chrono::milliseconds(20)); // gives a fault time to show
+	EXPECT_TRUE(batcher.gathering());
+	EXPECT_EQ(n_finished(), 2u);
+	fake_now += 1;
+	ASSERT_TRUE(wait_for(4));
+	EXPECT_EQ(finished.back().info.size, 2u);
+}
+
+TEST_F(GatherForGpu, does_not_wait_for_both_where_larger_batches_take_longer)
+{
+	run_batch(1, kMs);
+	run_with_waiting(2 * kMs); // twice the shortest: an eighth, for two, which wait already
+	ASSERT_TRUE(wait_for(5));  // the clock stands still
+	EXPECT_EQ(finished.back().info.size, 2u);
+}
+
+TEST_F(GatherForGpu, gives_up_for_a_while_where_clients_do_not_come_again)
+{
+	for (int i = 0; i < 4; i++)
+	{
+		run_batch(2, 4 * kMs);
+		expect_wait(kMs);
+	}
+	run_batch(2, 4 * kMs);
+	expect_wait(kMs / 2);
 }
 
 } // namespace
