@@ -8,7 +8,7 @@
 \i :file
 
 SELECT opcname, opcdefault, opcintype::regtype, amvalidate(c.oid)
-FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod WHERE amname = 'gpuflat' ORDER BY opcname;
+FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod WHERE amname = 'gpuflat' AND opcname NOT LIKE '%filter\_ops' ORDER BY opcname;
 
 -- values with few distinct coordinates: many equal distances
 CREATE TABLE flat_basic (id int, v vector(5), h halfvec(5), b bit(13));

@@ -7,7 +7,7 @@
 
 SELECT o.opcname, o.opcdefault, t.typname, amvalidate(o.oid)
 FROM pg_opclass o JOIN pg_am a ON a.oid = o.opcmethod JOIN pg_type t ON t.oid = o.opcintype
-WHERE a.amname = 'gpugraph' ORDER BY t.typname, o.opcname;
+WHERE a.amname = 'gpugraph' AND o.opcname NOT LIKE '%filter\_ops' ORDER BY t.typname, o.opcname;
 
 CREATE FUNCTION graph_vector(i int) RETURNS real[] LANGUAGE sql IMMUTABLE AS $$
 	SELECT CASE WHEN i % 97 = 0 THEN NULL

@@ -6,7 +6,7 @@
 \i :file
 
 SELECT opcname, opcdefault, opcintype::regtype, amvalidate(c.oid)
-FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod WHERE amname = 'gpumatch' ORDER BY opcname;
+FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod WHERE amname = 'gpumatch' AND opcname NOT LIKE '%filter\_ops' ORDER BY opcname;
 
 CREATE TABLE sets (id int, i4 int[], i8 bigint[], t text[], u uuid[], d tsvector);
 CREATE FUNCTION set_row(i int) RETURNS sets LANGUAGE sql IMMUTABLE AS $$

@@ -44,3 +44,65 @@ COMMENT ON COLUMN vectorgpu_indexes.recall_target IS
 	'recall target of scans of a session that has not changed it; NULL: the access method has none';
 COMMENT ON COLUMN vectorgpu_indexes.recall_reached IS
 	'share of the 10 nearest rows that searches of the largest segment were measured to find, of those that do not look at all rows; scans for a higher target look at all rows; NULL: not measured';
+
+-- Filter classes: operator classes of further key columns, for conditions inside an index. Function 1 names the kind of codes (src/am/keys), 4 compares
+-- values of two types or enums, as of btree, 5 hashes one. gpumatch has default classes for texts to be matched: there the filter class of texts has to be named.
+DO $script$
+DECLARE
+	of record; -- a type, or a pair of types of one family
+	method text;
+BEGIN
+	FOR of IN
+		SELECT t.type, t.name, t.family, t.functions FROM (VALUES
+			('bool', 'bool', NULL, ''),
+			('"char"', 'char', NULL, ''),
+			('int2', 'int2', 'integer_filter_ops', ''),
+			('int4', 'int4', 'integer_filter_ops', ''),
+			('int8', 'int8', 'integer_filter_ops', ''),
+			('oid', 'oid', NULL, ''),
+			('float4', 'float4', 'float_filter_ops', ''),
+			('float8', 'float8', 'float_filter_ops', ''),
+			('date', 'date', 'datetime_filter_ops', ''),
+			('time', 'time', NULL, ''),
+			('timestamp', 'timestamp', 'datetime_filter_ops', ''),
+			('timestamptz', 'timestamptz', 'datetime_filter_ops', ''),
+			('numeric', 'numeric', NULL, ''),
+			('uuid', 'uuid', NULL, ''),
+			('text', 'text', NULL, ', FUNCTION 5 pg_catalog.hashtextextended(pg_catalog.text, pg_catalog.int8)'),
+			('bytea', 'bytea', NULL, ', FUNCTION 5 (pg_catalog.bytea, pg_catalog.bytea) pg_catalog.hashvarlenaextended(pg_catalog.internal, pg_catalog.int8)'),
+			('inet', 'inet', NULL, ', FUNCTION 5 pg_catalog.hashinetextended(pg_catalog.inet, pg_catalog.int8)'),
+			('anyenum', 'enum', NULL, ', FUNCTION 4 pg_catalog.enum_cmp(pg_catalog.anyenum, pg_catalog.anyenum)')) t (type, name, family, functions)
+	LOOP
+		EXECUTE pg_catalog.format('CREATE FUNCTION %s_filter_shape() RETURNS pg_catalog.int4 AS %L, %L LANGUAGE C IMMUTABLE PARALLEL SAFE',
+			of.name, 'MODULE_PATHNAME', pg_catalog.concat('vectorgpu_shape_filter_', of.name));
+		FOREACH method IN ARRAY ARRAY['gpuflat', 'gpuivf', 'gpugraph', 'gpumatch'] LOOP
+			IF of.name OPERATOR(pg_catalog.=) ANY ('{int2,float4,date}'::pg_catalog.text[]) THEN
+				EXECUTE pg_catalog.format('CREATE OPERATOR FAMILY %s USING %s', of.family, method);
+			END IF;
+			EXECUTE pg_catalog.format('CREATE OPERATOR CLASS %1$s_filter_ops %2$s FOR TYPE pg_catalog.%3$s USING %4$s %5$s AS
+					OPERATOR 1 pg_catalog.<, OPERATOR 2 pg_catalog.<=, OPERATOR 3 pg_catalog.=, OPERATOR 4 pg_catalog.>=,
+					OPERATOR 5 pg_catalog.>, OPERATOR 6 pg_catalog.<>, FUNCTION 1 %1$s_filter_shape()%6$s',
+				of.name,
+				CASE WHEN method OPERATOR(pg_catalog.=) 'gpumatch' AND of.name OPERATOR(pg_catalog.=) 'text' THEN '' ELSE 'DEFAULT' END,
+				of.type, method, pg_catalog.concat('FAMILY ' OPERATOR(pg_catalog.||) of.family), of.functions);
+		END LOOP;
+	END LOOP;
+	FOR of IN
+		SELECT t.family, t.a, t.b, t.compare FROM (VALUES
+			('integer', 'int2', 'int4', 'btint24cmp'), ('integer', 'int2', 'int8', 'btint28cmp'), ('integer', 'int4', 'int2', 'btint42cmp'),
+			('integer', 'int4', 'int8', 'btint48cmp'), ('integer', 'int8', 'int2', 'btint82cmp'), ('integer', 'int8', 'int4', 'btint84cmp'),
+			('float', 'float4', 'float8', 'btfloat48cmp'), ('float', 'float8', 'float4', 'btfloat84cmp'),
+			('datetime', 'date', 'timestamp', 'date_cmp_timestamp'), ('datetime', 'date', 'timestamptz', 'date_cmp_timestamptz'),
+			('datetime', 'timestamp', 'date', 'timestamp_cmp_date'), ('datetime', 'timestamp', 'timestamptz', 'timestamp_cmp_timestamptz'),
+			('datetime', 'timestamptz', 'date', 'timestamptz_cmp_date'),
+			('datetime', 'timestamptz', 'timestamp', 'timestamptz_cmp_timestamp')) t (family, a, b, compare)
+	LOOP
+		FOREACH method IN ARRAY ARRAY['gpuflat', 'gpuivf', 'gpugraph', 'gpumatch'] LOOP
+			EXECUTE pg_catalog.format('ALTER OPERATOR FAMILY %1$s_filter_ops USING %2$s ADD
+					OPERATOR 1 pg_catalog.< (%3$s), OPERATOR 2 pg_catalog.<= (%3$s), OPERATOR 3 pg_catalog.= (%3$s), OPERATOR 4 pg_catalog.>= (%3$s),
+					OPERATOR 5 pg_catalog.> (%3$s), OPERATOR 6 pg_catalog.<> (%3$s), FUNCTION 4 (%3$s) pg_catalog.%4$s(%3$s)',
+				of.family, method, pg_catalog.format('pg_catalog.%s, pg_catalog.%s', of.a, of.b), of.compare);
+		END LOOP;
+	END LOOP;
+END
+$script$;

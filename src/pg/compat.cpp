@@ -17,6 +17,7 @@ extern "C"
 #include "storage/latch.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
+#include "utils/pg_locale.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
 #if PG_VERSION_NUM >= 170000
@@ -81,6 +82,16 @@ check_snapshot_age(Snapshot snapshot, Relation relation, char *page)
 {
 #if PG_VERSION_NUM < 170000
 	TestForOldSnapshot(snapshot, relation, page);
+#endif
+}
+
+bool
+collation_sorts_bytes(Oid collation)
+{
+#if PG_VERSION_NUM >= 180000
+	return pg_newlocale_from_collation(collation)->collate_is_c;
+#else
+	return lc_collate_is_c(collation);
 #endif
 }
 

@@ -122,6 +122,11 @@ char *palloc_pages(Size n, bool zeroed);
 /// Precondition: the caller has a share lock on the page.
 void check_snapshot_age(Snapshot snapshot, Relation relation, char *page);
 
+// --- collations ----------------------------------------------------------------
+
+/// Whether texts sort as their bytes do.
+bool collation_sorts_bytes(Oid collation);
+
 // --- rights --------------------------------------------------------------------
 
 bool owns_table(Oid table, Oid role);

@@ -186,7 +186,17 @@ bool
 delta_read(
 	Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers, void *vectors, Size vector_stride)
 {
-	return list_read(index, delta_list(meta), first, n, headers, vectors, vector_stride);
+	ChunkList list = delta_list(meta);
+
+	list.body_bytes = meta_vector_bytes(meta);
+	return list_read(index, list, first, n, headers, vectors, vector_stride);
+}
+
+bool
+delta_read_bodies(
+	Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers, void *bodies, Size stride)
+{
+	return list_read(index, delta_list(meta), first, n, headers, bodies, stride);
 }
 
 void

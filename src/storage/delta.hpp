@@ -1,7 +1,8 @@
 // The delta: rows inserted since the last merge, in order of arrival, stored in chunks of blocks. PG dialect.
-// A delta row is a uint64 header (row id in bits 0-47, flags above) followed by the vector, padded to 8 bytes. Rows may
-// cross pages. They are numbered from the index's build on and never renumbered. A row is visible once the page on
-// which it starts counts it (PageTag::used); the other pages of the row are written and logged earlier.
+// A delta row is a uint64 header (row id in bits 0-47, flags above) followed by the vector and the codes of the row's
+// key columns (key_layout.hpp), padded to 8 bytes. Rows may cross pages. They are numbered from the index's build on
+// and never renumbered. A row is visible once the page on which it starts counts it (PageTag::used); the other pages of
+// the row are written and logged earlier.
 //
 // A stored value (value_format.hpp) has no fixed size. It is cut into pieces of dim bytes, each stored in a delta row
 // of its own; such rows are called slots. They fill pages without crossing page borders. The header of the first slot
@@ -28,11 +29,18 @@ delta_starts_row(uint64 header)
 	return (header & kDeltaContinued) == 0;
 }
 
+/// Bytes of a delta row behind its header: the vector, or its place if it is NULL, and the codes.
+inline Size
+delta_body_bytes(const MetaData *meta)
+{
+	return meta_vector_bytes(meta) + meta_key_bytes(meta);
+}
+
 /// Bytes of one delta row.
 inline Size
 delta_row_bytes(const MetaData *meta)
 {
-	return 8 + MAXALIGN(meta_vector_bytes(meta));
+	return 8 + MAXALIGN(delta_body_bytes(meta));
 }
 
 /// Return how many rows fit into a chunk.
@@ -50,6 +58,11 @@ uint64 delta_visible_end(Relation index, const MetaData *meta, bool *foreign);
 /// `vector_stride` bytes unless vectors is null. Returns false if a page was foreign.
 bool delta_read(
 	Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers, void *vectors, Size vector_stride);
+
+/// Copy rows as delta_read does, with the codes of their key columns: bodies [n] of delta_body_bytes at intervals of
+/// `stride` bytes.
+bool delta_read_bodies(
+	Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers, void *bodies, Size stride);
 
 /// Set kDeltaDead on the given rows (ascending numbers) in place, with one GenericXLog record per page.
 void delta_mark_dead(Relation index, const MetaData *meta, const uint64 *rows, uint64 n);

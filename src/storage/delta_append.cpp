@@ -31,14 +31,27 @@ namespace
 
 constexpr uint32 kMaxPagesPerRecord = MAX_GENERIC_XLOG_PAGES;
 
-/// The bytes of a row: header, body (the vector, or an alias's key), zero padding.
+/// The bytes of a row: header, body (the vector and the codes of key columns, or an alias's key), zero padding.
 struct RowImage
 {
 	uint64 header;
 	const char *vector; // null: zeros
 	Size vector_bytes;
+	const char *keys; // behind the vector's place
+	Size key_bytes;
 	Size row_bytes;
 };
+
+/// Copy the bytes of a part of the row, `part` [part_bytes] from byte `at` on, that lie in bytes [from, from + n).
+void
+copy_part(const char *part, Size at, Size part_bytes, Size from, Size n, char *out)
+{
+	const Size start = Max(from, at);
+	const Size end = Min(from + n, at + part_bytes);
+
+	if (part != nullptr && start < end)
+		memcpy(out + (start - from), part + (start - at), end - start);
+}
 
 /// Copy bytes [from, from + n) of the row.
 void
@@ -47,15 +60,8 @@ copy_row_bytes(const RowImage *row, Size from, Size n, char *out)
 	memset(out, 0, n);
 	if (from < sizeof(uint64)) // the header never crosses a page border
 		memcpy(out, &row->header, sizeof(uint64));
-	if (row->vector != nullptr)
-	{
-		const Size vector_end = sizeof(uint64) + row->vector_bytes;
-		const Size start = Max(from, sizeof(uint64));
-		const Size end = Min(from + n, vector_end);
-
-		if (start < end)
-			memcpy(out + (start - from), row->vector + (start - sizeof(uint64)), end - start);
-	}
+	copy_part(row->vector, sizeof(uint64), row->vector_bytes, from, n, out);
+	copy_part(row->keys, sizeof(uint64) + row->vector_bytes, row->key_bytes, from, n, out);
 }
 
 /// Write bytes [from, from + n) of the row at `offset` of a page's payload, in place, and add new_rows to the page's
@@ -238,10 +244,10 @@ delta_ask_for_merge(Relation index, const MetaData *meta, uint64 first, uint64 e
 }
 
 void
-delta_append(Relation index, Relation heap, RowId row_id, const void *vector)
+delta_append(Relation index, Relation heap, RowId row_id, const void *vector, const char *keys)
 {
 	MetaData meta;
-	RowImage row;
+	RowImage row = {};
 
 	meta_read(index, nullptr, &meta);
 	if (meta.element == ElementType::kSet)
@@ -252,6 +258,8 @@ delta_append(Relation index, Relation heap, RowId row_id, const void *vector)
 	row.header = row_id | (vector == nullptr ? kDeltaNull : 0);
 	row.vector = static_cast<const char *>(vector);
 	row.vector_bytes = meta_vector_bytes(&meta);
+	row.keys = keys;
+	row.key_bytes = meta_key_bytes(&meta);
 	row.row_bytes = delta_row_bytes(&meta);
 	(void) append_row(index, heap, PageRole::kDelta, &meta, &row);
 }
@@ -260,7 +268,7 @@ bool
 alias_append(Relation index, Relation heap, const Alias &alias)
 {
 	MetaData meta;
-	RowImage row;
+	RowImage row = {};
 
 	meta_read(index, nullptr, &meta);
 	row.header = alias.row;

@@ -68,7 +68,7 @@ list_chunk(MetaData *meta, PageRole role, const DeltaChunk &chunk)
 		meta->chunks[meta->n_chunks++] = chunk;
 		return;
 	}
-	meta->version = kFormatVersion; // an older release would not find the aliases' rows
+	meta->version = Max(meta->version, kAliasVersion); // an older release would not find the aliases' rows
 	meta->alias_chunks[meta->n_alias_chunks++] = chunk;
 }
 

@@ -22,7 +22,7 @@ struct ChunkList
 inline ChunkList
 delta_list(const MetaData *meta)
 {
-	return {meta->uuid, PageRole::kDelta, meta->delta_first_row, delta_row_bytes(meta), meta_vector_bytes(meta),
+	return {meta->uuid, PageRole::kDelta, meta->delta_first_row, delta_row_bytes(meta), delta_body_bytes(meta),
 		meta->chunks, meta->n_chunks};
 }
 
@@ -125,8 +125,8 @@ delta_expect(const MetaData *meta, const DeltaChunk *chunk, uint32 position)
 /// (see page_read), sets *foreign, or raises 40001 if foreign is null.
 uint64 list_end(Relation index, const ChunkList &list, bool *foreign);
 
-/// Copy rows [first, first + n), all of which must exist: headers [n], and bodies [n] at intervals of `stride` bytes
-/// unless bodies is null. Returns false if a page was foreign.
+/// Copy rows [first, first + n), all of which must exist: headers [n], and the first list.body_bytes of bodies [n] at
+/// intervals of `stride` bytes unless bodies is null. Returns false if a page was foreign.
 bool list_read(
 	Relation index, const ChunkList &list, uint64 first, uint64 n, uint64 *headers, void *bodies, Size stride);
 

@@ -54,11 +54,12 @@ lock_metapage(Relation index, int lock_mode)
 	if (unlikely(!meta_version_known(meta->version)))
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("index \"%s\" has format version %u, this release reads versions %u and %u",
+				errmsg("index \"%s\" has format version %u, this release reads versions %u to %u",
 					RelationGetRelationName(index), meta->version, kPlainVersion, kFormatVersion),
 				errhint("Rebuild it with REINDEX INDEX.")));
 	if (unlikely(meta->complete != 1 || meta->n_segments > kMaxSegments || meta->n_chunks > kMaxChunks ||
 			meta->n_free > kMaxFreeExtents || meta->n_alias_chunks > kMaxAliasChunks ||
+			(meta->keys.n_columns > 0) != (meta->version == kFormatVersion) || !key_layout_valid(&meta->keys) ||
 			!uuid_equal(meta->uuid, tag->uuid)))
 		page_corrupted(index, kMetaBlock, "The metapage contradicts itself.");
 	return buffer;
@@ -89,7 +90,7 @@ meta_alias_first(Relation index)
 }
 
 void
-meta_init(MetaData *meta, AmId am, ElementType element, Metric metric, uint32 dim)
+meta_init(MetaData *meta, AmId am, ElementType element, Metric metric, uint32 dim, const KeyLayout *keys)
 {
 	memset(meta, 0, sizeof(MetaData));
 	meta->magic = kMetaMagic;
@@ -98,6 +99,11 @@ meta_init(MetaData *meta, AmId am, ElementType element, Metric metric, uint32 di
 	meta->element = element;
 	meta->metric = metric;
 	meta->dim = dim;
+	if (keys != nullptr && keys->n_columns > 0)
+	{
+		meta->version = kFormatVersion;
+		meta->keys = *keys;
+	}
 	if (!pg_strong_random(&meta->uuid, sizeof(meta->uuid)))
 		ereport(ERROR,
 			(errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate a random index identifier"),

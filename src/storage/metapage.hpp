@@ -2,6 +2,7 @@
 // through MetaUpdate: one exclusive content lock on block 0, one GenericXLog record. PG dialect.
 #pragma once
 
+#include "storage/key_layout.hpp"
 #include "storage/page.hpp"
 
 extern "C"
@@ -23,14 +24,15 @@ enum class AmId : uint8
 };
 
 constexpr uint32 kMetaMagic = 0x5647504D; // "VGPM"
-constexpr uint32 kFormatVersion = 4;      // the metapage lists aliases (alias.hpp)
+constexpr uint32 kFormatVersion = 5;      // rows have codes of key columns (key_layout.hpp)
+constexpr uint32 kAliasVersion = 4;       // the metapage lists aliases (alias.hpp)
 constexpr uint32 kPlainVersion = 3;       // it never has: such an index is new, or of a release that does not know them
 
 /// True if this release reads the version.
 inline bool
 meta_version_known(uint32 version)
 {
-	return version == kFormatVersion || version == kPlainVersion;
+	return version >= kPlainVersion && version <= kFormatVersion;
 }
 
 /// A contiguous run of blocks that holds n_bytes, kPayloadBytes per block.
@@ -123,6 +125,7 @@ struct MetaData
 	uint32 n_alias_chunks;
 	uint32 alias_reserved;
 	DeltaChunk alias_chunks[kMaxAliasChunks]; // ascending first_row
+	KeyLayout keys;                           // zeros unless the version is kFormatVersion
 };
 
 static_assert(sizeof(MetaData) <= kPayloadBytes);
@@ -134,6 +137,20 @@ meta_vector_bytes(const MetaData *meta)
 	return vector_bytes(meta->element, meta->dim);
 }
 
+/// Bytes of a row's codes of key columns; 0: the index has none.
+inline Size
+meta_key_bytes(const MetaData *meta)
+{
+	return meta->keys.n_columns > 0 ? key_image_bytes(&meta->keys) : 0;
+}
+
+/// Bytes of the row ids of a segment's n rows (or NULL rows) and of the codes behind them.
+inline uint64
+meta_row_id_bytes(const MetaData *meta, uint64 n_rows)
+{
+	return n_rows * sizeof(RowId) + key_area_bytes(&meta->keys, n_rows);
+}
+
 /// Copy the metapage under a share lock and verify it. With a snapshot, also perform core's "snapshot too old" test.
 /// Raises ERRCODE_INDEX_CORRUPTED, or 0A000 for a format of another release.
 void meta_read(Relation index, Snapshot snapshot, MetaData *meta);
@@ -141,8 +158,8 @@ void meta_read(Relation index, Snapshot snapshot, MetaData *meta);
 /// Read MetaData::alias_first alone.
 uint64 meta_alias_first(Relation index);
 
-/// Initialize a MetaData with a random uuid; high_water is 1, complete is 1.
-void meta_init(MetaData *meta, AmId am, ElementType element, Metric metric, uint32 dim);
+/// Initialize a MetaData with a random uuid; high_water is 1, complete is 1. keys: null for an index of one column.
+void meta_init(MetaData *meta, AmId am, ElementType element, Metric metric, uint32 dim, const KeyLayout *keys);
 
 /// Form the sealed image of the metapage in `page` (BLCKSZ bytes).
 void meta_form_page(const MetaData *meta, Page page);

@@ -2,6 +2,8 @@
 // needed), because their stream starts where that of the vectors ends. See segment_writer.hpp.
 #include "storage/segment_writer.hpp"
 
+#include "storage/spool.hpp"
+
 #include <cstring>
 
 namespace vectorgpu::am
@@ -10,31 +12,96 @@ namespace vectorgpu::am
 namespace
 {
 
-/// Copy a spool of row ids into a stream.
-BlockNumber
-write_spooled(SegmentWriter *writer, BufFile *spool, StreamKind kind, uint64 n_items, BlockNumber start)
+/// Copy a spool of n_bytes into a stream.
+void
+copy_spool(StreamWriter *stream, BufFile *spool, uint64 n_bytes)
 {
-	StreamWriter stream;
-	uint64 left = n_items * sizeof(RowId);
 	char chunk[BLCKSZ];
-	StreamEntry *entry = &writer->entry.streams[static_cast<int>(kind)];
 
-	if (n_items == 0)
-		return start;
-	if (BufFileSeek(spool, 0, 0, SEEK_SET) != 0)
-		ereport(ERROR, (errcode_for_file_access(), errmsg("could not rewind a temporary file of the index build")));
-	stream_write_begin(&stream, writer->index, writer->mode, writer->meta->uuid, writer->entry.id, kind, start);
-	while (left > 0)
+	spool_seek(spool, 0);
+	for (uint64 left = n_bytes; left > 0;)
 	{
 		const Size part = Min(left, sizeof(chunk));
 
-		if (BufFileRead(spool, chunk, part) != part)
-			ereport(ERROR, (errcode_for_file_access(), errmsg("could not read a temporary file of the index build")));
-		stream_write(&stream, chunk, part);
+		spool_read(spool, chunk, part);
+		stream_write(stream, chunk, part);
 		left -= part;
 	}
+}
+
+/// Write the codes of stream `stream` of n rows, whose images are in the spool.
+void
+write_codes(StreamWriter *writer, BufFile *spool, const KeyLayout *layout, uint32 stream, uint64 n_rows)
+{
+	const Size image_bytes = key_image_bytes(layout);
+	const Size width = layout->widths[stream];
+	char *image = static_cast<char *>(palloc(image_bytes));
+	Size offset = 0;
+
+	for (uint32 i = 0; i < stream; i++)
+		offset += layout->widths[i];
+	spool_seek(spool, 0);
+	for (uint64 i = 0; i < n_rows; i++)
+	{
+		spool_read(spool, image, image_bytes);
+		stream_write(writer, image + offset, width);
+	}
+	stream_write_zeros(writer, MAXALIGN(n_rows * width) - n_rows * width);
+	pfree(image);
+}
+
+/// Write the NULL bits of a key column of n rows.
+void
+write_nulls(StreamWriter *writer, BufFile *spool, const KeyLayout *layout, uint32 column, uint64 n_rows)
+{
+	const Size image_bytes = key_image_bytes(layout);
+	const Size flags = key_flags_offset(layout) + column / 8;
+	char *image = static_cast<char *>(palloc(image_bytes));
+	uint8 bits = 0;
+
+	spool_seek(spool, 0);
+	for (uint64 i = 0; i < n_rows; i++)
+	{
+		spool_read(spool, image, image_bytes);
+		if ((image[flags] & (1 << (column % 8))) != 0)
+			bits |= static_cast<uint8>(1 << (i % 8));
+		if (i % 8 == 7 || i + 1 == n_rows)
+		{
+			stream_write(writer, &bits, 1);
+			bits = 0;
+		}
+	}
+	stream_write_zeros(writer, key_bits_bytes(n_rows) - (n_rows + 7) / 8);
+	pfree(image);
+}
+
+/// Write the stream of the row ids and, behind them, the codes of the rows' key columns.
+BlockNumber
+write_spooled(SegmentWriter *writer, BufFile *row_ids, BufFile *keys, StreamKind kind, uint64 n_rows, BlockNumber start)
+{
+	const KeyLayout *layout = &writer->meta->keys;
+	StreamWriter stream;
+	StreamEntry *entry = &writer->entry.streams[static_cast<int>(kind)];
+
+	if (n_rows == 0)
+		return start;
+	stream_write_begin(&stream, writer->index, writer->mode, writer->meta->uuid, writer->entry.id, kind, start);
+	copy_spool(&stream, row_ids, n_rows * sizeof(RowId));
+	for (uint32 i = 0; i < layout->n_streams; i++)
+		write_codes(&stream, keys, layout, i, n_rows);
+	for (uint32 i = 0; i < layout->n_columns; i++)
+		write_nulls(&stream, keys, layout, i, n_rows);
 	stream_write_end(&stream, entry);
 	return static_cast<BlockNumber>(start + stream_blocks(entry->n_bytes));
+}
+
+void
+close_spools(SegmentWriter *writer)
+{
+	spool_close(&writer->row_ids);
+	spool_close(&writer->null_row_ids);
+	spool_close(&writer->keys);
+	spool_close(&writer->null_keys);
 }
 
 uint64
@@ -60,8 +127,8 @@ end_format(SegmentWriter *writer)
 uint64
 segment_blocks(const MetaData *meta, uint64 n_rows, uint64 n_null_rows)
 {
-	return stream_blocks(n_rows * meta_vector_bytes(meta)) + stream_blocks(n_rows * sizeof(RowId)) +
-		stream_blocks(n_null_rows * sizeof(RowId)) + stream_blocks(tombstone_bytes(n_rows, n_null_rows));
+	return stream_blocks(n_rows * meta_vector_bytes(meta)) + stream_blocks(meta_row_id_bytes(meta, n_rows)) +
+		stream_blocks(meta_row_id_bytes(meta, n_null_rows)) + stream_blocks(tombstone_bytes(n_rows, n_null_rows));
 }
 
 void
@@ -74,6 +141,11 @@ segment_write_begin(SegmentWriter *writer, const SegmentFormat *format, const Se
 	writer->format = format;
 	writer->row_ids = BufFileCreateTemp(false);
 	writer->null_row_ids = BufFileCreateTemp(false);
+	if (plan->meta->keys.n_columns > 0)
+	{
+		writer->keys = BufFileCreateTemp(false);
+		writer->null_keys = BufFileCreateTemp(false);
+	}
 	if (format != nullptr)
 	{
 		MemoryContext old;
@@ -97,7 +169,7 @@ segment_write_place(SegmentWriter *writer, uint32 segment_id, BlockNumber start_
 }
 
 void
-segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const RowOrigin &origin)
+segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const char *keys, const RowOrigin &origin)
 {
 	RowId *last = vector == nullptr ? &writer->last_null_row : &writer->last_row;
 
@@ -109,6 +181,9 @@ segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const Ro
 				errdetail("Row (%u,%u) came after row (%u,%u).", row_id_block(row), row_id_offset(row),
 					row_id_block(*last), row_id_offset(*last))));
 	*last = row;
+	if (writer->keys != nullptr)
+		BufFileWrite(vector == nullptr ? writer->null_keys : writer->keys, const_cast<char *>(keys),
+			key_image_bytes(&writer->meta->keys));
 	if (vector == nullptr)
 	{
 		BufFileWrite(writer->null_row_ids, &row, sizeof(row));
@@ -152,8 +227,7 @@ segment_write_prepare(SegmentWriter *writer, uint64 *n_blocks)
 void
 segment_write_abandon(SegmentWriter *writer)
 {
-	BufFileClose(writer->row_ids);
-	BufFileClose(writer->null_row_ids);
+	close_spools(writer);
 	if (writer->format != nullptr)
 		end_format(writer);
 }
@@ -182,10 +256,10 @@ segment_write_end(SegmentWriter *writer)
 		stream_write_end(&writer->vectors, vectors);
 		block = static_cast<BlockNumber>(vectors->start_block + stream_blocks(vectors->n_bytes));
 	}
-	block = write_spooled(writer, writer->row_ids, StreamKind::kRowIds, entry->n_rows, block);
-	block = write_spooled(writer, writer->null_row_ids, StreamKind::kNullRowIds, entry->n_null_rows, block);
-	BufFileClose(writer->row_ids);
-	BufFileClose(writer->null_row_ids);
+	block = write_spooled(writer, writer->row_ids, writer->keys, StreamKind::kRowIds, entry->n_rows, block);
+	block = write_spooled(
+		writer, writer->null_row_ids, writer->null_keys, StreamKind::kNullRowIds, entry->n_null_rows, block);
+	close_spools(writer);
 
 	stream_write_begin(
 		&stream, writer->index, writer->mode, writer->meta->uuid, entry->id, StreamKind::kTombstones, block);

@@ -1,4 +1,5 @@
-// Writes the streams that all segments have (vectors, row ids, null row ids, tombstones) from rows in TID order.
+// Writes the streams that all segments have (vectors, row ids, null row ids, tombstones) from rows in TID order. The
+// codes of key columns lie behind the row ids and the null row ids.
 // Used by builds (WriteMode::kBulk) and merges (WriteMode::kBuffers). PG dialect.
 #pragma once
 
@@ -25,6 +26,8 @@ struct SegmentWriter
 	StreamWriter vectors;
 	BufFile *row_ids; // spooled, since streams are written one after the other
 	BufFile *null_row_ids;
+	BufFile *keys; // images of the rows' key columns (key_layout.hpp); null if the index has none
+	BufFile *null_keys;
 	RowId last_row;
 	RowId last_null_row;
 };
@@ -40,8 +43,9 @@ void segment_write_begin(SegmentWriter *writer, const SegmentFormat *format, con
 /// many blocks as the segment needs.
 void segment_write_place(SegmentWriter *writer, uint32 segment_id, BlockNumber start_block);
 
-/// Add a row. vector is null for NULL. Rows must come in ascending order of row id (checked).
-void segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const RowOrigin &origin);
+/// Add a row. vector is null for NULL. keys: the image of its key columns; null if the index has none. Rows must come
+/// in ascending order of row id (checked).
+void segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const char *keys, const RowOrigin &origin);
 
 /// Call after the last row. *n_blocks: total blocks of the segment. Returns false if the format gave way.
 bool segment_write_prepare(SegmentWriter *writer, uint64 *n_blocks);

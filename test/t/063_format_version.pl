@@ -114,7 +114,7 @@ for my $case ([ $newest + 1, 0, 'newer' ], [ $newest + 7, 1, 'newer, with an unk
 	for my $am (@methods)
 	{
 		my ($index, $table, $order) = ("t_${am}_v", "t_$am", $of{$am}[2]);
-		my $message = qr/index "$index" has format version $version, this release reads versions $current and $newest/;
+		my $message = qr/index "$index" has format version $version, this release reads versions $current to $newest/;
 		my $rows    = $node->safe_psql('postgres', "SELECT count(*) FROM $table");
 
 		is($node->safe_psql('postgres', "SELECT format_version, needs_reindex, is_valid, rows FROM vectorgpu_indexes WHERE index_name = '$index'"),

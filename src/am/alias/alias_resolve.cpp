@@ -135,7 +135,7 @@ append(Resolve *resolve, RowId row)
 {
 	pg::vacuum_pause();
 	(void) VG_FAULT("vacuum_resolve");
-	delta_append(resolve->index, resolve->heap, row, resolve->vector);
+	delta_append(resolve->index, resolve->heap, row, resolve->vector, nullptr); // there are no key columns
 }
 
 void

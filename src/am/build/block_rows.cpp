@@ -60,15 +60,30 @@ add_value(BlockRows *rows, Datum datum)
 	return offset;
 }
 
+/// Add the image of a row's key columns; return its offset.
+Size
+add_keys(BlockRows *rows, const Datum *values, const bool *isnull)
+{
+	const Size offset = reserve(rows, rows->key_bytes);
+	const MemoryContext outer = MemoryContextSwitchTo(rows->scratch);
+
+	key_image(rows->coder, values, isnull, rows->vectors + offset);
+	MemoryContextSwitchTo(outer);
+	MemoryContextReset(rows->scratch);
+	return offset;
+}
+
 } // namespace
 
 void
-block_rows_init(BlockRows *rows, const IndexShape *shape, RowSink sink)
+block_rows_init(BlockRows *rows, const IndexShape *shape, const KeyCoder *coder, RowSink sink)
 {
 	memset(rows, 0, sizeof(*rows));
 	rows->shape = shape;
 	rows->values = value_format(shape);
-	if (rows->values != nullptr)
+	rows->coder = coder;
+	rows->key_bytes = coder != nullptr ? key_image_bytes(&coder->layout) : 0;
+	if (rows->values != nullptr || coder != nullptr)
 		rows->scratch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu value", ALLOCSET_DEFAULT_SIZES);
 	rows->sink = sink;
 	rows->block = InvalidBlockNumber;
@@ -77,10 +92,11 @@ block_rows_init(BlockRows *rows, const IndexShape *shape, RowSink sink)
 }
 
 void
-block_rows_add(BlockRows *rows, ItemPointer tid, Datum value, bool is_null)
+block_rows_add(BlockRows *rows, ItemPointer tid, const Datum *values, const bool *isnull)
 {
 	const BlockNumber block = ItemPointerGetBlockNumber(tid);
 	int64 offset = -1;
+	Size keys = 0;
 
 	if (block != rows->block)
 	{
@@ -89,9 +105,11 @@ block_rows_add(BlockRows *rows, ItemPointer tid, Datum value, bool is_null)
 	}
 	if (rows->n_rows == static_cast<int>(MaxHeapTuplesPerPage))
 		elog(ERROR, "too many rows in block %u", block);
-	if (!is_null)
-		offset = static_cast<int64>(add_value(rows, value));
-	rows->rows[rows->n_rows++] = {make_row_id(block, ItemPointerGetOffsetNumber(tid)), offset};
+	if (!isnull[0])
+		offset = static_cast<int64>(add_value(rows, values[0]));
+	if (rows->coder != nullptr)
+		keys = add_keys(rows, values + 1, isnull + 1);
+	rows->rows[rows->n_rows++] = {make_row_id(block, ItemPointerGetOffsetNumber(tid)), offset, keys};
 }
 
 void
@@ -103,7 +121,8 @@ block_rows_flush(BlockRows *rows)
 		std::sort(rows->rows, rows->rows + rows->n_rows, by_row);
 	for (int i = 0; i < rows->n_rows; i++)
 		rows->sink.put(rows->sink.state, rows->rows[i].row,
-			rows->rows[i].offset < 0 ? nullptr : rows->vectors + rows->rows[i].offset);
+			rows->rows[i].offset < 0 ? nullptr : rows->vectors + rows->rows[i].offset,
+			rows->coder == nullptr ? nullptr : rows->vectors + rows->rows[i].keys);
 	rows->n_rows = 0;
 	rows->n_bytes = 0;
 }
@@ -120,7 +139,7 @@ void
 block_rows_callback(Relation index, ItemPointer tid, Datum *values, bool *isnull, bool is_alive, void *state)
 {
 	// Recently dead rows are indexed too, since an older snapshot may still see them.
-	block_rows_add(static_cast<BlockRows *>(state), tid, values[0], isnull[0]);
+	block_rows_add(static_cast<BlockRows *>(state), tid, values, isnull);
 }
 
 } // namespace vectorgpu::am

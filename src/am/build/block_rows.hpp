@@ -1,6 +1,7 @@
 // The rows of a heap scan in TID order. PG dialect.
 #pragma once
 
+#include "am/keys/key_coder.hpp"
 #include "am/method/row_value.hpp"
 #include "storage/shape.hpp"
 #include "storage/value_format.hpp"
@@ -14,10 +15,11 @@ extern "C"
 namespace vectorgpu::am
 {
 
-/// A consumer of rows in ascending order of row id. vector is null for NULL.
+/// A consumer of rows in ascending order of row id. vector is null for NULL. keys: the image of the row's key columns;
+/// null if the index has none.
 struct RowSink
 {
-	void (*put)(void *state, RowId row, const char *vector);
+	void (*put)(void *state, RowId row, const char *vector, const char *keys);
 	void *state;
 };
 
@@ -27,7 +29,9 @@ struct BlockRows
 {
 	const IndexShape *shape;
 	const ValueFormat *values; // null: vectors
-	MemoryContext scratch;     // for one stored value
+	const KeyCoder *coder;     // of the key columns; null: there are none
+	Size key_bytes;            // of a row's image
+	MemoryContext scratch;     // for one stored value, and for the codes of one row
 	RowSink sink;
 	BlockNumber block;
 	int n_rows;
@@ -38,12 +42,13 @@ struct BlockRows
 	{
 		RowId row;
 		int64 offset; // -1 for NULL
+		Size keys;    // offset of the image
 	} rows[MaxHeapTuplesPerPage];
 };
 
-/// Initialize. The shape must live as long as *rows.
-void block_rows_init(BlockRows *rows, const IndexShape *shape, RowSink sink);
-void block_rows_add(BlockRows *rows, ItemPointer tid, Datum value, bool is_null);
+/// Initialize. The shape and the coder must live as long as *rows. coder: of the index's key columns, or null.
+void block_rows_init(BlockRows *rows, const IndexShape *shape, const KeyCoder *coder, RowSink sink);
+void block_rows_add(BlockRows *rows, ItemPointer tid, const Datum *values, const bool *isnull);
 
 /// Pass the rows of the current block to the sink.
 void block_rows_flush(BlockRows *rows);

@@ -35,11 +35,23 @@ new_page()
 }
 
 void
-init_meta(MetaData *meta, const AccessMethod *am, Relation index, const IndexShape *shape)
+init_meta(MetaData *meta, const AccessMethod *am, Relation index, const IndexShape *shape, const KeyCoder *coder)
 {
-	meta_init(meta, am->id, shape->element, shape->metric, shape->dim);
+	meta_init(meta, am->id, shape->element, shape->metric, shape->dim, coder != nullptr ? &coder->layout : nullptr);
 	if (am->store_options != nullptr)
 		am->store_options(index, shape, meta->am_options);
+}
+
+/// The coder of the index's key columns; null: there are none.
+const KeyCoder *
+coder_of(const AccessMethod *am, Relation index)
+{
+	if (am->values != nullptr && IndexRelationGetNumberOfKeyAttributes(index) > 1)
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("access method \"%s\" does not support multicolumn indexes", am->name),
+				errhint("Use gpuflat, gpuivf or gpugraph, or a condition that another index serves.")));
+	return index_key_coder(index);
 }
 
 /// Report the rows written and an estimate of their total, extrapolated from the share of the table's blocks that is
@@ -61,7 +73,7 @@ serial_build_scan(BuildState *state)
 	BlockRows *rows = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
 	double heap_tuples;
 
-	block_rows_init(rows, &state->shape, {build_write_row, state});
+	block_rows_init(rows, &state->shape, state->coder, {build_write_row, state});
 	heap_tuples =
 		table_index_build_scan(state->heap, state->index, state->info, false, true, block_rows_callback, rows, nullptr);
 	block_rows_flush(rows);
@@ -73,11 +85,11 @@ serial_build_scan(BuildState *state)
 } // namespace
 
 void
-build_write_row(void *state, RowId row, const char *vector)
+build_write_row(void *state, RowId row, const char *vector, const char *keys)
 {
 	BuildState *build = static_cast<BuildState *>(state);
 
-	segment_write_row(&build->writer, row, vector, {});
+	segment_write_row(&build->writer, row, vector, keys, {});
 	build->n_tuples++;
 	if (build->n_tuples % kProgressEvery == 0)
 		report_tuples(build, row_id_block(row));
@@ -100,7 +112,8 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	state->info = info;
 	state->shape = index_shape(am, index);
 	state->meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
-	init_meta(state->meta, am, index, &state->shape);
+	state->coder = coder_of(am, index);
+	init_meta(state->meta, am, index, &state->shape, state->coder);
 	state->plan.index = index;
 	state->plan.mode = WriteMode::kBulk;
 	state->plan.meta = state->meta;
@@ -150,7 +163,7 @@ shared_build_empty(const AccessMethod *am, Relation index)
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
 	Page page = new_page();
 
-	init_meta(meta, am, index, &shape);
+	init_meta(meta, am, index, &shape, coder_of(am, index));
 	meta_form_page(meta, page);
 	bulk_write_page(index, INIT_FORKNUM, 0, page);
 	bulk_finish(index, INIT_FORKNUM);

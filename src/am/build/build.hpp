@@ -1,6 +1,7 @@
 // The state of an index build and where its rows are written. PG dialect. Used by the files of this folder.
 #pragma once
 
+#include "am/keys/key_coder.hpp"
 #include "am/method/am_interface.hpp"
 #include "storage/segment_writer.hpp"
 
@@ -15,6 +16,7 @@ struct BuildState
 	Relation index;
 	IndexInfo *info;
 	IndexShape shape;
+	const KeyCoder *coder; // null: the index has no key columns
 	MetaData *meta;
 	SegmentPlan plan;
 	SegmentWriter writer;
@@ -23,7 +25,7 @@ struct BuildState
 };
 
 /// A RowSink that writes to the segment; state is a BuildState.
-void build_write_row(void *state, RowId row, const char *vector);
+void build_write_row(void *state, RowId row, const char *vector, const char *keys);
 
 /// Subphases of pg_stat_progress_create_index; 1 is core's "initializing".
 enum BuildPhase

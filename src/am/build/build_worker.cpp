@@ -35,6 +35,7 @@ struct RowSender
 {
 	shm_mq_handle *queue;
 	Size vector_bytes; // 0: stored values
+	Size key_bytes;    // 0: no key columns
 	Size size;
 	Size capacity;
 	char *message; // [capacity], grows to hold a row beyond kMessageBytes
@@ -54,28 +55,37 @@ send_message(RowSender *sender)
 	sender->size = 0;
 }
 
+/// Add bytes and their padding to the message, which has room.
+void
+put_bytes(RowSender *sender, const void *bytes, Size n)
+{
+	char *to = sender->message + sender->size;
+
+	if (n == 0)
+		return;
+	memcpy(to, bytes, n);
+	memset(to + n, 0, padded_vector(n) - n);
+	sender->size += padded_vector(n);
+}
+
 /// A RowSink; state is a RowSender.
 void
-send_row(void *state, RowId row, const char *vector)
+send_row(void *state, RowId row, const char *vector, const char *keys)
 {
 	RowSender *sender = static_cast<RowSender *>(state);
 	const uint64 header = vector == nullptr ? row | kNullRow : row;
 	const Size n_bytes = vector == nullptr ? 0 : sender->vector_bytes > 0 ? sender->vector_bytes : stored_bytes(vector);
+	const Size wanted = sender->size + sizeof(header) + padded_vector(sender->key_bytes) + padded_vector(n_bytes);
 
-	if (sender->size + sizeof(header) + padded_vector(n_bytes) > sender->capacity)
+	if (wanted > sender->capacity)
 	{
-		sender->capacity = sender->size + sizeof(header) + padded_vector(n_bytes);
+		sender->capacity = wanted;
 		sender->message = static_cast<char *>(repalloc_huge(sender->message, sender->capacity));
 	}
 
-	memcpy(sender->message + sender->size, &header, sizeof(header));
-	sender->size += sizeof(header);
-	if (vector != nullptr)
-	{
-		memcpy(sender->message + sender->size, vector, n_bytes);
-		memset(sender->message + sender->size + n_bytes, 0, padded_vector(n_bytes) - n_bytes);
-		sender->size += padded_vector(n_bytes);
-	}
+	put_bytes(sender, &header, sizeof(header));
+	put_bytes(sender, keys, sender->key_bytes);
+	put_bytes(sender, vector, n_bytes);
 	if (sender->size >= kMessageBytes)
 		send_message(sender);
 }
@@ -119,6 +129,7 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	BlockRows *rows = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
 	const uint64 end = kEndOfRows;
 	RowSender sender = {};
+	const KeyCoder *coder;
 	Relation heap;
 	Relation index;
 	IndexInfo *info;
@@ -130,13 +141,16 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	sender.queue = shm_mq_attach(queue, segment, nullptr);
 	sender.vector_bytes =
 		value_format(&shared->shape) != nullptr ? 0 : vectorgpu::vector_bytes(shared->shape.element, shared->shape.dim);
-	sender.capacity = kMessageBytes + sizeof(uint64) + padded_vector(sender.vector_bytes);
-	sender.message = static_cast<char *>(palloc(sender.capacity));
-	block_rows_init(rows, &shared->shape, {send_row, &sender});
 
 	// The lock modes that the leader holds.
 	heap = table_open(shared->heap, shared->concurrent ? ShareUpdateExclusiveLock : ShareLock);
 	index = index_open(shared->index, shared->concurrent ? RowExclusiveLock : AccessExclusiveLock);
+	coder = index_key_coder(index);
+	sender.key_bytes = coder != nullptr ? key_image_bytes(&coder->layout) : 0;
+	sender.capacity =
+		kMessageBytes + sizeof(uint64) + padded_vector(sender.key_bytes) + padded_vector(sender.vector_bytes);
+	sender.message = static_cast<char *>(palloc(sender.capacity));
+	block_rows_init(rows, &shared->shape, coder, {send_row, &sender});
 	info = BuildIndexInfo(index);
 	info->ii_Concurrent = shared->concurrent;
 

@@ -1,7 +1,7 @@
 // A worker of a parallel build, and the state shared with the leader (parallel_build.cpp). PG dialect.
 //
-// Rows travel in messages. Each row is a header (row id and kNullRow) and, unless NULL, the vector or stored value,
-// padded to 8 bytes (padded_vector).
+// Rows travel in messages. Each row is a header (row id and kNullRow), the image of its key columns and, unless NULL,
+// the vector or stored value, each padded to 8 bytes (padded_vector).
 #pragma once
 
 #include "storage/shape.hpp"

@@ -56,6 +56,7 @@ struct Leader
 	ParallelContext *context;
 	SharedBuild *shared;
 	Size padded_bytes; // of a vector; 0: stored values
+	Size padded_keys;  // of the image of a row's key columns; 0: there are none
 	int n_sources;
 	RowSource *sources;
 };
@@ -97,8 +98,10 @@ void
 write_head(Leader *leader, RowSource *source)
 {
 	const bool is_null = (source->header & kNullRow) != 0;
+	const char *keys = leader->padded_keys > 0 ? source->next : nullptr;
 
-	build_write_row(leader->state, source->row, is_null ? nullptr : source->next);
+	source->next += leader->padded_keys;
+	build_write_row(leader->state, source->row, is_null ? nullptr : source->next, keys);
 	if (!is_null)
 		source->next += leader->padded_bytes > 0 ? leader->padded_bytes : padded_vector(stored_bytes(source->next));
 	next_row(leader, source);
@@ -281,6 +284,7 @@ parallel_build_scan(BuildState *state, double *heap_tuples)
 	leader.padded_bytes = value_format(&state->shape) != nullptr
 		? 0
 		: padded_vector(vector_bytes(state->shape.element, state->shape.dim));
+	leader.padded_keys = padded_vector(meta_key_bytes(state->meta));
 	launched = launch(&leader, n_workers);
 	if (launched)
 	{

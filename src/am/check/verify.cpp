@@ -51,6 +51,16 @@ check_row_ids(PageCheck *check, BlockNumber block, Size n_bytes, RowIdOrder *ord
 	}
 }
 
+/// Of the n_bytes of a page of row ids, those before the codes of key columns. Row ids end on a page whole.
+Size
+row_ids_on_page(const SegmentEntry *segment, StreamKind kind, uint64 first_byte, Size n_bytes)
+{
+	const uint64 n_rows = kind == StreamKind::kRowIds ? segment->n_rows : segment->n_null_rows;
+	const uint64 end = n_rows * sizeof(RowId);
+
+	return first_byte < end ? static_cast<Size>(Min(end - first_byte, static_cast<uint64>(n_bytes))) : 0;
+}
+
 void
 check_tombstones(
 	PageCheck *check, BlockNumber block, const SegmentEntry *segment, uint64 first_byte, Size n_bytes, uint64 *n_dead)
@@ -87,7 +97,7 @@ check_stream(PageCheck *check, const SegmentEntry *segment, StreamKind kind, uin
 		if (kind == StreamKind::kVectors)
 			check_vectors(check, block, checked_payload(check), first_byte, n_bytes);
 		else if (kind == StreamKind::kRowIds || kind == StreamKind::kNullRowIds)
-			check_row_ids(check, block, n_bytes, &order);
+			check_row_ids(check, block, row_ids_on_page(segment, kind, first_byte, n_bytes), &order);
 		else if (kind == StreamKind::kTombstones)
 			check_tombstones(check, block, segment, first_byte, n_bytes, n_dead);
 	}

@@ -54,6 +54,7 @@ void
 check_delta_row(PageCheck *check, BlockNumber block, const char *row)
 {
 	const Size vector_size = meta_vector_bytes(check->meta);
+	const Size body_size = delta_body_bytes(check->meta);
 	const Size row_size = delta_row_bytes(check->meta);
 	uint64 header;
 
@@ -63,7 +64,7 @@ check_delta_row(PageCheck *check, BlockNumber block, const char *row)
 	if (!valid_row_id(header & kDeltaRowIdMask))
 		page_corrupted(
 			check->index, block, psprintf("Row ID " UINT64_FORMAT " cannot be a TID.", header & kDeltaRowIdMask));
-	if (!all_zero(row + sizeof(header) + vector_size, row_size - sizeof(header) - vector_size))
+	if (!all_zero(row + sizeof(header) + body_size, row_size - sizeof(header) - body_size))
 		page_corrupted(check->index, block, "There are bytes between two rows of the delta.");
 	if ((header & kDeltaNull) != 0 && !all_zero(row + sizeof(header), vector_size))
 		page_corrupted(check->index, block, "A NULL row of the delta has a value.");

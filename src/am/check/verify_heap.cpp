@@ -77,9 +77,20 @@ row_is_missing(const HeapCheck *check, RowId row)
 	pg_unreachable();
 }
 
+[[noreturn]] void
+row_differs(const HeapCheck *check, RowId row, const char *what)
+{
+	ereport(ERROR,
+		(errcode(ERRCODE_INDEX_CORRUPTED), errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
+			errdetail("Row (%u,%u) of table \"%s\" has %s in the index.", row_id_block(row), row_id_offset(row),
+				RelationGetRelationName(check->heap), what),
+			errhint("Rebuild it with REINDEX INDEX.")));
+	pg_unreachable();
+}
+
 /// The RowSink of the table scan.
 void
-check_row(void *state, RowId row, const char *vector)
+check_row(void *state, RowId row, const char *vector, const char *keys)
 {
 	HeapCheck *check = static_cast<HeapCheck *>(state);
 	bool shares;
@@ -99,12 +110,9 @@ check_row(void *state, RowId row, const char *vector)
 		same = check->at.is_null == (vector == nullptr) &&
 			(vector == nullptr || same_value(check, vector, check->at.vector));
 	if (!same)
-		ereport(ERROR,
-			(errcode(ERRCODE_INDEX_CORRUPTED),
-				errmsg("index \"%s\" is corrupted", RelationGetRelationName(check->index)),
-				errdetail("Row (%u,%u) of table \"%s\" has another value in the index.", row_id_block(row),
-					row_id_offset(row), RelationGetRelationName(check->heap)),
-				errhint("Rebuild it with REINDEX INDEX.")));
+		row_differs(check, row, "another value");
+	if (keys != nullptr && memcmp(keys, check->at.keys, meta_key_bytes(check->meta)) != 0)
+		row_differs(check, row, "other codes of its key columns");
 	check->n_checked++;
 }
 
@@ -145,7 +153,7 @@ check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end
 	info->ii_ExclusionProcs = nullptr;
 	info->ii_ExclusionStrats = nullptr;
 	scan = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
-	block_rows_init(block, &shape, {check_row, check});
+	block_rows_init(block, &shape, index_key_coder(index), {check_row, check});
 	table_index_build_scan(heap, index, info, true, false, block_rows_callback, block, scan);
 	block_rows_flush(block);
 

@@ -132,8 +132,8 @@ check_segments(Relation index, const MetaData *meta, ExtentList *list)
 		require(index, segment->tombstone_generation <= meta->tombstone_generation,
 			"A segment's tombstones are newer than the index's.");
 		check_vector_streams(index, meta, segment);
-		check_stream(index, segment, StreamKind::kRowIds, segment->n_rows * sizeof(RowId));
-		check_stream(index, segment, StreamKind::kNullRowIds, segment->n_null_rows * sizeof(RowId));
+		check_stream(index, segment, StreamKind::kRowIds, meta_row_id_bytes(meta, segment->n_rows));
+		check_stream(index, segment, StreamKind::kNullRowIds, meta_row_id_bytes(meta, segment->n_null_rows));
 		check_stream(index, segment, StreamKind::kTombstones, (segment->n_rows + segment->n_null_rows + 7) / 8);
 	}
 }

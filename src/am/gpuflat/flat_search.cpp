@@ -2,6 +2,7 @@
 // ids to the selection. PG dialect; holds one content lock at a time, none between two groups of rows.
 #include "am/gpuflat/gpuflat.hpp"
 
+#include "am/method/dead_rows.hpp"
 #include "storage/stream.hpp"
 #include "engine/distance/distance.hpp"
 
@@ -46,9 +47,6 @@ group_init(Group *group, const SegmentEntry *segment, Size stride)
 bool
 group_offer(Group *group, const SegmentSearch *search)
 {
-	const uint64 first_byte = group->first / 8;
-	const uint64 last_byte = (group->first + group->n + 7) / 8;
-
 	if (!engine::topk_wants(search->topk, group->scores, group->n))
 	{
 		group->first += group->n;
@@ -58,9 +56,7 @@ group_offer(Group *group, const SegmentSearch *search)
 	if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, group->first * sizeof(RowId),
 			group->n * sizeof(RowId), group->rows, search->strategy))
 		return false;
-	if (group->dead != nullptr &&
-		!stream_read(search->index, search->meta, search->segment, StreamKind::kTombstones, first_byte,
-			last_byte - first_byte, group->dead, search->strategy))
+	if (group->dead != nullptr && !search_read_dead(search, group->first, group->n, group->dead))
 		return false;
 	engine::topk_push(search->topk, group->scores, group->rows, group->n, group->dead, group->first % 8);
 	group->first += group->n;

@@ -159,9 +159,11 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	StepCosts costs = {.path = path, .all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0)};
 	Relation index;
 
-	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
+	if (common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	costs.demand = scan_demand(root, path);
+	if (few_cost_estimate(path, costs.demand, startup_cost, total_cost, pages))
+		return;
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	costs.degree = graph_plan_degree(index);
 	costs.hash_bits = graph_plan_hash_bits(index);

@@ -351,11 +351,13 @@ graph_plan(Relation index, const ScanDemand &demand)
 	{
 		const double target = batch_plan_target(recall_target, begin, end);
 		const double last = static_cast<double>(end);
+		const double wider = 1 / demand.passing;
 
 		// Where no measured width reaches the target, all rows are looked at.
 		plan.widths[plan.n_steps] = !described
-			? std::ceil(width_for(kPlanWidth * wider_by_codes(hash_bits) * recall_factor(target), last, hash_bits))
-			: graph_reaches(&model, recall_target, last) ? std::ceil(search_width(&model, target, last))
+			? std::ceil(
+				  wider * width_for(kPlanWidth * wider_by_codes(hash_bits) * recall_factor(target), last, hash_bits))
+			: graph_reaches(&model, recall_target, last) ? std::ceil(wider * search_width(&model, target, last))
 														 : static_cast<double>(kMaxSearchWidth);
 		plan.ends[plan.n_steps] = last;
 	}

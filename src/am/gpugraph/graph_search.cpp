@@ -2,6 +2,7 @@
 // cheaper. PG dialect; holds one content lock at a time.
 #include "am/gpugraph/graph_search.hpp"
 
+#include "am/method/dead_rows.hpp"
 #include "engine/distance/distance.hpp"
 
 #include <cmath>
@@ -125,6 +126,7 @@ ask_for_item(const PageGraph *graph, uint32 node)
 struct Group
 {
 	uint64 items[kGroupRows];
+	uint32 numbers[kGroupRows];
 	double scores[kGroupRows];
 	RowId rows[kGroupRows];
 	uint8 dead[kGroupRows];
@@ -147,14 +149,13 @@ offer_rows(const SegmentSearch *search, const Candidate *candidates, uint64 n, G
 	if (search->segment->n_dead > 0)
 	{
 		for (uint64 i = 0; i < n; i++)
-			group->items[i] = candidates[i].node / 8;
-		if (!stream_gather(search->index, search->meta, search->segment, StreamKind::kTombstones, 1, group->items, n,
-				group->dead, search->strategy))
+			group->numbers[i] = candidates[i].node;
+		if (!search_gather_dead(search, group->numbers, n, group->items, group->dead))
 			return false;
 	}
 	for (uint64 i = 0; i < n; i++)
 	{
-		if (search->segment->n_dead > 0 && (group->dead[i] & (1 << (candidates[i].node % 8))) != 0)
+		if (search->segment->n_dead > 0 && group->dead[i] != 0)
 			continue;
 		group->rows[kept] = group->rows[i];
 		group->scores[kept++] = group->scores[i];

@@ -66,9 +66,11 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	IvfPlan plan;
 	Cost pass_of_all;
 
-	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
+	if (common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	demand = scan_demand(root, path);
+	if (few_cost_estimate(path, demand, startup_cost, total_cost, pages))
+		return;
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	plan = ivf_plan(index, demand);
 	index_close(index, NoLock);

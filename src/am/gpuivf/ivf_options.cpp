@@ -299,9 +299,9 @@ plan_steps(const ScanDemand &demand, const IvfModel *model, uint32 asked_lists, 
 	for (uint64 begin, end = 0; batch_plan_next_step(demand, &begin, &end);)
 	{
 		const double target = batch_plan_target(recall_target, begin, end);
-		const double n_probes = model != nullptr
-			? ivf_probes(model, asked_lists, end, target)
-			: Min(planned_probes(plan->n_lists, static_cast<double>(end), target), plan->n_lists);
+		const double rank = static_cast<double>(end) / demand.passing; // among all rows
+		const double n_probes = model != nullptr ? ivf_probes(model, asked_lists, static_cast<uint64>(rank), target)
+												 : Min(planned_probes(plan->n_lists, rank, target), plan->n_lists);
 
 		if (n_probes >= plan->n_lists)
 		{

@@ -3,6 +3,7 @@
 #include "am/gpuivf/ivf_search.hpp"
 
 #include "am/scan/batch_plan.hpp"
+#include "am/method/dead_rows.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/list_metric.hpp"
@@ -163,8 +164,9 @@ probes_of_round(const SegmentSearch *search, const RankedSegment *ranked)
 }
 
 /// The lists to look at: the nearest first, in the order of their centroids' scores (NaN last), or all as they lie.
+/// all_sorted: those behind them follow in that order, too.
 uint32 *
-choose_lists(const RankedSegment *ranked, uint32 n_probes)
+choose_lists(const RankedSegment *ranked, uint32 n_probes, bool all_sorted)
 {
 	uint32 *lists = static_cast<uint32 *>(palloc(ranked->n_lists * sizeof(uint32)));
 	const double *scores = ranked->scores;
@@ -172,8 +174,13 @@ choose_lists(const RankedSegment *ranked, uint32 n_probes)
 
 	for (uint32 i = 0; i < ranked->n_lists; i++)
 		lists[i] = i;
-	if (n_probes == ranked->n_lists)
+	if (n_probes == ranked->n_lists && !all_sorted)
 		return lists;
+	if (all_sorted)
+	{
+		std::sort(lists, lists + ranked->n_lists, nearer);
+		return lists;
+	}
 	std::nth_element(lists, lists + n_probes, lists + ranked->n_lists, nearer);
 	std::sort(lists, lists + n_probes, nearer);
 	return lists;
@@ -187,14 +194,11 @@ drop_dead(const SegmentSearch *search, Group *group, uint64 *n)
 
 	if (search->segment->n_dead == 0)
 		return true;
-	for (uint64 i = 0; i < *n; i++)
-		group->items[i] = group->numbers[i] / 8;
-	if (!stream_gather(search->index, search->meta, search->segment, StreamKind::kTombstones, 1, group->items, *n,
-			group->dead, search->strategy))
+	if (!search_gather_dead(search, group->numbers, *n, group->items, group->dead))
 		return false;
 	for (uint64 i = 0; i < *n; i++)
 	{
-		if ((group->dead[i] & (1 << (group->numbers[i] % 8))) != 0)
+		if (group->dead[i] != 0)
 			continue;
 		group->rows[kept] = group->rows[i];
 		group->kept_scores[kept++] = group->kept_scores[i];
@@ -288,6 +292,53 @@ find_ranges(const SegmentSearch *search, const uint32 *lists, uint32 n)
 	return ranges;
 }
 
+/// Counts the rows of the places that meet the scan's conditions. False if a page was foreign.
+bool
+count_passing(const SegmentSearch *search, const PlaceRange *range, uint32 *numbers, uint64 *n_passing)
+{
+	for (uint64 first = range->first; first < range->end; first += kGroupRows)
+	{
+		const uint64 n = Min(kGroupRows, range->end - first);
+
+		if (!stream_read(search->index, search->meta, search->segment, kListRowStream, first * sizeof(uint32),
+				n * sizeof(uint32), numbers, search->strategy))
+			return false;
+		for (uint64 i = 0; i < n; i++)
+			if (numbers[i] < search->segment->n_rows)
+				*n_passing += search->passing[numbers[i] / 8] >> (numbers[i] % 8) & 1;
+	}
+	return true;
+}
+
+/// With conditions: raises *n_probes until the nearest lists hold as many rows that meet them as the chosen ones would
+/// if these rows were spread evenly. Where they lie far from the query, the chosen lists hold fewer, and recall would
+/// not be what was measured. lists: all, nearest first. False if a page was foreign.
+bool
+widen_for_conditions(const SegmentSearch *search, const uint32 *lists, uint32 n_lists, uint32 *n_probes)
+{
+	const PlaceRange *ranges = find_ranges(search, lists, n_lists);
+	const double share =
+		1 - static_cast<double>(search->segment->n_dead) / static_cast<double>(search->segment->n_rows);
+	uint32 *numbers;
+	uint64 n_rows = 0;
+	uint64 n_passing = 0;
+	uint32 n = 0;
+
+	if (ranges == nullptr)
+		return false;
+	numbers = static_cast<uint32 *>(palloc(kGroupRows * sizeof(uint32)));
+	for (; n < n_lists && (n < *n_probes || static_cast<double>(n_passing) < share * static_cast<double>(n_rows)); n++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (n < *n_probes)
+			n_rows += ranges[n].end - ranges[n].first;
+		if (!count_passing(search, &ranges[n], numbers, &n_passing))
+			return false;
+	}
+	*n_probes = n;
+	return true;
+}
+
 /// Looks at all rows by their vectors.
 bool
 search_all(const SegmentSearch *search)
@@ -356,6 +407,7 @@ ivf_search_segment(const SegmentSearch *search)
 {
 	const RankedSegment *ranked;
 	const PlaceRange *ranges;
+	uint32 *lists;
 	uint32 n_probes;
 	Group *group;
 
@@ -367,9 +419,17 @@ ivf_search_segment(const SegmentSearch *search)
 	n_probes = probes_of_round(search, ranked);
 	if (n_probes == ranked->n_lists)
 		return search_all(search);
+	lists = choose_lists(ranked, n_probes, search->passing != nullptr);
+	if (search->passing != nullptr)
+	{
+		if (!widen_for_conditions(search, lists, ranked->n_lists, &n_probes))
+			return false;
+		if (n_probes == ranked->n_lists)
+			return search_all(search);
+	}
 	*search->approximate->coverage = Coverage::kPart;
 	note_width(search->approximate->width, n_probes);
-	ranges = find_ranges(search, choose_lists(ranked, n_probes), n_probes);
+	ranges = find_ranges(search, lists, n_probes);
 	if (ranges == nullptr)
 		return false;
 	if (ranked->codes != nullptr && !(ranked->far && ivf_options(search->meta)->refine == IvfRefine::kFull))

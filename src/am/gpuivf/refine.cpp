@@ -4,6 +4,7 @@
 
 #include "am/scan/row_lookup.hpp"
 #include "storage/stream.hpp"
+#include "am/method/dead_rows.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/ivf/halves.hpp"
 
@@ -54,15 +55,12 @@ rows_of_places(const SegmentSearch *search, const uint64 *places, uint64 n, Surv
 		if (numbers[i] >= segment->n_rows)
 			page_corrupted(search->index, segment->streams[static_cast<int>(kListRowStream)].start_block,
 				"A list has a row that the segment does not have.");
-		items[i] = numbers[i] / 8;
 	}
-	if (segment->n_dead > 0 &&
-		!stream_gather(
-			search->index, search->meta, segment, StreamKind::kTombstones, 1, items, n, dead, search->strategy))
+	if (segment->n_dead > 0 && !search_gather_dead(search, numbers, n, items, dead))
 		return false;
 	for (uint64 i = 0; i < n; i++)
 	{
-		if (segment->n_dead > 0 && (dead[i] & (1 << (numbers[i] % 8))) != 0)
+		if (segment->n_dead > 0 && dead[i] != 0)
 			continue;
 		rows->places[kept] = places[i];
 		items[kept++] = numbers[i];
@@ -280,9 +278,7 @@ ivf_search_table(const SegmentSearch *search)
 
 		intact = stream_read(search->index, search->meta, segment, StreamKind::kRowIds, first * sizeof(RowId),
 					 part * sizeof(RowId), rows, search->strategy) &&
-			(segment->n_dead == 0 ||
-				stream_read(search->index, search->meta, segment, StreamKind::kTombstones, first / 8, (part + 7) / 8,
-					dead, search->strategy));
+			(segment->n_dead == 0 || search_read_dead(search, first, part, dead));
 		for (uint64 i = 0; intact && i < part; i++)
 			if (segment->n_dead == 0 || (dead[i / 8] & (1 << (i % 8))) == 0)
 				rows[n++] = rows[i];

@@ -99,10 +99,8 @@ vectorgpu_gpumatch_handler(PG_FUNCTION_ARGS)
 	using namespace vectorgpu::am;
 	IndexAmRoutine *routine = shared_routine<&kMatch>();
 
-	routine->amsupport = kConditionSupport;
 	routine->amoptsprocnum = kOptionsSupport;
 	routine->amcostestimate = match_cost_estimate;
 	routine->ambeginscan = matchbeginscan;
-	routine->amgetbitmap = shared_get_bitmap;
 	PG_RETURN_POINTER(routine);
 }

@@ -283,7 +283,7 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	Searches searches;
 
 	if (path->indexclauses == NIL &&
-		common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
+		common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	if (path->indexclauses != NIL)
 	{

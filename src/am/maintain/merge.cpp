@@ -182,7 +182,7 @@ write_rows(Merge *merge, Tuplesortstate *delta, SegmentEntry *entry)
 				return false;
 			}
 		}
-		segment_write_row(writer, row.row, row.is_null ? nullptr : row.vector, row_origin(row.source));
+		segment_write_row(writer, row.row, row.is_null ? nullptr : row.vector, row.keys, row_origin(row.source));
 	}
 	row_merge_end(rows);
 	if (n != n_rows)

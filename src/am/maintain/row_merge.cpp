@@ -5,6 +5,7 @@
 #include "am/maintain/row_merge.hpp"
 
 #include "pg/fault.hpp"
+#include "storage/key_stream.hpp"
 
 #include <cstring>
 
@@ -61,14 +62,45 @@ fill_from_segment(RowMerge *merge, RowSource *source)
 				: stream_read(merge->index, merge->meta, segment, StreamKind::kVectors, source->next * vector_size,
 					  n * vector_size, source->vectors, merge->strategy),
 			segment_block(segment, StreamKind::kVectors));
+	if (source->keys != nullptr)
+		must_not_be_foreign(merge->index,
+			key_read_images(merge->index, merge->meta, segment, ids, source->next, n, source->keys, merge->strategy),
+			segment_block(segment, ids));
 	source->n_batch = n;
 	source->next += n;
+}
+
+/// Read vectors and codes of the batch's rows of the delta. Rows are usually inserted in TID order, so runs of
+/// consecutive numbers are read together.
+void
+read_delta_bodies(RowMerge *merge, RowSource *source)
+{
+	const Size vector_size = meta_vector_bytes(merge->meta);
+	const Size key_size = meta_key_bytes(merge->meta);
+	const Size body_size = vector_size + key_size;
+
+	for (uint32 i = 0; i < source->n_batch;)
+	{
+		uint64 headers[kBatchRows];
+		char *bodies = source->bodies != nullptr ? source->bodies : source->vectors + i * vector_size;
+		uint32 run = 1;
+
+		while (i + run < source->n_batch && source->numbers[i + run] == source->numbers[i] + run)
+			run++;
+		must_not_be_foreign(merge->index,
+			delta_read_bodies(merge->index, merge->meta, source->numbers[i], run, headers, bodies, body_size), 0);
+		for (uint32 j = 0; j < run && source->bodies != nullptr; j++)
+		{
+			memcpy(source->vectors + (i + j) * vector_size, bodies + j * body_size, vector_size);
+			memcpy(source->keys + (i + j) * key_size, bodies + j * body_size + vector_size, key_size);
+		}
+		i += run;
+	}
 }
 
 void
 fill_from_delta(RowMerge *merge, RowSource *source)
 {
-	const Size vector_size = meta_vector_bytes(merge->meta);
 	uint32 n = 0;
 	Datum datum;
 	bool is_null;
@@ -85,23 +117,8 @@ fill_from_delta(RowMerge *merge, RowSource *source)
 		n++;
 	}
 	source->n_batch = n;
-	if (source->vectors == nullptr)
-		return;
-
-	// Rows are usually inserted in TID order, so runs of consecutive numbers are read together.
-	for (uint32 i = 0; i < n;)
-	{
-		uint64 headers[kBatchRows];
-		uint32 run = 1;
-
-		while (i + run < n && source->numbers[i + run] == source->numbers[i] + run)
-			run++;
-		must_not_be_foreign(merge->index,
-			delta_read(merge->index, merge->meta, source->numbers[i], run, headers, source->vectors + i * vector_size,
-				vector_size),
-			0);
-		i += run;
-	}
+	if (source->vectors != nullptr)
+		read_delta_bodies(merge, source);
 }
 
 /// Read the stored value of the source's current row.
@@ -170,6 +187,12 @@ add_source(RowMerge *merge, const SegmentEntry *segment, bool null_rows, bool wi
 	source->rows = static_cast<RowId *>(palloc(merge->batch_rows * sizeof(RowId)));
 	if (with_vectors && !null_rows && merge->values == nullptr)
 		source->vectors = static_cast<char *>(palloc(merge->batch_rows * meta_vector_bytes(merge->meta)));
+	if (merge->with_vectors && meta_key_bytes(merge->meta) > 0)
+	{
+		source->keys = static_cast<char *>(palloc(merge->batch_rows * meta_key_bytes(merge->meta)));
+		if (segment == nullptr)
+			source->bodies = static_cast<char *>(palloc(merge->batch_rows * delta_body_bytes(merge->meta)));
+	}
 }
 
 const char *
@@ -262,6 +285,7 @@ row_merge_next(RowMerge *merge, MergedRow *row)
 	row->is_null = best->segment != nullptr ? best->null_rows : best->is_null[best->at];
 	row->vector =
 		row->is_null || best->vectors == nullptr ? nullptr : best->vectors + best->at * meta_vector_bytes(merge->meta);
+	row->keys = best->keys != nullptr ? best->keys + best->at * meta_key_bytes(merge->meta) : nullptr;
 	if (merge->values != nullptr && merge->with_vectors && !row->is_null)
 		row->vector = read_value(merge, best);
 	if (unlikely(row->row <= merge->last))

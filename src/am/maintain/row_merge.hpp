@@ -22,6 +22,8 @@ struct RowSource
 	bool *is_null;   // delta
 	uint8 *dead;     // segments: tombstones of the batch
 	char *vectors;   // null if vectors are not wanted
+	char *keys;      // images of key columns; null if there are none, or vectors are not wanted
+	char *bodies;    // delta: scratch for rows with key columns
 	bool finished;
 };
 
@@ -49,6 +51,7 @@ struct MergedRow
 	RowId row;
 	bool is_null;
 	const void *vector; // valid until the next call; null for NULL, or if vectors are not wanted
+	const char *keys; // the image of its key columns, valid as long; null if there are none, or vectors are not wanted
 	const RowSource *source;
 };
 

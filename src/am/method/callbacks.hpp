@@ -29,13 +29,13 @@ char *shared_build_phase_name(const AccessMethod *am, int64 phase);
 
 /// build/insert.cpp. aminsert. unchanged: core's hint that an UPDATE has left the indexed value as it was.
 bool shared_insert(const AccessMethod *am, Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
-	bool unchanged);
+	bool unchanged, IndexInfo *info);
 
 /// scan/scan.cpp. ambeginscan, amrescan, amgettuple, amendscan.
 IndexScanDesc shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orderbys);
 void shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, int n_orderbys);
 bool shared_get_tuple(IndexScanDesc scan, ScanDirection direction);
-/// amgetbitmap, for access methods with index conditions (ValueFormat::condition).
+/// amgetbitmap, for scans with index conditions.
 int64 shared_get_bitmap(IndexScanDesc scan, TIDBitmap *bitmap);
 void shared_end_scan(IndexScanDesc scan);
 
@@ -62,7 +62,7 @@ struct Callbacks
 	static bool insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
 		IndexUniqueCheck check_unique, bool index_unchanged, IndexInfo *info)
 	{
-		return shared_insert(am, index, values, isnull, tid, heap, index_unchanged);
+		return shared_insert(am, index, values, isnull, tid, heap, index_unchanged, info);
 	}
 
 	static char *build_phase_name(int64 phase) { return shared_build_phase_name(am, phase); }
@@ -94,6 +94,7 @@ shared_routine()
 	routine->ambeginscan = Callbacks<am>::begin_scan;
 	routine->amrescan = shared_rescan;
 	routine->amgettuple = shared_get_tuple;
+	routine->amgetbitmap = shared_get_bitmap;
 	routine->amendscan = shared_end_scan;
 	return routine;
 }

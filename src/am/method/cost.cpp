@@ -37,6 +37,8 @@ constexpr double kPageCost = 0.6;   // x seq_page_cost: reading, scoring and sel
 constexpr double kRowCost = 1;      // x cpu_operator_cost: the part of a row's cost that does not depend on its bytes
 constexpr double kReturnCost = 5;   // x cpu_tuple_cost: returning a row: sorting; core adds a heap fetch out of order
 constexpr double kFetchCost = 40;   // x cpu_tuple_cost: reading a row's vector from the table, out of order
+constexpr double kFewCost = 60;     // x cpu_tuple_cost: reading a row's vector from the index by itself and scoring it
+constexpr double kCodeCost = 0.5;   // x cpu_operator_cost: reading a row's code of a key column and testing it
 constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages of a row id
 
 constexpr double kPassesOfAll = 3;   // of an approximate scan that returns every row: batches grow by 16
@@ -66,17 +68,42 @@ passes_for(double rows, double first)
 	return Max(passes + (rows > 0 ? std::ceil(rows / most) : 0), 1.0);
 }
 
+/// True if the path has conditions on key columns behind the first.
+bool
+conditions_on_keys(const IndexPath *path)
+{
+	ListCell *cell;
+
+	foreach (cell, path->indexclauses)
+		if (lfirst_node(IndexClause, cell)->indexcol > 0)
+			return true;
+	return false;
+}
+
+/// The key columns behind the first that the path has conditions on, each for all rows.
+Cost
+codes_cost(const IndexPath *path)
+{
+	double n = 0;
+	ListCell *cell;
+
+	foreach (cell, path->indexclauses)
+		n += lfirst_node(IndexClause, cell)->indexcol > 0;
+	return n * Max(path->indexinfo->tuples, 1.0) * cpu_operator_cost * kCodeCost;
+}
+
 } // namespace
 
 bool
-common_cost_estimate(
-	IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity, double *correlation, double *pages)
+common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
+	double *correlation, double *pages)
 {
 	const IndexOptInfo *index = path->indexinfo;
 	double seq_page = 0;
 
 	// The index's share of the table: below 1 for a partial index.
 	*selectivity = index->rel->tuples > index->tuples ? Max(index->tuples, 1.0) / index->rel->tuples : 1;
+	*selectivity *= conditions_share(root, path);
 	*correlation = 0;
 	*pages = Max(static_cast<double>(index->pages), 1.0);
 	// Core asks for an index-only scan where no column is needed (count(*)). The index returns no tuples, and without
@@ -93,8 +120,22 @@ common_cost_estimate(
 	get_tablespace_page_costs(index->reltablespace, nullptr, &seq_page);
 	*startup_cost = 0;
 	*pages = Max(std::ceil(Max(index->tuples, 1.0) * kPagesOfRowIds), 1.0);
-	*total_cost = *pages * seq_page + Max(index->tuples, 1.0) * cpu_operator_cost;
+	*total_cost = *pages * seq_page + Max(index->tuples, 1.0) * cpu_operator_cost + codes_cost(path);
 	*correlation = 1;
+	return true;
+}
+
+bool
+few_cost_estimate(const IndexPath *path, const ScanDemand &demand, Cost *startup_cost, Cost *total_cost, double *pages)
+{
+	const double rows = Max(demand.rows * demand.passing, 1.0);
+
+	if (demand.passing > kFewPass)
+		return false;
+	*startup_cost = cpu_operator_cost * kScanCost + codes_cost(path) +
+		rows * cpu_tuple_cost * kFewCost * batch_plan_exact_batches(demand, 0, 0);
+	*total_cost = *startup_cost + return_cost(rows);
+	*pages = Min(*pages, rows);
 	return true;
 }
 
@@ -142,9 +183,9 @@ gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cos
 	const IndexOptInfo *index = path->indexinfo;
 	const double kbytes = static_cast<double>(index->pages) * (BLCKSZ / 1024);
 
-	if (index->hypothetical || index->pages < kLeastGpuPages || kbytes < bridge::settings.worker_min_size_kb ||
-		kbytes > 1024.0 * bridge::settings.worker_memory_mb || !bridge::worker_on_gpu() ||
-		get_rel_persistence(index->indexoid) == RELPERSISTENCE_TEMP)
+	if (conditions_on_keys(path) || index->hypothetical || index->pages < kLeastGpuPages ||
+		kbytes < bridge::settings.worker_min_size_kb || kbytes > 1024.0 * bridge::settings.worker_memory_mb ||
+		!bridge::worker_on_gpu() || get_rel_persistence(index->indexoid) == RELPERSISTENCE_TEMP)
 		return false;
 	*cost = (search_us + pages / kGpuPagesPerUs) * kCostPerUs * cpu_operator_cost;
 	return true;
@@ -164,11 +205,17 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	Cost pass;
 	double n_passes;
 
-	if (common_cost_estimate(path, startup_cost, total_cost, selectivity, correlation, pages))
+	if (common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	demand = scan_demand(root, path);
+	if (few_cost_estimate(path, demand, startup_cost, total_cost, pages))
+	{
+		*startup_cost += visit_cost(root, path, demand);
+		*total_cost += visit_cost(root, path, demand);
+		return;
+	}
 	if (!gpu_search_cost(path, kGpuExactUs, *pages, &pass))
-		pass = pass_cost(path, *pages, demand.rows);
+		pass = pass_cost(path, *pages, demand.rows) + codes_cost(path);
 	n_passes = batch_plan_exact_batches(demand, 0, 0);
 	*startup_cost = pass * n_passes + visit_cost(root, path, demand);
 	*total_cost =

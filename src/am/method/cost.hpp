@@ -19,8 +19,16 @@ void exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, 
 
 /// For an amcostestimate: estimates scans that cost the same with every access method (in TID order), or that none can
 /// do. False: the scan is ordered by a distance; everything but the two costs is set.
-bool common_cost_estimate(IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
-	double *correlation, double *pages);
+bool common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost, Cost *total_cost,
+	Selectivity *selectivity, double *correlation, double *pages);
+
+/// The share of the rows that meet conditions on key columns up to which a scan compares them one by one.
+constexpr double kFewPass = 0.1;
+
+/// The costs of a scan whose conditions on key columns pass at most that share. False: there are none, or they pass
+/// more. *pages: of the index on entry.
+bool few_cost_estimate(
+	const IndexPath *path, const ScanDemand &demand, Cost *startup_cost, Cost *total_cost, double *pages);
 
 /// For an approximate access method: *startup_cost is that of the searches for the demand. Where the scan is exact from
 /// its first row on, that of passes over all rows takes its place. Adds the cost of rows that do not pass, and sets

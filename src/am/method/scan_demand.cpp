@@ -132,7 +132,8 @@ serves(IndexOptInfo *index, const RestrictInfo *condition)
 	return false;
 }
 
-/// True if another index may find the rows that pass. One of ours cannot: it has no bitmap.
+/// True if another index may find the rows that pass, which the path's own conditions leave. One of ours finds them by
+/// its key columns.
 bool
 another_index_serves(const RelOptInfo *rel)
 {
@@ -183,19 +184,39 @@ scan_demand(PlannerInfo *root, const IndexPath *path)
 
 	demand.exact = is_exact(root, Max(path->indexinfo->tuples, 1.0));
 	demand.rows = Max(path->indexinfo->tuples, 1.0);
-	demand.share = Min(Max(path->path.rows / demand.rows, kLeastShare), 1.0);
+	demand.passing = conditions_share(root, path);
+	demand.share = Min(Max(path->path.rows / (demand.rows * demand.passing), kLeastShare), 1.0);
 	if (root->limit_tuples <= 0)
 	{
-		demand.visited = Min(kFirstBatch, demand.rows);
+		demand.visited = Min(kFirstBatch, Max(demand.rows * demand.passing, 1.0));
 		demand.wanted = demand.visited * demand.share;
 		return demand;
 	}
 	demand.wanted = root->limit_tuples;
 	if (rel->reloptkind == RELOPT_BASEREL)
 		demand.wanted /= rows_of_joins(root, rel);
-	demand.wanted = Max(Min(demand.wanted, demand.rows * demand.share), 1.0);
-	demand.visited = Min(demand.wanted / demand.share, demand.rows);
+	demand.wanted = Max(Min(demand.wanted, demand.rows * demand.passing * demand.share), 1.0);
+	demand.visited = Min(demand.wanted / demand.share, Max(demand.rows * demand.passing, 1.0));
 	return demand;
+}
+
+double
+conditions_share(PlannerInfo *root, const IndexPath *path)
+{
+	const int relid = static_cast<int>(path->indexinfo->rel->relid);
+	List *clauses = NIL;
+	ListCell *cell;
+
+	foreach (cell, path->indexclauses)
+	{
+		IndexClause *clause = lfirst_node(IndexClause, cell);
+
+		if (clause->indexcol > 0)
+			clauses = lappend(clauses, clause->rinfo);
+	}
+	return clauses == NIL
+		? 1
+		: Min(Max(clauselist_selectivity(root, clauses, relid, JOIN_INNER, nullptr), kLeastShare), 1.0);
 }
 
 Cost

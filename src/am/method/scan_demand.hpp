@@ -15,7 +15,9 @@ namespace vectorgpu::am
 struct ScanDemand
 {
 	double rows;    // of the index
-	double share;   // of its rows, those that pass the scan's conditions, by the planner's estimate; in (0, 1]
+	double passing; // of its rows, the share that meets conditions on key columns, by the planner's estimate: only
+					// these are returned; in (0, 1]
+	double share;   // of these, those that pass the scan's other conditions; in (0, 1]
 	double wanted;  // rows that pass
 	double visited; // rows that the scan returns for these, if those that pass are spread evenly
 	bool exact;     // the scan of an approximate access method looks at all rows from its first row on
@@ -24,6 +26,9 @@ struct ScanDemand
 /// The demand on a path with ORDER BY. Conditions include those of row security. A join above that drops rows makes the
 /// scan return more, one that multiplies them fewer.
 ScanDemand scan_demand(PlannerInfo *root, const IndexPath *path);
+
+/// The share of the index's rows that meet the path's conditions on key columns behind the first; 1: there are none.
+double conditions_share(PlannerInfo *root, const IndexPath *path);
 
 /// The cost of reading the table for rows that do not pass, as far as core leaves it out. 0 unless another index may
 /// find those that pass: core charges that one the same.

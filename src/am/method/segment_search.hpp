@@ -58,6 +58,9 @@ struct SegmentSearch
 	const MetaData *meta;
 	const SegmentEntry *segment;
 	BufferAccessStrategy strategy;
+	// Bits as in tombstones: the rows that meet the scan's conditions on key columns and have no tombstone;
+	// segment->n_dead counts the others. Null: no conditions. Read by dead_rows.hpp.
+	const uint8 *passing;
 	const void *query;  // one vector of the index's element type, as stored in streams
 	engine::TopK *topk; // takes the candidates: scores of engine::compute_scores, row ids
 	// Counters that the search increases.

@@ -1,4 +1,5 @@
 // The shape of an index by the catalogs, and the parts of a handler that all access methods share. PG dialect.
+#include "am/keys/key_kind.hpp"
 #include "am/method/callbacks.hpp"
 #include "pg/parallel_build.hpp"
 #include "storage/value_format.hpp"
@@ -33,6 +34,13 @@ index_shape(const AccessMethod *am, Relation index)
 	const int dim = attribute->atttypmod;
 	IndexShape shape = {};
 
+	if (is_filter_class(code))
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg(
+					"column \"%s\" cannot be the first key column of %s index", NameStr(attribute->attname), am->name),
+				errdetail("Its operator class is for conditions, not for searches by distance."),
+				errhint("Operator classes for the first column: \\dAc %s in psql.", am->name)));
 	if (am->values != nullptr)
 	{
 		shape = am->values->shape(am, index);
@@ -75,16 +83,16 @@ new_routine()
 	IndexAmRoutine *routine = makeNode(IndexAmRoutine);
 
 	routine->amstrategies = 0; // operators are known by opclass: no fixed set of strategies
-	routine->amsupport = kShapeSupport;
+	routine->amsupport = kLastSupport;
 	routine->amoptsprocnum = 0;
 	routine->amcanorder = false;
 	routine->amcanorderbyop = true;
 	routine->amcanbackward = false;
 	routine->amcanunique = false;
-	routine->amcanmulticol = false;
+	routine->amcanmulticol = true;
 	routine->amoptionalkey = true; // NULLs are indexed, so that a scan can answer without any key
 	routine->amsearcharray = false;
-	routine->amsearchnulls = false;
+	routine->amsearchnulls = true;
 	routine->amstorage = false;
 	routine->amclusterable = false;
 	routine->ampredlocks = false; // core locks the whole index under SERIALIZABLE

@@ -1,5 +1,7 @@
-// amvalidate: an operator class has support function 1 and, for ORDER BY, strategy 1 with a float8 distance operator.
-// PG dialect. Called by core's amvalidate() and CREATE OPERATOR CLASS checks in tests.
+// amvalidate: an operator class has support function 1 and, for ORDER BY, strategy 1 with a float8 distance operator;
+// filter classes are checked in am/keys. PG dialect. Called by core's amvalidate() and CREATE OPERATOR CLASS checks in
+// tests.
+#include "am/keys/key_validate.hpp"
 #include "am/method/callbacks.hpp"
 #include "storage/value_format.hpp"
 
@@ -156,6 +158,12 @@ shared_validate(const AccessMethod *am, Oid opclass_oid)
 	subject.am = am;
 	subject.family = family_name(class_form->opcfamily);
 	subject.input_type = class_form->opcintype;
+	if (is_filter_class_of(class_form->opcfamily, subject.input_type))
+	{
+		valid = validate_filter_class(am->name, class_form->opcfamily, subject.input_type);
+		ReleaseSysCache(class_tuple);
+		return valid;
+	}
 	if (OidIsValid(class_form->opckeytype) && class_form->opckeytype != class_form->opcintype)
 		valid = complain(&subject, "stores another type than it indexes");
 

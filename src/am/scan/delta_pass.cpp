@@ -63,6 +63,18 @@ offer(const ScanState *state, const SegmentSearch *search, double *scores, RowId
 		engine::topk_push(search->topk, scores, rows, n, nullptr, 0);
 }
 
+/// Reads a slice of the delta. Rows that do not meet conditions on key columns come as dead ones.
+bool
+read_slice(Relation index, const ScanState *state, uint64 first, uint64 n, uint64 *headers, char *vectors, Size stride)
+{
+	if (state->filter == nullptr)
+		return delta_read(index, &state->meta, first, n, headers, vectors, stride);
+	if (!delta_read_bodies(index, &state->meta, first, n, headers, vectors, stride))
+		return false;
+	key_filter_delta(state->filter, &state->meta, headers, vectors, stride, n);
+	return true;
+}
+
 /// Scores a slice of the delta in place: compacts rows and scores to those that have a value and are alive.
 uint64
 score_slice(const ScanState *state, uint64 n, uint64 *headers, const char *vectors, Size stride, double *scores)
@@ -90,7 +102,8 @@ pick_slice(const ScanState *state, uint64 n, uint64 *headers)
 	for (uint64 i = 0; i < n; i++)
 	{
 		if (!delta_starts_row(headers[i]) || (headers[i] & kDeltaDead) != 0 ||
-			(state->phase == ScanPhase::kNulls && (headers[i] & kDeltaNull) == 0))
+			(state->phase == ScanPhase::kNulls && (headers[i] & kDeltaNull) == 0) ||
+			(state->not_null && (headers[i] & kDeltaNull) != 0))
 			continue;
 		headers[kept++] = headers[i] & kDeltaRowIdMask;
 	}
@@ -134,7 +147,8 @@ score_values(Relation index, ScanState *state, const SegmentSearch *search)
 bool
 score_rows(Relation index, ScanState *state, const SegmentSearch *search)
 {
-	const Size stride = MAXALIGN(meta_vector_bytes(&state->meta));
+	const Size stride =
+		MAXALIGN(state->filter != nullptr ? delta_body_bytes(&state->meta) : meta_vector_bytes(&state->meta));
 	const uint64 slice = Max(UINT64CONST(1), Min(kSliceRows, kSliceBytes / stride));
 	uint64 *headers = static_cast<uint64 *>(palloc(slice * sizeof(uint64)));
 	double *scores = static_cast<double *>(palloc(slice * sizeof(double)));
@@ -146,7 +160,7 @@ score_rows(Relation index, ScanState *state, const SegmentSearch *search)
 		uint64 kept;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!delta_read(index, &state->meta, row, n, headers, vectors, stride))
+		if (!read_slice(index, state, row, n, headers, vectors, stride))
 			return false;
 		state->counters->n_compared += n;
 		kept = score_slice(state, n, headers, vectors, stride, scores);
@@ -160,14 +174,17 @@ score_rows(Relation index, ScanState *state, const SegmentSearch *search)
 bool
 offer_row_ids(Relation index, const ScanState *state, const SegmentSearch *search)
 {
+	const Size stride = state->filter != nullptr ? MAXALIGN(delta_body_bytes(&state->meta)) : 0;
 	uint64 *headers = static_cast<uint64 *>(palloc(kSliceRows * sizeof(uint64)));
+	char *bodies =
+		stride > 0 ? static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, kSliceRows * stride)) : nullptr;
 
 	for (uint64 row = state->meta.delta_first_row; row < state->delta_end; row += kSliceRows)
 	{
 		const uint64 n = Min(kSliceRows, state->delta_end - row);
 
 		CHECK_FOR_INTERRUPTS();
-		if (!delta_read(index, &state->meta, row, n, headers, nullptr, 0))
+		if (!read_slice(index, state, row, n, headers, bodies, stride))
 			return false;
 		engine::topk_push(search->topk, kNoScores, headers, pick_slice(state, n, headers), nullptr, 0);
 	}

@@ -23,7 +23,7 @@ const char *
 bypass_name(Bypass bypass)
 {
 	static const char *const kNames[] = {"none", "setting_off", "no_order", "temporary", "small", "access_method",
-		"all_rows", "delta", "long_query", "returned"};
+		"all_rows", "delta", "long_query", "conditions", "returned"};
 
 	static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<size_t>(Bypass::kCount));
 	return kNames[static_cast<int>(bypass)];
@@ -41,6 +41,17 @@ answered_by(const ScanCounters *counters)
 	if (counters->n_worker_batches == 0)
 		return counters->n_backend_batches == 0 ? "nobody" : "backend";
 	return counters->n_backend_batches == 0 ? "worker" : "worker and backend";
+}
+
+/// How the segments' rows that meet conditions on key columns were searched.
+const char *
+filter_way(const ScanCounters *counters)
+{
+	static const char *const kNames[] = {"none", "list", "mask", "list and mask"};
+
+	if ((counters->filter_ways & kFilterRecheck) != 0)
+		return "recheck";
+	return kNames[counters->filter_ways & (kFilterList | kFilterMask)];
 }
 
 const char *
@@ -116,6 +127,11 @@ explain_as_text(const ScanCounters *counters, const char *width_name, ExplainSta
 	}
 	if (counters->n_rescored_together > 0)
 		text_number(es, "Rescored In Engine Batch", counters->n_rescored_together);
+	if (counters->has_filter)
+	{
+		text_number(es, "Passing Rows", counters->n_passing);
+		appendStringInfo(es->str, "  Filter Way: %s", filter_way(counters));
+	}
 	text_number(es, "Delta Rows", counters->delta_rows);
 	if (counters->n_shipped > 0)
 		text_number(es, "Shipped", counters->n_shipped);
@@ -184,6 +200,11 @@ explain_as_properties(const ScanCounters *counters, const char *width_name, Expl
 	number(es, "Candidates", counters->n_candidates);
 	number(es, "Rescored", counters->n_rescored);
 	number(es, "Rescored In Engine Batch", counters->n_rescored_together);
+	if (counters->has_filter)
+	{
+		number(es, "Passing Rows", counters->n_passing);
+		ExplainPropertyText("Filter Way", filter_way(counters), es);
+	}
 	number(es, "Delta Rows", counters->delta_rows);
 	number(es, "Shipped", counters->n_shipped);
 	if (es->timing)

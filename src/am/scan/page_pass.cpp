@@ -2,12 +2,14 @@
 #include "am/scan/page_pass.hpp"
 
 #include "am/scan/delta_pass.hpp"
+#include "am/scan/few_rows.hpp"
 #include "am/scan/rounds.hpp"
 #include "am/scan/scan_aliases.hpp"
 #include "storage/stream.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace vectorgpu::am
 {
@@ -45,11 +47,32 @@ first_row_after(Relation index, const ScanState *state, const SegmentEntry *segm
 	return true;
 }
 
+/// Copies the tombstones of rows [first, first + n) of the stream of row ids, or the opposite of the rows that meet the
+/// conditions: as search_read_dead. False if a page was foreign.
+bool
+read_dead(Relation index, const ScanState *state, const SegmentEntry *segment, uint64 first_bit, const uint8 *passing,
+	uint64 first, uint64 n, uint8 *dead)
+{
+	const uint64 bit = first_bit + first;
+
+	if (passing == nullptr)
+		return stream_read(index, &state->meta, segment, StreamKind::kTombstones, bit / 8, (bit + n + 7) / 8 - bit / 8,
+			dead, state->strategy);
+	memset(dead, 0, (bit + n + 7) / 8 - bit / 8);
+	for (uint64 i = 0; i < n; i++)
+		if ((passing[(first + i) / 8] & (1 << ((first + i) % 8))) == 0)
+			dead[(bit + i) / 8 - bit / 8] |= static_cast<uint8>(1 << ((bit + i) % 8));
+	return true;
+}
+
 /// Offers the row ids of one stream of a segment, from the first that can count until one that cannot any more.
+/// passing: bits of its rows that meet the conditions; null: there are none.
 bool
 offer_row_ids(Relation index, const ScanState *state, const SegmentEntry *segment, StreamKind kind, uint64 n_items,
-	uint64 first_tombstone, engine::TopK *topk)
+	uint64 first_tombstone, const uint8 *passing, engine::TopK *topk)
 {
+	const bool drops = segment->n_dead > 0 || passing != nullptr;
+
 	RowId *rows = static_cast<RowId *>(palloc(kRowIdsPerRead * sizeof(RowId)));
 	uint8 *dead = static_cast<uint8 *>(palloc(kRowIdsPerRead / 8 + 2));
 	uint64 item = 0;
@@ -67,11 +90,9 @@ offer_row_ids(Relation index, const ScanState *state, const SegmentEntry *segmen
 			return false;
 		if (topk->full && rows[0] > topk->threshold.row)
 			break;
-		if (segment->n_dead > 0 &&
-			!stream_read(index, &state->meta, segment, StreamKind::kTombstones, bit / 8, (bit + n + 7) / 8 - bit / 8,
-				dead, state->strategy))
+		if (drops && !read_dead(index, state, segment, first_tombstone, passing, item, n, dead))
 			return false;
-		engine::topk_push(topk, kNoScores, rows, n, segment->n_dead > 0 ? dead : nullptr, bit % 8);
+		engine::topk_push(topk, kNoScores, rows, n, drops ? dead : nullptr, bit % 8);
 		item += n;
 	}
 	pfree(rows);
@@ -79,19 +100,59 @@ offer_row_ids(Relation index, const ScanState *state, const SegmentEntry *segmen
 	return true;
 }
 
+/// Offers the rows with a value of a segment that meet the conditions.
 bool
-offer_segment(Relation index, const ScanState *state, const SegmentEntry *segment, SegmentSearch *search)
+offer_passing(ScanState *state, const PassingRows *passing, SegmentSearch *search)
 {
+	SegmentEntry masked = *search->segment;
+	bool intact;
+
+	if (passing->n_rows == 0)
+		return true;
+	search->passing = passing->rows;
+	masked.n_dead = masked.n_rows - passing->n_rows;
+	search->segment = &masked;
+	if (few_rows_pass(state->am, search, passing->n_rows))
+	{
+		state->counters->filter_ways |= kFilterList;
+		intact = few_search_segment(state->am, search);
+	}
+	else
+	{
+		state->counters->filter_ways |= kFilterMask;
+		intact = state->am->search_segment(search);
+	}
+	search->passing = nullptr;
+	return intact;
+}
+
+bool
+offer_segment(Relation index, ScanState *state, const SegmentEntry *segment, SegmentSearch *search)
+{
+	const PassingRows *passing = nullptr;
+
+	if (state->filter != nullptr)
+	{
+		passing = key_filter_rows(state->filter, index, &state->meta, segment, state->strategy);
+		if (passing == nullptr)
+			return false;
+		state->counters->n_passing += passing->n_rows + passing->n_null_rows;
+	}
 	if (state->phase == ScanPhase::kScored)
 	{
 		search->segment = segment;
+		if (passing != nullptr)
+			return offer_passing(state, passing, search);
 		return segment->n_rows == 0 || state->am->search_segment(search);
 	}
 	if (state->phase == ScanPhase::kAll &&
-		!offer_row_ids(index, state, segment, StreamKind::kRowIds, segment->n_rows, 0, search->topk))
+		!offer_row_ids(index, state, segment, StreamKind::kRowIds, segment->n_rows, 0,
+			passing != nullptr ? passing->rows : nullptr, search->topk))
 		return false;
-	return offer_row_ids(
-		index, state, segment, StreamKind::kNullRowIds, segment->n_null_rows, segment->n_rows, search->topk);
+	if (state->not_null)
+		return true;
+	return offer_row_ids(index, state, segment, StreamKind::kNullRowIds, segment->n_null_rows, segment->n_rows,
+		passing != nullptr ? passing->null_rows : nullptr, search->topk);
 }
 
 } // namespace
@@ -158,6 +219,8 @@ page_pass(Relation index, ScanState *state, const RowId *candidates, uint64 n_ca
 	};
 
 	*coverage = Coverage::kAll;
+	if (state->filter != nullptr)
+		state->counters->n_passing = 0;
 	engine::topk_init(&topk, state->batch.size, state->batch.rows, state->batch.capacity,
 		state->place.has_last && !state->plan.from_first ? &state->place.last : nullptr);
 	for (uint32 i = 0; i < state->meta.n_segments && !state->bounds.skips_segments; i++)

@@ -4,6 +4,7 @@
 #include "am/scan/batch_plan.hpp"
 #include "am/scan/foreign_distance.hpp"
 #include "am/scan/nan_rows.hpp"
+#include "am/scan/scan_keys.hpp"
 #include "am/scan/scan_aliases.hpp"
 #include "am/scan/scan_settings.hpp"
 #include "am/method/callbacks.hpp"
@@ -89,16 +90,6 @@ copy_query(IndexScanDesc scan, ScanState *state)
 	state->query = copy;
 }
 
-/// A condition with NULL holds for no row.
-bool
-any_key_is_null(IndexScanDesc scan)
-{
-	for (int i = 0; i < scan->numberOfKeys; i++)
-		if ((scan->keyData[i].sk_flags & SK_ISNULL) != 0)
-			return true;
-	return false;
-}
-
 /// The rows that the plan, or the scan's caller, wants.
 pg::ScanWish
 wish_for(IndexScanDesc scan, const ScanState *state)
@@ -142,18 +133,21 @@ start_scan(IndexScanDesc scan, ScanState *state)
 		MemoryContextSwitchTo(old);
 	}
 	state->shape = shape_of_meta(&state->meta);
-	state->bounds.has_worst = scan->numberOfOrderBys == 0 && scan->numberOfKeys > 0;
-	if (any_key_is_null(scan))
+	scan_keys_start(scan, state);
+	state->bounds.has_worst = scan->numberOfOrderBys == 0 && scan_condition(scan) != nullptr;
+	if (scan_key_is_null(scan) || (state->not_null && scan_tests_null(scan, SK_SEARCHNULL)))
 		start_phase(state, ScanPhase::kDone);
 	else if (state->bounds.has_worst)
 	{
 		const MemoryContext old = MemoryContextSwitchTo(state->context);
 
 		state->query = static_cast<const char *>(
-			state->am->values->condition(&state->shape, scan->keyData[0].sk_argument, &state->bounds.worst));
+			state->am->values->condition(&state->shape, scan_condition(scan)->sk_argument, &state->bounds.worst));
 		MemoryContextSwitchTo(old);
 		start_phase(state, ScanPhase::kScored);
 	}
+	else if (scan_tests_null(scan, SK_SEARCHNULL))
+		start_phase(state, ScanPhase::kNulls);
 	else if (scan->numberOfOrderBys > 0 && (scan->orderByData[0].sk_flags & SK_ISNULL) == 0)
 	{
 		copy_query(scan, state);
@@ -182,11 +176,12 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	if (state->bounds.bounded && state->bounds.bound.none)
 		start_phase(state, ScanPhase::kDone);
 	wish = wish_for(scan, state);
+	scan_keys_leave(scan, state, &wish);
 	state->plan.one_search =
 		state->plan.one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
 	batch_plan_start(scan, state, &wish);
 	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounds.bounded && state->plan.given_limit == 0 &&
-		state->phase == ScanPhase::kScored)
+		!state->counters->has_filter && state->phase == ScanPhase::kScored)
 		state->sample = recall_sample_begin(scan, wish.rows, state->context);
 }
 
@@ -256,7 +251,8 @@ advance(IndexScanDesc scan, ScanState *state)
 	{
 		if (state->place.phase_done)
 			start_phase(state,
-				state->phase == ScanPhase::kScored && !state->bounds.has_worst && !state->bounds.bounded
+				state->phase == ScanPhase::kScored && !state->bounds.has_worst && !state->bounds.bounded &&
+						!state->not_null
 					? ScanPhase::kNulls
 					: ScanPhase::kDone);
 		if (state->phase == ScanPhase::kDone)
@@ -294,7 +290,7 @@ shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orde
 	ScanState *state = static_cast<ScanState *>(palloc0(sizeof(ScanState)));
 
 	// One column orders by one distance. The cost estimate keeps the planner from asking for more.
-	if ((n_keys > 0 && (am->values == nullptr || am->values->condition == nullptr)) || n_orderbys > 1)
+	if (n_orderbys > 1)
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				errmsg("access method %s can order by one distance only", am->name),
@@ -306,6 +302,7 @@ shared_begin_scan(const AccessMethod *am, Relation index, int n_keys, int n_orde
 	}
 	state->am = am;
 	state->foreign_distance = foreign_distance(index);
+	state->coder = index_key_coder(index);
 	state->counters = static_cast<ScanCounters *>(palloc0(sizeof(ScanCounters)));
 	state->context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan", ALLOCSET_SMALL_SIZES);
 	state->batch_context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu scan batch", ALLOCSET_DEFAULT_SIZES);
@@ -341,6 +338,9 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 	state->plan.given_limit = 0;
 	state->plan.one_search = false;
 	state->bounds.bounded = false;
+	state->filter = nullptr;
+	state->rechecks = false;
+	state->not_null = false;
 }
 
 void
@@ -407,8 +407,9 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	if (unlikely(state->sample != nullptr))
 		recall_sample_row(state->sample, row->row);
 	ItemPointerSet(&scan->xs_heaptid, row_id_block(row->row), row_id_offset(row->row));
-	// A single condition needs no recheck; the executor rechecks several, or one beside an order.
-	scan->xs_recheck = scan->numberOfKeys > (state->bounds.has_worst ? 1 : 0);
+	// A single condition on the first column needs no recheck; the executor rechecks several, or one beside an order.
+	scan->xs_recheck = state->rechecks || (state->filter != nullptr && !state->filter->conditions.program.exact) ||
+		scan_conditions(scan) > (state->bounds.has_worst ? 1 : 0);
 	store_order_value(scan, state, row->score);
 	return true;
 }

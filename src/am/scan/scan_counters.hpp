@@ -21,8 +21,17 @@ enum class Bypass : uint8
 	kDelta,        // candidates only: the worker's look at the large delta costs more than its count of the
 				   // segments saves
 	kLongQuery,    // a search that may take long: the backend can be interrupted at any time
+	kConditions,   // conditions on key columns
 	kReturned,     // more rows were returned late (vectorgpu.scan_order = relaxed) than fit one request with the batch
 	kCount,
+};
+
+/// How the rows that meet conditions on key columns were searched, of segments: bits.
+enum FilterWay : uint8
+{
+	kFilterList = 1,    // one by one, exactly
+	kFilterMask = 2,    // as without conditions, passing over the others
+	kFilterRecheck = 4, // by the worker as without conditions; the executor drops the others
 };
 
 /// Sums over all searches of a scan: a rescan is another search. Rows unless said otherwise.
@@ -47,6 +56,9 @@ struct ScanCounters
 	uint64 n_rescored;   // of those, rows whose exact distance was computed
 	uint64 n_rescored_together;  // the same by the worker's engine for several searches together, of which only the sum
 								 // is known
+	bool has_filter;             // the scan has conditions on key columns
+	uint64 n_passing;            // of the last search: rows of segments that meet them
+	uint8 filter_ways;           // FilterWay
 	uint64 engine_ns;            // of those engine batches
 	uint64 n_shipped;            // of the delta, brought to the worker's copy
 	uint64 delta_rows;           // of the last search, dead ones included

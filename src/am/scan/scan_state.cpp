@@ -19,6 +19,8 @@ scan_read_version(Relation index, Snapshot snapshot, ScanState *state)
 
 		meta_read(index, snapshot, &state->meta);
 		state->rounds.am_state = nullptr;
+		if (state->filter != nullptr)
+			key_filter_reset(state->filter);
 		state->delta_scores = {};
 		state->delta_end = delta_end(index, &state->meta, &foreign);
 		if (foreign)

@@ -8,6 +8,8 @@
 #pragma once
 
 #include "am/method/am_interface.hpp"
+#include "am/keys/key_coder.hpp"
+#include "am/scan/key_filter.hpp"
 #include "am/scan/scan_counters.hpp"
 #include "pg/order_bound.hpp"
 
@@ -149,6 +151,10 @@ struct ScanState
 	ScanPhase phase;
 	IndexShape shape;
 	bool foreign_distance; // foreign_distance.hpp
+	const KeyCoder *coder; // of the key columns; null: there are none
+	KeyFilter *filter;     // conditions on key columns; null: there are none
+	bool rechecks;         // the executor tests the conditions on key columns
+	bool not_null;         // rows whose first column is NULL are not wanted
 	const char *query;     // a copy, aligned; null in phase kAll
 	BufferAccessStrategy strategy;
 	RecallSample *sample; // recall_sampler.hpp; null: not sampled

@@ -108,6 +108,8 @@ bypass_of(Relation index, const ScanState *state)
 		return Bypass::kSettingOff;
 	if (state->phase != ScanPhase::kScored)
 		return Bypass::kNoOrder;
+	if (state->filter != nullptr)
+		return Bypass::kConditions;
 	if (state->returned.n > 0 && !gives_candidates(state) &&
 		rows_to_ask(state) > Min(state->batch.capacity, wire::kMaxSearchK))
 		return Bypass::kReturned;

@@ -1,0 +1,133 @@
+// See few_rows.hpp. Rows that follow one another are read together.
+#include "am/scan/few_rows.hpp"
+
+#include "engine/distance/distance.hpp"
+#include "engine/predicate/row_bits.hpp"
+#include "storage/stream.hpp"
+
+extern "C"
+{
+#include "miscadmin.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+// Above this share the graph or the lists find the target's recall; below it they would have to look at more rows than
+// there are to compare.
+constexpr uint64 kShareOfApproximate = 10; // kFewPass of am/method/cost.hpp
+constexpr uint64 kShareOfExact = 16;       // reading a row by itself takes as long as that many rows of a pass
+constexpr Size kBatchBytes = 64 * 1024;
+constexpr uint64 kBatchRows = 512; // at most
+
+/// Rows that were read and are to be scored.
+struct FewRows
+{
+	uint64 capacity;
+	Size stride;
+	char *vectors; // [capacity, stride]
+	RowId *rows;
+	double *scores;
+	uint64 n;
+};
+
+/// Reads the vectors and row ids of rows [first, first + n) of the segment. False if a page was foreign.
+bool
+read_run(const AccessMethod *am, const SegmentSearch *search, uint64 first, uint64 n, FewRows *few)
+{
+	const SegmentEntry *segment = search->segment;
+	const SegmentFormat *format = am->format;
+	char *to = few->vectors + few->n * few->stride;
+
+	if (!stream_read(search->index, search->meta, segment, StreamKind::kRowIds, first * sizeof(RowId),
+			n * sizeof(RowId), few->rows + few->n, search->strategy))
+		return false;
+	few->n += n;
+	return format != nullptr && format->read_vectors != nullptr
+		? format->read_vectors(search->index, search->meta, segment, first, n, to, search->strategy)
+		: stream_read(search->index, search->meta, segment, StreamKind::kVectors, first * few->stride, n * few->stride,
+			  to, search->strategy);
+}
+
+void
+offer(const SegmentSearch *search, FewRows *few)
+{
+	const engine::DistanceSpec spec = {search->meta->metric, search->meta->element, search->meta->dim};
+
+	CHECK_FOR_INTERRUPTS();
+	engine::compute_scores(spec, search->query, few->vectors, few->stride, few->n, few->scores, 0);
+	*search->n_compared += few->n;
+	if (search->approximate != nullptr)
+		search_offer(search, few->scores, few->rows, few->n);
+	else
+		engine::topk_push(search->topk, few->scores, few->rows, few->n, nullptr, 0);
+	few->n = 0;
+}
+
+/// The table has the vectors, which the access method reads when it looks at all rows.
+bool
+search_all_rows(const AccessMethod *am, const SegmentSearch *search)
+{
+	ApproximateSearch approximate = *search->approximate;
+	SegmentSearch exact = *search;
+
+	approximate.exact = true;
+	exact.approximate = &approximate;
+	return am->search_segment(&exact);
+}
+
+bool
+passes(const SegmentSearch *search, uint64 row)
+{
+	return (search->passing[row / 8] & (1 << (row % 8))) != 0;
+}
+
+} // namespace
+
+bool
+few_rows_pass(const AccessMethod *am, const SegmentSearch *search, uint64 n_passing)
+{
+	if (am->values != nullptr)
+		return false;
+	return n_passing <= search->segment->n_rows / (am->approximate != nullptr ? kShareOfApproximate : kShareOfExact);
+}
+
+bool
+few_search_segment(const AccessMethod *am, const SegmentSearch *search)
+{
+	const uint64 n_rows = search->segment->n_rows;
+	FewRows few = {};
+
+	if (am->format != nullptr && am->format->reads_back != nullptr && !am->format->reads_back(search->meta))
+		return search_all_rows(am, search);
+	few.stride = meta_vector_bytes(search->meta);
+	few.capacity = Max(UINT64CONST(1), Min(kBatchRows, kBatchBytes / few.stride));
+	few.vectors = static_cast<char *>(palloc(few.capacity * few.stride));
+	few.rows = static_cast<RowId *>(palloc(few.capacity * sizeof(RowId)));
+	few.scores = static_cast<double *>(palloc(few.capacity * sizeof(double)));
+	for (uint64 row = 0; row < n_rows;)
+	{
+		uint64 n = 0;
+
+		if (row % 8 == 0 && search->passing[row / 8] == 0)
+		{
+			row += 8;
+			continue;
+		}
+		while (row + n < n_rows && few.n + n < few.capacity && passes(search, row + n))
+			n++;
+		if (n > 0 && !read_run(am, search, row, n, &few))
+			return false;
+		row += Max(n, UINT64CONST(1));
+		if (few.n == few.capacity)
+			offer(search, &few);
+	}
+	if (few.n > 0)
+		offer(search, &few);
+	return true;
+}
+
+} // namespace vectorgpu::am

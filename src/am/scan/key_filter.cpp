@@ -1,0 +1,176 @@
+// See key_filter.hpp. Codes are read from the pages a block of rows at a time, and evaluated where they were copied to.
+#include "am/scan/key_filter.hpp"
+
+#include "engine/predicate/evaluate.hpp"
+#include "engine/predicate/row_bits.hpp"
+#include "storage/delta.hpp"
+#include "storage/key_stream.hpp"
+
+extern "C"
+{
+#include "miscadmin.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+using engine::predicate::ColumnCodes;
+
+constexpr uint64 kBlockRows = 16 * engine::predicate::kBlockRows; // read and evaluated at a time
+
+/// True if the operation looks at a stream's codes or NULL bits.
+bool
+reads_stream(engine::predicate::Op op)
+{
+	return op >= engine::predicate::Op::kIsNull && op < engine::predicate::Op::kAnd;
+}
+
+/// Room for the codes of a block of rows, of the streams that the conditions name.
+struct CodeBlock
+{
+	ColumnCodes columns[kMaxKeyStreams];
+	char *codes[kMaxKeyStreams];
+	uint8 *nulls[kMaxKeyStreams];
+	bool used[kMaxKeyStreams];
+	uint32 n_streams;
+};
+
+void
+begin_block(CodeBlock *block, const KeyFilter *filter, const KeyLayout *layout)
+{
+	const engine::predicate::Program *program = &filter->conditions.program;
+
+	memset(block, 0, sizeof(*block));
+	block->n_streams = layout->n_streams;
+	for (uint32 i = 0; i < program->n_steps; i++)
+		if (reads_stream(program->steps[i].op))
+			block->used[program->steps[i].stream] = true;
+	for (uint32 i = 0; i < layout->n_streams; i++)
+	{
+		block->columns[i].width = layout->widths[i];
+		if (!block->used[i])
+			continue;
+		block->codes[i] = static_cast<char *>(palloc(kBlockRows * layout->widths[i]));
+		block->nulls[i] = static_cast<uint8 *>(palloc(kBlockRows / 8));
+		block->columns[i].codes = block->codes[i];
+		block->columns[i].nulls = block->nulls[i];
+	}
+}
+
+/// Read the codes of rows [first, first + n). False if a page was foreign.
+bool
+read_block(CodeBlock *block, Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind ids,
+	uint64 first, uint64 n, BufferAccessStrategy strategy)
+{
+	for (uint32 i = 0; i < block->n_streams; i++)
+	{
+		if (!block->used[i])
+			continue;
+		if (!key_read_codes(index, meta, segment, ids, i, first, n, block->codes[i], strategy) ||
+			!key_read_nulls(index, meta, segment, ids, meta->keys.columns[i], first, n, block->nulls[i], strategy))
+			return false;
+	}
+	return true;
+}
+
+/// Set `bits` [n_rows] of the rows of `ids` that meet the conditions and have no tombstone, and *n_set.
+/// first_tombstone: the bit of the first of them. False if a page was foreign.
+bool
+find_rows(const KeyFilter *filter, Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind ids,
+	uint64 n_rows, uint64 first_tombstone, uint8 *bits, uint64 *n_set, BufferAccessStrategy strategy)
+{
+	uint8 *dead = static_cast<uint8 *>(palloc(kBlockRows / 8 + 2));
+	CodeBlock block;
+
+	begin_block(&block, filter, &meta->keys);
+	for (uint64 first = 0; first < n_rows; first += kBlockRows)
+	{
+		const uint64 n = Min(kBlockRows, n_rows - first);
+		const uint64 bit = first_tombstone + first;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!read_block(&block, index, meta, segment, ids, first, n, strategy))
+			return false;
+		engine::predicate::evaluate_rows(filter->conditions.program, block.columns, 0, n, bits + first / 8, nullptr);
+		if (segment->n_dead == 0)
+			continue;
+		if (!stream_read(
+				index, meta, segment, StreamKind::kTombstones, bit / 8, (bit + n + 7) / 8 - bit / 8, dead, strategy))
+			return false;
+		for (uint64 i = 0; i < n; i++)
+			if ((dead[(bit % 8 + i) / 8] & (1 << ((bit + i) % 8))) != 0)
+				bits[(first + i) / 8] &= static_cast<uint8>(~(1 << ((first + i) % 8)));
+	}
+	*n_set = engine::predicate::count_rows(bits, 0, n_rows);
+	return true;
+}
+
+} // namespace
+
+void
+key_filter_reset(KeyFilter *filter)
+{
+	for (uint32 i = 0; i < filter->n_segments; i++)
+	{
+		pfree(filter->segments[i].rows);
+		pfree(filter->segments[i].null_rows);
+	}
+	filter->n_segments = 0;
+}
+
+const PassingRows *
+key_filter_rows(
+	KeyFilter *filter, Relation index, const MetaData *meta, const SegmentEntry *segment, BufferAccessStrategy strategy)
+{
+	PassingRows *passing = &filter->segments[filter->n_segments];
+
+	for (uint32 i = 0; i < filter->n_segments; i++)
+		if (filter->segments[i].segment == segment->id)
+			return &filter->segments[i];
+	Assert(filter->n_segments < kMaxSegments);
+	passing->segment = segment->id;
+	passing->rows = static_cast<uint8 *>(
+		MemoryContextAllocHuge(filter->context, engine::predicate::row_bits_bytes(segment->n_rows) + 8));
+	passing->null_rows = static_cast<uint8 *>(
+		MemoryContextAllocHuge(filter->context, engine::predicate::row_bits_bytes(segment->n_null_rows) + 8));
+	if (!find_rows(filter, index, meta, segment, StreamKind::kRowIds, segment->n_rows, 0, passing->rows,
+			&passing->n_rows, strategy) ||
+		!find_rows(filter, index, meta, segment, StreamKind::kNullRowIds, segment->n_null_rows, segment->n_rows,
+			passing->null_rows, &passing->n_null_rows, strategy))
+		return nullptr;
+	filter->n_segments++;
+	return passing;
+}
+
+void
+key_filter_delta(KeyFilter *filter, const MetaData *meta, uint64 *headers, const char *bodies, Size stride, uint64 n)
+{
+	const KeyLayout *layout = &meta->keys;
+	const Size flags = key_flags_offset(layout);
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		const char *image = bodies + i * stride + meta_vector_bytes(meta);
+		uint64 codes[kMaxKeyStreams] = {};
+		uint64 nulls = 0;
+		Size offset = 0;
+
+		for (uint32 stream = 0; stream < layout->n_streams; stream++)
+		{
+			const uint32 column = layout->columns[stream];
+
+			memcpy(&codes[stream], image + offset, layout->widths[stream]);
+			offset += layout->widths[stream];
+			if ((image[flags + column / 8] & (1 << (column % 8))) != 0)
+				nulls |= UINT64CONST(1) << stream;
+		}
+		if (engine::predicate::evaluate_row(filter->conditions.program, codes, nulls) ==
+			engine::predicate::RowVerdict::kFails)
+			headers[i] |= kDeltaDead;
+	}
+}
+
+} // namespace vectorgpu::am

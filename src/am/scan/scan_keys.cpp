@@ -1,0 +1,123 @@
+// See scan_keys.hpp.
+#include "am/scan/scan_keys.hpp"
+
+#include "am/method/cost.hpp"
+#include "am/scan/worker_scan.hpp"
+
+#include <cstring>
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr int kNullTests = SK_SEARCHNULL | SK_SEARCHNOTNULL;
+
+} // namespace
+
+bool
+scan_key_is_null(IndexScanDesc scan)
+{
+	for (int i = 0; i < scan->numberOfKeys; i++)
+		if ((scan->keyData[i].sk_flags & SK_ISNULL) != 0 && (scan->keyData[i].sk_flags & kNullTests) == 0)
+			return true;
+	return false;
+}
+
+ScanKey
+scan_condition(IndexScanDesc scan)
+{
+	for (int i = 0; i < scan->numberOfKeys; i++)
+		if (scan->keyData[i].sk_attno == 1 && (scan->keyData[i].sk_flags & kNullTests) == 0)
+			return &scan->keyData[i];
+	return nullptr;
+}
+
+int
+scan_conditions(IndexScanDesc scan)
+{
+	int n = 0;
+
+	for (int i = 0; i < scan->numberOfKeys; i++)
+		n += scan->keyData[i].sk_attno == 1 && (scan->keyData[i].sk_flags & kNullTests) == 0;
+	return n;
+}
+
+bool
+scan_tests_null(IndexScanDesc scan, int null_test)
+{
+	for (int i = 0; i < scan->numberOfKeys; i++)
+		if (scan->keyData[i].sk_attno == 1 && (scan->keyData[i].sk_flags & null_test) != 0)
+			return true;
+	return false;
+}
+
+void
+scan_keys_start(IndexScanDesc scan, ScanState *state)
+{
+	const KeyCoder *coder = state->coder;
+	MemoryContext old;
+	int n = 0;
+
+	state->not_null = scan_tests_null(scan, SK_SEARCHNOTNULL);
+	for (int i = 0; i < scan->numberOfKeys; i++)
+		n += scan->keyData[i].sk_attno > 1;
+	if (n == 0)
+		return;
+	if (memcmp(&coder->layout, &state->meta.keys, sizeof(KeyLayout)) != 0)
+		ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("index \"%s\" was built for other key columns", RelationGetRelationName(scan->indexRelation)),
+				errdetail("The codes in its pages are not those of its operator classes and collations today."),
+				errhint("Rebuild it with REINDEX INDEX.")));
+	old = MemoryContextSwitchTo(state->context);
+	state->filter = static_cast<KeyFilter *>(palloc0(sizeof(KeyFilter)));
+	state->filter->context = state->context;
+	make_key_program(
+		coder->columns, coder->layout.n_columns, scan->keyData, scan->numberOfKeys, &state->filter->conditions);
+	state->counters->has_filter = true;
+	MemoryContextSwitchTo(old);
+}
+
+void
+scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
+{
+	KeyFilter *filter = state->filter;
+	uint64 n_passing = 0;
+	uint64 n_rows = 0;
+	double share;
+
+	if (filter == nullptr)
+		return;
+	state->filter = nullptr;
+	if (bypass_of(scan->indexRelation, state) != Bypass::kNone)
+	{
+		state->filter = filter;
+		return;
+	}
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+	{
+		const SegmentEntry *segment = &state->meta.segments[i];
+		const PassingRows *passing =
+			key_filter_rows(filter, scan->indexRelation, &state->meta, segment, state->strategy);
+
+		if (passing == nullptr)
+			break; // the manifest will be read again
+		n_passing += passing->n_rows;
+		n_rows += segment->n_rows;
+	}
+	share = static_cast<double>(n_passing) / static_cast<double>(Max(n_rows, UINT64CONST(1)));
+	if (share <= kFewPass)
+	{
+		state->filter = filter;
+		return;
+	}
+	state->rechecks = true;
+	state->counters->n_passing = n_passing;
+	state->counters->filter_ways |= kFilterRecheck;
+	wish->filtered = true;
+	wish->selectivity *= share;
+}
+
+} // namespace vectorgpu::am
