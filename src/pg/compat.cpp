@@ -17,6 +17,8 @@ extern "C"
 #include "storage/latch.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
+// ICU is not used here, and its headers need not be installed.
+#undef USE_ICU
 #include "utils/pg_locale.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
