@@ -15,7 +15,8 @@ use VectorgpuWorker;
 our @EXPORT = qw(note_resources check_resources check_stopped left_behind);
 
 my $spare_fds = 2;
-my $spare_kb = 16 * 1024;    # what an allocator keeps: per thread, not per request
+my $spare_kb  = 16 * 1024;    # what an allocator keeps, not per request,
+my $thread_kb = 1024;         # and for each of the worker's threads
 
 # Open descriptors of a process by kind: "socket:[1]" counts as socket.
 sub descriptors
@@ -73,7 +74,8 @@ sub quiet_worker
 		supervisor_fds => descriptors($supervisor),
 		shared_memory => [ shared_memory($worker, $supervisor) ],
 		supervisor_kb => backend_memory_kb($supervisor),
-		worker_kb => backend_memory_kb($worker) - $resident / 1024 };
+		worker_kb => backend_memory_kb($worker) - $resident / 1024,
+		worker_threads => scalar(my @tasks = glob("/proc/$worker/task/*")) };
 }
 
 # Argument of check_resources.
@@ -106,7 +108,7 @@ sub check_resources
 		  . describe($before->{supervisor_fds}) . '; now ' . describe($now->{supervisor_fds}));
 	cmp_ok($now->{supervisor_kb}, '<', $before->{supervisor_kb} + $spare_kb + kept_memory_kb(),
 		"the supervisor's memory has not grown ($before->{supervisor_kb} kB at first)");
-	cmp_ok($now->{worker_kb}, '<', $before->{worker_kb} + ($opt{worker_kb} // 4 * $spare_kb),
+	cmp_ok($now->{worker_kb}, '<', $before->{worker_kb} + ($opt{worker_kb} // 4 * $spare_kb) + $thread_kb * $now->{worker_threads},
 		sprintf('nor has the worker\'s beside its copies (%d kB at first)', $before->{worker_kb}));
 	is(scalar(my @sockets = glob($node->data_dir . '/pgsql_tmp_vectorgpu/pgsql_tmp_w.*')), 1, 'there is one socket');
 	is("@{ $now->{shared_memory} }", '', 'there is no shared memory of ours in /dev/shm');
