@@ -8,7 +8,8 @@
 // of its own; such rows are called slots. They fill pages without crossing page borders. The header of the first slot
 // holds row id and flags; the header of each later slot says how far back the first one is. A value is visible when its
 // last slot is visible, so a delta end never lies within a value. If an insert dies in the middle of a value, the next
-// insert marks the part dead (delta_append_value.cpp).
+// insert marks the part dead (delta_append_value.cpp). The codes of the row's key columns follow the value's last byte,
+// and begin the first slot of NULL; the value's length does not count them.
 #pragma once
 
 #include "storage/metapage.hpp"
@@ -20,7 +21,8 @@ constexpr uint64 kDeltaRowIdMask = (UINT64CONST(1) << 48) - 1;
 constexpr uint64 kDeltaNull = UINT64CONST(1) << 48; // the value is NULL
 constexpr uint64 kDeltaDead = UINT64CONST(1) << 49; // tombstone, set by vacuum
 constexpr uint64 kDeltaContinued = UINT64CONST(1)
-	<< 50; // a later slot; bits 0-47: how many slots back the first one is
+	<< 50;                                          // a later slot; bits 0-47: how many slots back the first one is
+constexpr uint64 kDeltaPart = UINT64CONST(1) << 51; // a dead part of a row with key columns: no codes follow its length
 
 /// True if the header is that of a row's first or only slot.
 inline bool
@@ -29,11 +31,11 @@ delta_starts_row(uint64 header)
 	return (header & kDeltaContinued) == 0;
 }
 
-/// Bytes of a delta row behind its header: the vector, or its place if it is NULL, and the codes.
+/// Bytes of a delta row behind its header: the vector, or its place if it is NULL, and the codes. Of a slot: its piece.
 inline Size
 delta_body_bytes(const MetaData *meta)
 {
-	return meta_vector_bytes(meta) + meta_key_bytes(meta);
+	return meta_vector_bytes(meta) + (meta->element == ElementType::kSet ? 0 : meta_key_bytes(meta));
 }
 
 /// Bytes of one delta row.
@@ -60,7 +62,7 @@ bool delta_read(
 	Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers, void *vectors, Size vector_stride);
 
 /// Copy rows as delta_read does, with the codes of their key columns: bodies [n] of delta_body_bytes at intervals of
-/// `stride` bytes.
+/// `stride` bytes. Not of stored values (delta_read_keys).
 bool delta_read_bodies(
 	Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers, void *bodies, Size stride);
 

@@ -42,17 +42,6 @@ struct RowImage
 	Size row_bytes;
 };
 
-/// Copy the bytes of a part of the row, `part` [part_bytes] from byte `at` on, that lie in bytes [from, from + n).
-void
-copy_part(const char *part, Size at, Size part_bytes, Size from, Size n, char *out)
-{
-	const Size start = Max(from, at);
-	const Size end = Min(from + n, at + part_bytes);
-
-	if (part != nullptr && start < end)
-		memcpy(out + (start - from), part + (start - at), end - start);
-}
-
 /// Copy bytes [from, from + n) of the row.
 void
 copy_row_bytes(const RowImage *row, Size from, Size n, char *out)
@@ -60,8 +49,8 @@ copy_row_bytes(const RowImage *row, Size from, Size n, char *out)
 	memset(out, 0, n);
 	if (from < sizeof(uint64)) // the header never crosses a page border
 		memcpy(out, &row->header, sizeof(uint64));
-	copy_part(row->vector, sizeof(uint64), row->vector_bytes, from, n, out);
-	copy_part(row->keys, sizeof(uint64) + row->vector_bytes, row->key_bytes, from, n, out);
+	delta_copy_part(row->vector, sizeof(uint64), row->vector_bytes, from, n, out);
+	delta_copy_part(row->keys, sizeof(uint64) + row->vector_bytes, row->key_bytes, from, n, out);
 }
 
 /// Write bytes [from, from + n) of the row at `offset` of a page's payload, in place, and add new_rows to the page's
@@ -252,7 +241,7 @@ delta_append(Relation index, Relation heap, RowId row_id, const void *vector, co
 	meta_read(index, nullptr, &meta);
 	if (meta.element == ElementType::kSet)
 	{
-		delta_append_value(index, heap, row_id, static_cast<const char *>(vector));
+		delta_append_value(index, heap, row_id, static_cast<const char *>(vector), keys);
 		return;
 	}
 	row.header = row_id | (vector == nullptr ? kDeltaNull : 0);

@@ -36,6 +36,9 @@ struct ValueInsert
 	MetaData meta;
 	RowId row;
 	const char *value; // null: NULL
+	Size value_bytes;
+	const char *keys; // the image of its key columns
+	Size key_bytes;
 	uint64 n_slots;
 	uint64 done;    // slots that are visible
 	uint64 number;  // number of the next slot
@@ -43,7 +46,7 @@ struct ValueInsert
 	bool locked;    // kTailLock
 };
 
-/// Form slot i of the value (delta_row_bytes).
+/// Form slot i of the row (delta_row_bytes).
 void
 form_slot(const ValueInsert *insert, uint64 i, char *dest)
 {
@@ -52,12 +55,8 @@ form_slot(const ValueInsert *insert, uint64 i, char *dest)
 
 	memset(dest, 0, delta_row_bytes(&insert->meta));
 	memcpy(dest, &header, sizeof(header));
-	if (insert->value != nullptr)
-	{
-		const Size n_bytes = stored_bytes(insert->value);
-
-		memcpy(dest + sizeof(header), insert->value + i * piece, Min(piece, n_bytes - i * piece));
-	}
+	delta_copy_part(insert->value, 0, insert->value_bytes, i * piece, piece, dest + sizeof(header));
+	delta_copy_part(insert->keys, insert->value_bytes, insert->key_bytes, i * piece, piece, dest + sizeof(header));
 }
 
 /// Return the number of slots on page `position` from slot `number` on, which lies on that page.
@@ -171,6 +170,9 @@ close_part(ValueInsert *insert, uint64 first)
 	slot = page_payload(page) + place.offset;
 	memcpy(&header, slot, sizeof(header));
 	header |= kDeltaDead;
+	// The part of NULL has no length yet, and with key columns its codes may be missing.
+	if (meta_key_bytes(&insert->meta) > 0)
+		header = (header & ~kDeltaNull) | kDeltaPart;
 	memcpy(slot, &header, sizeof(header));
 	memcpy(slot + sizeof(header), &length, sizeof(length));
 	page_seal(page);
@@ -289,7 +291,7 @@ advance(ValueInsert *insert, bool *foreign)
 } // namespace
 
 void
-delta_append_value(Relation index, Relation heap, RowId row, const char *value)
+delta_append_value(Relation index, Relation heap, RowId row, const char *value, const char *keys)
 {
 	ValueInsert *insert = static_cast<ValueInsert *>(palloc0(sizeof(ValueInsert)));
 	bool foreign = false;
@@ -299,8 +301,11 @@ delta_append_value(Relation index, Relation heap, RowId row, const char *value)
 	insert->heap = heap;
 	insert->row = row;
 	insert->value = value;
+	insert->value_bytes = value != nullptr ? stored_bytes(value) : 0;
+	insert->keys = keys;
 	insert->checked = PG_UINT64_MAX;
 	meta_read(index, nullptr, &insert->meta);
+	insert->key_bytes = meta_key_bytes(&insert->meta);
 	insert->n_slots = delta_slots(&insert->meta, value);
 	insert->number = delta_visible_end(index, &insert->meta, &foreign);
 	while (insert->done < insert->n_slots)

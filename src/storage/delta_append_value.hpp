@@ -6,7 +6,8 @@
 namespace vectorgpu::am
 {
 
-/// Append a row that holds a stored value (value_format.hpp); value is null for NULL. Called by delta_append.
-void delta_append_value(Relation index, Relation heap, RowId row, const char *value);
+/// Append a row that holds a stored value (value_format.hpp); value is null for NULL. keys: as for delta_append, which
+/// calls it.
+void delta_append_value(Relation index, Relation heap, RowId row, const char *value, const char *keys);
 
 } // namespace vectorgpu::am

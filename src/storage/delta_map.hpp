@@ -47,6 +47,17 @@ delta_place(const ChunkList &list, const DeltaChunk *chunk, uint64 row)
 	return {static_cast<uint32>(byte / kPayloadBytes), static_cast<Size>(byte % kPayloadBytes)};
 }
 
+/// Copy the bytes of a part of the row, `part` [part_bytes] from byte `at` on, that lie in bytes [from, from + n).
+inline void
+delta_copy_part(const char *part, Size at, Size part_bytes, Size from, Size n, char *out)
+{
+	const Size start = Max(from, at);
+	const Size end = Min(from + n, at + part_bytes);
+
+	if (part != nullptr && start < end)
+		memcpy(out + (start - from), part + (start - at), end - start);
+}
+
 /// Error details.
 constexpr const char *kTooManyRows = "The page counts more rows than it has room for.";
 constexpr const char *kChunkGaps = "The chunks of the delta have gaps.";

@@ -18,14 +18,62 @@ piece_bytes(const MetaData *meta)
 	return meta_vector_bytes(meta);
 }
 
+/// Copy bytes [from, from + n) of the row's slots, which exist, to dest. False if a page was foreign.
+bool
+read_bytes(Relation index, const MetaData *meta, uint64 first, Size from, Size n, char *dest)
+{
+	const Size piece = piece_bytes(meta);
+	char *slot = static_cast<char *>(palloc(piece));
+	bool intact = true;
+
+	for (Size done = 0; done < n && intact;)
+	{
+		const Size start = (from + done) % piece;
+		const Size part = Min(n - done, piece - start);
+		uint64 header;
+
+		intact = delta_read(index, meta, first + (from + done) / piece, 1, &header, slot, piece);
+		memcpy(dest + done, slot + start, part);
+		done += part;
+	}
+	pfree(slot);
+	return intact;
+}
+
+uint64
+slots_for(const MetaData *meta, Size n_bytes)
+{
+	return Max((n_bytes + piece_bytes(meta) - 1) / piece_bytes(meta), UINT64CONST(1));
+}
+
+/// Raise an error if the row does not end where there is room for rows.
+void
+require_room(Relation index, const MetaData *meta, uint64 first, uint64 n_slots)
+{
+	if (n_slots > delta_room_end(meta) - first)
+		page_corrupted(index, 0, psprintf("Row " UINT64_FORMAT " of the delta is longer than the delta.", first));
+}
+
 } // namespace
 
 uint64
 delta_slots(const MetaData *meta, const char *value)
 {
-	if (value == nullptr)
-		return 1;
-	return (stored_bytes(value) + piece_bytes(meta) - 1) / piece_bytes(meta);
+	return slots_for(meta, (value != nullptr ? stored_bytes(value) : 0) + meta_key_bytes(meta));
+}
+
+Size
+delta_used_bytes(const MetaData *meta, uint64 header, const char *first)
+{
+	const Size value = (header & kDeltaNull) != 0 ? 0 : stored_bytes(first);
+
+	return value + ((header & kDeltaPart) != 0 ? 0 : meta_key_bytes(meta));
+}
+
+uint64
+delta_slots_of(const MetaData *meta, uint64 header, const char *first)
+{
+	return slots_for(meta, delta_used_bytes(meta, header, first));
 }
 
 uint64
@@ -61,9 +109,8 @@ delta_read_value(Relation index, const MetaData *meta, uint64 first, ValueBuffer
 	value_reserve(dest, piece);
 	if (!delta_read(index, meta, first, 1, headers, dest->data, piece))
 		return false;
-	n_slots = delta_slots(meta, dest->data);
-	if (n_slots > delta_room_end(meta) - first)
-		page_corrupted(index, 0, psprintf("Row " UINT64_FORMAT " of the delta is longer than the delta.", first));
+	n_slots = delta_slots_of(meta, headers[0], dest->data);
+	require_room(index, meta, first, n_slots);
 	value_reserve(dest, n_slots * piece);
 	for (uint64 slot = 1; slot < n_slots; slot += lengthof(headers))
 	{
@@ -76,6 +123,29 @@ delta_read_value(Relation index, const MetaData *meta, uint64 first, ValueBuffer
 				page_corrupted(index, 0, psprintf("Row " UINT64_FORMAT " of the delta is not whole.", first));
 	}
 	return true;
+}
+
+bool
+delta_read_keys(Relation index, const MetaData *meta, uint64 first, char *image)
+{
+	const Size n_bytes = meta_key_bytes(meta);
+	char *piece = static_cast<char *>(palloc(piece_bytes(meta)));
+	uint64 header;
+	Size used;
+	bool intact = delta_read(index, meta, first, 1, &header, piece, piece_bytes(meta));
+
+	if (intact)
+	{
+		used = delta_used_bytes(meta, header, piece);
+		require_room(index, meta, first, slots_for(meta, used));
+		// Usually all of it is in the first slot.
+		if (used <= piece_bytes(meta))
+			memcpy(image, piece + used - n_bytes, n_bytes);
+		else
+			intact = read_bytes(index, meta, first, used - n_bytes, n_bytes, image);
+	}
+	pfree(piece);
+	return intact;
 }
 
 uint64
@@ -104,7 +174,7 @@ delta_whole_end(Relation index, const MetaData *meta, uint64 visible_end, bool *
 		pfree(piece);
 		return visible_end;
 	}
-	n_slots = (header & kDeltaNull) != 0 ? 1 : delta_slots(meta, piece);
+	n_slots = delta_slots_of(meta, header, piece);
 	pfree(piece);
 	return first + n_slots <= visible_end ? visible_end : first;
 }

@@ -42,18 +42,6 @@ init_meta(MetaData *meta, const AccessMethod *am, Relation index, const IndexSha
 		am->store_options(index, shape, meta->am_options);
 }
 
-/// The coder of the index's key columns; null: there are none.
-const KeyCoder *
-coder_of(const AccessMethod *am, Relation index)
-{
-	if (am->values != nullptr && IndexRelationGetNumberOfKeyAttributes(index) > 1)
-		ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("access method \"%s\" does not support multicolumn indexes", am->name),
-				errhint("Use gpuflat, gpuivf or gpugraph, or a condition that another index serves.")));
-	return index_key_coder(index);
-}
-
 /// Report the rows written and an estimate of their total, extrapolated from the share of the table's blocks that is
 /// done. This also works for partial indexes and tables that were never analyzed.
 void
@@ -112,7 +100,7 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	state->info = info;
 	state->shape = index_shape(am, index);
 	state->meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
-	state->coder = coder_of(am, index);
+	state->coder = index_key_coder(index);
 	init_meta(state->meta, am, index, &state->shape, state->coder);
 	state->plan.index = index;
 	state->plan.mode = WriteMode::kBulk;
@@ -163,7 +151,7 @@ shared_build_empty(const AccessMethod *am, Relation index)
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
 	Page page = new_page();
 
-	init_meta(meta, am, index, &shape, coder_of(am, index));
+	init_meta(meta, am, index, &shape, index_key_coder(index));
 	meta_form_page(meta, page);
 	bulk_write_page(index, INIT_FORKNUM, 0, page);
 	bulk_finish(index, INIT_FORKNUM);

@@ -76,6 +76,17 @@ check_delta_row(PageCheck *check, BlockNumber block, const char *row)
 		check->result->rows++;
 }
 
+/// True if the first slot of a row can have the header's flags.
+bool
+flags_exist(const MetaData *meta, uint64 header)
+{
+	const uint64 flags = header & ~kDeltaRowIdMask;
+
+	if ((flags & kDeltaPart) != 0)
+		return meta_key_bytes(meta) > 0 && flags == (kDeltaPart | kDeltaDead);
+	return (flags & ~(kDeltaNull | kDeltaDead)) == 0;
+}
+
 /// Check the delta of an index of stored values: flags, slots, padding, values.
 void
 check_delta_values(PageCheck *check, uint64 end)
@@ -91,31 +102,25 @@ check_delta_values(PageCheck *check, uint64 end)
 		const char *problem = nullptr;
 		uint64 header;
 		uint64 n_slots;
+		Size used;
 		char first[kMaxPieceBytes];
 
 		CHECK_FOR_INTERRUPTS();
 		if (!delta_read(check->index, meta, row, 1, &header, first, piece))
 			page_recycled(check->index, 0);
-		if (!delta_starts_row(header) || (header & ~(kDeltaRowIdMask | kDeltaNull | kDeltaDead)) != 0 ||
-			!valid_row_id(header & kDeltaRowIdMask))
+		if (!delta_starts_row(header) || !valid_row_id(header & kDeltaRowIdMask) || !flags_exist(meta, header))
 			page_corrupted(check->index, 0, psprintf("Slot " UINT64_FORMAT " of the delta does not begin a row.", row));
-		n_slots = (header & kDeltaNull) != 0 ? 1 : delta_slots(meta, first);
-		if (n_slots == 0 || n_slots > end - row)
+		n_slots = delta_slots_of(meta, header, first);
+		if (n_slots > end - row)
 			page_corrupted(check->index, 0, psprintf("Row " UINT64_FORMAT " of the delta is not whole.", row));
-		if ((header & kDeltaNull) != 0)
-		{
-			if (!all_zero(first, piece))
-				problem = "A NULL row of the delta has a value.";
-		}
-		else
-		{
-			if (!delta_read_value(check->index, meta, row, &value))
-				page_recycled(check->index, 0);
-			if (!all_zero(value.data + stored_bytes(value.data), n_slots * piece - stored_bytes(value.data)))
-				problem = "There are bytes between two rows of the delta.";
-			else if ((header & kDeltaDead) == 0)
-				problem = values->check(value.data);
-		}
+		if (!delta_read_value(check->index, meta, row, &value))
+			page_recycled(check->index, 0);
+		used = delta_used_bytes(meta, header, value.data);
+		if (!all_zero(value.data + used, n_slots * piece - used))
+			problem = (header & kDeltaNull) != 0 ? "A NULL row of the delta has a value."
+												 : "There are bytes between two rows of the delta.";
+		else if ((header & (kDeltaDead | kDeltaNull)) == 0)
+			problem = values->check(value.data);
 		if (problem != nullptr)
 			page_corrupted(check->index, 0, psprintf("Row " UINT64_FORMAT " of the delta: %s", row, problem));
 		if ((header & kDeltaDead) != 0)

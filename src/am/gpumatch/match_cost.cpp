@@ -38,6 +38,9 @@ constexpr double kCounter = 0.002; // one row's counter, compared
 constexpr double kCompare = 5;     // one value of a signature compared
 constexpr double kDeltaRow = 25;   // one row of the delta
 constexpr double kReturned = 40;   // one returned row, beside core's cost of its page
+constexpr double kValue = 250;     // one value read by itself and scored, where few rows meet conditions
+constexpr double kFewValues = 2048;  // where at most one of that many rows does (few_rows.cpp),
+constexpr double kFewTexts = 64;     // or of texts
 constexpr double kRangeShare = 0.25; // of the rows, for a range
 constexpr double kUnknownItems = 10; // of a query that is not known yet
 constexpr double kBatchGrowth = 16;
@@ -223,7 +226,8 @@ text_search_cost(PlannerInfo *root, const IndexPath *path, const IndexSizes &siz
 	const double operator_us = kOperatorUs + (kDecodeUs + kCharacterUs * words) * size;
 	const double is_long = Min(Max((query - kShortText) / (kLongText - kShortText), 0.0), 1.0);
 	const double compared =
-		Min(kNearest + kNearestDecade * std::log10(Max(wanted, 1.0)) + is_long * kLongShare, 1.0) * sizes.rows;
+		Min(kNearest + kNearestDecade * std::log10(Max(wanted, 1.0)) + is_long * kLongShare, demand.passing) *
+		sizes.rows;
 	const double entries = Min(entries_of(sizes, items) * kListFactor, sizes.postings);
 	const double us =
 		count_cost(sizes, items, entries, demand.rows) * kOperationUs + sizes.rows * kBoundUs + compared * compare_us;
@@ -243,12 +247,18 @@ searches_cost(PlannerInfo *root, const IndexPath *path, const IndexSizes &sizes,
 	const ScanDemand &demand)
 {
 	const double n_batches = path->indexorderbys != NIL ? batch_plan_exact_batches(demand, 0, 0) : 1;
+	const double passing = demand.rows * demand.passing;
 	Searches cost = {0, 0};
 
+	if (demand.passing * (sizes.options.source == ElementSource::kTextGrams ? kFewTexts : kFewValues) <= 1)
+	{
+		cost.of_all = (kScan + passing * kValue + Max(demand.rows - sizes.rows, 0.0) * kDeltaRow) * cpu_operator_cost;
+		return {cost.of_all * n_batches, cost.of_all};
+	}
 	if (sizes.options.source == ElementSource::kTextGrams)
 		return {text_search_cost(root, path, sizes, items, demand, demand.visited) * n_batches,
-			text_search_cost(root, path, sizes, items, demand, demand.rows)};
-	cost.of_all = search_cost(sizes, items, demand.rows, demand.rows);
+			text_search_cost(root, path, sizes, items, demand, passing)};
+	cost.of_all = search_cost(sizes, items, demand.rows, passing);
 	if (!match_is_signature(sizes.options.source))
 		cost.needed = search_cost(sizes, items, demand.rows, demand.visited) * n_batches;
 	else if (demand.exact)
@@ -270,6 +280,22 @@ passes_for(double rows, double first)
 	return passes;
 }
 
+/// True if the path has a search operator on the first column.
+bool
+has_match_condition(const IndexPath *path)
+{
+	ListCell *cell;
+
+	foreach (cell, path->indexclauses)
+	{
+		const IndexClause *clause = lfirst_node(IndexClause, cell);
+
+		if (clause->indexcol == 0 && !IsA(clause->rinfo->clause, NullTest))
+			return true;
+	}
+	return false;
+}
+
 } // namespace
 
 void
@@ -279,13 +305,13 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	const ScanDemand demand = scan_demand(root, path);
 	const double rows = demand.rows;
 	IndexSizes sizes;
-	double returned = rows;
+	double returned = rows * demand.passing;
 	Searches searches;
 
-	if (path->indexclauses == NIL &&
+	if (!has_match_condition(path) &&
 		common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
-	if (path->indexclauses != NIL)
+	if (has_match_condition(path))
 	{
 		*selectivity = clauselist_selectivity(root, get_quals_from_indexclauses(path->indexclauses),
 			static_cast<int>(path->indexinfo->rel->relid), JOIN_INNER, nullptr);
@@ -314,7 +340,7 @@ match_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	}
 	else
 		searches.needed = searches.of_all = pass_cost(path, *pages * kPagesRead, rows);
-	*startup_cost = searches.needed;
+	*startup_cost = searches.needed + codes_cost(path);
 	if (path->indexorderbys != NIL)
 		*startup_cost += visit_cost(root, path, demand);
 	*total_cost = *startup_cost + searches.of_all * (passes_for(returned, demand.visited) - 1) +

@@ -3,6 +3,7 @@
 // content lock at a time, none while it allocates or looks at interrupts.
 #include "am/gpumatch/gpumatch.hpp"
 
+#include "am/method/dead_rows.hpp"
 #include "engine/match/count_tile.hpp"
 #include "engine/match/tile_lists.hpp"
 
@@ -274,18 +275,16 @@ offer_chunk(
 	const SegmentSearch *search, const void *counters, Size width, uint64 at, uint64 row, uint64 n, Offer *offer)
 {
 	Chunk *chunk = &offer->chunk;
-	const bool has_dead = search->segment->n_dead > 0;
+	const bool drops = search_drops_rows(search);
 
 	engine::match::count_scores(counters, width, at, n, chunk->scores);
 	if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, row * sizeof(RowId),
 			n * sizeof(RowId), chunk->rows, search->strategy))
 		return false;
 	offer->last_row = chunk->rows[n - 1];
-	if (has_dead &&
-		!stream_read(search->index, search->meta, search->segment, StreamKind::kTombstones, row / 8,
-			(row + n + 7) / 8 - row / 8, chunk->dead, search->strategy))
+	if (drops && !search_read_dead(search, row, n, chunk->dead))
 		return false;
-	engine::topk_push(offer->topk, chunk->scores, chunk->rows, n, has_dead ? chunk->dead : nullptr, row % 8);
+	engine::topk_push(offer->topk, chunk->scores, chunk->rows, n, drops ? chunk->dead : nullptr, row % 8);
 	return true;
 }
 

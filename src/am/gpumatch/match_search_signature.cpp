@@ -3,6 +3,7 @@
 // round; an exact one looks at every row. PG dialect; holds one content lock at a time.
 #include "am/gpumatch/gpumatch.hpp"
 
+#include "am/method/dead_rows.hpp"
 #include "am/scan/row_lookup.hpp"
 
 #include <algorithm>
@@ -40,7 +41,7 @@ bool
 offer_all(const SegmentSearch *search, const MatchSearch *query, ValueBuffer *value)
 {
 	RowId *rows = static_cast<RowId *>(palloc(kRowsPerRead * sizeof(RowId)));
-	uint8 dead[kRowsPerRead / 8];
+	uint8 dead[kRowsPerRead / 8] = {};
 
 	for (uint64 first = 0; first < search->segment->n_rows; first += kRowsPerRead)
 	{
@@ -48,8 +49,7 @@ offer_all(const SegmentSearch *search, const MatchSearch *query, ValueBuffer *va
 
 		if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, first * sizeof(RowId),
 				n * sizeof(RowId), rows, search->strategy) ||
-			!stream_read(search->index, search->meta, search->segment, StreamKind::kTombstones, first / 8, (n + 7) / 8,
-				dead, search->strategy))
+			(search_drops_rows(search) && !search_read_dead(search, first, n, dead)))
 			return false;
 		for (uint64 i = 0; i < n; i++)
 		{
@@ -65,12 +65,14 @@ offer_all(const SegmentSearch *search, const MatchSearch *query, ValueBuffer *va
 /// The candidates of a batch's round: ApproximateSearch::am_state.
 struct Candidates
 {
-	uint64 wanted; // number of candidates asked for
-	RowId *rows;   // [n] ascending
+	uint64 wanted;  // number of candidates asked for
+	uint32 segment; // with conditions on key columns: the id of theirs; else 0
+	RowId *rows;    // [n] ascending
 	uint64 n;
 };
 
-/// Counts all segments. False if a page was foreign.
+/// Counts all segments, or with conditions on key columns only the one that is searched, whose passing rows are known.
+/// False if a page was foreign.
 bool
 count_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 wanted, Candidates *candidates)
 {
@@ -83,7 +85,10 @@ count_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 w
 	{
 		SegmentSearch one = *search;
 
-		one.segment = &search->meta->segments[i];
+		if (search->passing == nullptr)
+			one.segment = &search->meta->segments[i];
+		else if (search->meta->segments[i].id != search->segment->id)
+			continue;
 		if (one.segment->n_rows > 0 && !match_count_segment(&one, query, &topk))
 			return false;
 		*search->n_compared += one.segment->n_rows;
@@ -99,13 +104,15 @@ count_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 w
 	return true;
 }
 
-/// The round's candidates, counted when its first segment is searched. Null if a page was foreign.
+/// The round's candidates, counted when its first segment, or this one, is searched. Null if a page was foreign.
 const Candidates *
 round_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 wanted)
 {
+	const uint32 segment = search->passing != nullptr ? search->segment->id : 0;
 	Candidates *candidates = static_cast<Candidates *>(*search->approximate->am_state);
 
-	if (candidates != nullptr && candidates->rows != nullptr && candidates->wanted == wanted)
+	if (candidates != nullptr && candidates->rows != nullptr && candidates->wanted == wanted &&
+		candidates->segment == segment)
 		return candidates;
 	if (candidates == nullptr)
 		*search->approximate->am_state = candidates =
@@ -113,6 +120,7 @@ round_candidates(const SegmentSearch *search, const MatchSearch *query, uint64 w
 	if (candidates->rows != nullptr)
 		pfree(candidates->rows);
 	candidates->rows = nullptr;
+	candidates->segment = segment;
 	return count_candidates(search, query, wanted, candidates) ? candidates : nullptr;
 }
 
@@ -132,14 +140,17 @@ match_n_candidates(const MetaData *meta, uint32 round, uint64 wanted)
 bool
 match_search_signatures(const SegmentSearch *search, const MatchSearch *query)
 {
-	const uint64 wanted = search->approximate->exact ? 0
-													 : match_n_candidates(search->meta, search->approximate->round,
-														   search->approximate->n_before + search->approximate->wanted);
+	uint64 wanted = search->approximate->exact ? 0
+											   : match_n_candidates(search->meta, search->approximate->round,
+													 search->approximate->n_before + search->approximate->wanted);
 	ValueBuffer value = {nullptr, 0};
 	const RowId *rows = search->approximate->candidates;
 	uint64 n = search->approximate->n_candidates;
 	uint64 *numbers;
 
+	// Where no more rows pass, all of them are candidates.
+	if (search->passing != nullptr && wanted >= search->segment->n_rows - search->segment->n_dead)
+		wanted = 0;
 	if (wanted == 0)
 		return offer_all(search, query, &value);
 	if (rows == nullptr)

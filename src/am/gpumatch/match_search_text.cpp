@@ -3,6 +3,7 @@
 // dialect; holds one content lock at a time, none while it computes, allocates or looks at interrupts.
 #include "am/gpumatch/gpumatch.hpp"
 
+#include "am/method/dead_rows.hpp"
 #include "engine/match/count_tile.hpp"
 
 namespace vectorgpu::am
@@ -79,9 +80,7 @@ need_rows(TextChunk *chunk)
 		return true;
 	if (!read(
 			chunk->search, StreamKind::kRowIds, chunk->first * sizeof(RowId), chunk->n * sizeof(RowId), chunk->rows) ||
-		(chunk->search->segment->n_dead > 0 &&
-			!read(chunk->search, StreamKind::kTombstones, chunk->first / 8,
-				(chunk->first + chunk->n + 7) / 8 - chunk->first / 8, chunk->dead)))
+		(search_drops_rows(chunk->search) && !search_read_dead(chunk->search, chunk->first, chunk->n, chunk->dead)))
 		return false;
 	chunk->has_rows = true;
 	return true;
@@ -196,8 +195,7 @@ offer_chunk(TextChunk *chunk, const MatchSearch *query, const uint8 *levels, Lev
 			return false;
 		if (is_out(topk, static_cast<double>(first_bound + levels[i]), chunk->rows[i]))
 			continue;
-		if (search->segment->n_dead > 0 &&
-			(chunk->dead[(chunk->first % 8 + i) / 8] >> ((chunk->first + i) % 8) & 1) != 0)
+		if (search_drops_rows(search) && (chunk->dead[(chunk->first % 8 + i) / 8] >> ((chunk->first + i) % 8) & 1) != 0)
 			continue;
 		if (!need_items(chunk) || !read_text(chunk, i, n_wanted, &text))
 			return false;

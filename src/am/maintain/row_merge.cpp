@@ -98,6 +98,17 @@ read_delta_bodies(RowMerge *merge, RowSource *source)
 	}
 }
 
+/// Read the codes of the batch's rows of the delta, which have stored values.
+void
+read_delta_keys(RowMerge *merge, RowSource *source)
+{
+	const Size key_size = meta_key_bytes(merge->meta);
+
+	for (uint32 i = 0; i < source->n_batch; i++)
+		must_not_be_foreign(merge->index,
+			delta_read_keys(merge->index, merge->meta, source->numbers[i], source->keys + i * key_size), 0);
+}
+
 void
 fill_from_delta(RowMerge *merge, RowSource *source)
 {
@@ -119,6 +130,8 @@ fill_from_delta(RowMerge *merge, RowSource *source)
 	source->n_batch = n;
 	if (source->vectors != nullptr)
 		read_delta_bodies(merge, source);
+	else if (source->keys != nullptr)
+		read_delta_keys(merge, source);
 }
 
 /// Read the stored value of the source's current row.
@@ -190,7 +203,7 @@ add_source(RowMerge *merge, const SegmentEntry *segment, bool null_rows, bool wi
 	if (merge->with_vectors && meta_key_bytes(merge->meta) > 0)
 	{
 		source->keys = static_cast<char *>(palloc(merge->batch_rows * meta_key_bytes(merge->meta)));
-		if (segment == nullptr)
+		if (segment == nullptr && merge->values == nullptr)
 			source->bodies = static_cast<char *>(palloc(merge->batch_rows * delta_body_bytes(merge->meta)));
 	}
 }

@@ -80,18 +80,6 @@ conditions_on_keys(const IndexPath *path)
 	return false;
 }
 
-/// The key columns behind the first that the path has conditions on, each for all rows.
-Cost
-codes_cost(const IndexPath *path)
-{
-	double n = 0;
-	ListCell *cell;
-
-	foreach (cell, path->indexclauses)
-		n += lfirst_node(IndexClause, cell)->indexcol > 0;
-	return n * Max(path->indexinfo->tuples, 1.0) * cpu_operator_cost * kCodeCost;
-}
-
 } // namespace
 
 bool
@@ -123,6 +111,17 @@ common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost, Cos
 	*total_cost = *pages * seq_page + Max(index->tuples, 1.0) * cpu_operator_cost + codes_cost(path);
 	*correlation = 1;
 	return true;
+}
+
+Cost
+codes_cost(const IndexPath *path)
+{
+	double n = 0;
+	ListCell *cell;
+
+	foreach (cell, path->indexclauses)
+		n += lfirst_node(IndexClause, cell)->indexcol > 0;
+	return n * Max(path->indexinfo->tuples, 1.0) * cpu_operator_cost * kCodeCost;
 }
 
 bool

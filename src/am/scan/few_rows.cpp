@@ -4,6 +4,7 @@
 #include "engine/distance/distance.hpp"
 #include "engine/predicate/row_bits.hpp"
 #include "storage/stream.hpp"
+#include "storage/value_format.hpp"
 
 extern "C"
 {
@@ -19,7 +20,9 @@ namespace
 // Above this share the graph or the lists find the target's recall; below it they would have to look at more rows than
 // there are to compare.
 constexpr uint64 kShareOfApproximate = 10; // kFewPass of am/method/cost.hpp
-constexpr uint64 kShareOfExact = 16;       // reading a row by itself takes as long as that many rows of a pass
+constexpr uint64 kShareOfExact = 16;       // reading a row by itself takes as long as that many rows of a pass,
+constexpr uint64 kShareOfValues = 2048;    // and a stored value as long as that many rows' counts of matches,
+constexpr uint64 kShareOfTexts = 64;       // or as their counts and the comparisons that these leave
 constexpr Size kBatchBytes = 64 * 1024;
 constexpr uint64 kBatchRows = 512; // at most
 
@@ -85,13 +88,43 @@ passes(const SegmentSearch *search, uint64 row)
 	return (search->passing[row / 8] & (1 << (row % 8))) != 0;
 }
 
+/// Reads and offers the stored values of the rows that pass, one by one. False if a page was foreign.
+bool
+search_values(const ValueFormat *values, const SegmentSearch *search)
+{
+	const IndexShape shape = shape_of_meta(search->meta);
+	ValueBuffer value = {nullptr, 0};
+
+	for (uint64 row = 0; row < search->segment->n_rows; row++)
+	{
+		RowId id;
+		double score;
+
+		if (!passes(search, row))
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, row * sizeof(RowId),
+				sizeof(RowId), &id, search->strategy) ||
+			!values->read_value(search->index, search->meta, search->segment, row, &value, search->strategy))
+			return false;
+		score = values->score(&shape, search->query, value.data);
+		++*search->n_compared;
+		if (search->approximate != nullptr)
+			search_offer(search, &score, &id, 1);
+		else
+			engine::topk_push(search->topk, &score, &id, 1, nullptr, 0);
+	}
+	return true;
+}
+
 } // namespace
 
 bool
 few_rows_pass(const AccessMethod *am, const SegmentSearch *search, uint64 n_passing)
 {
 	if (am->values != nullptr)
-		return false;
+		return n_passing <=
+			search->segment->n_rows / (search->meta->metric == Metric::kEdit ? kShareOfTexts : kShareOfValues);
 	return n_passing <= search->segment->n_rows / (am->approximate != nullptr ? kShareOfApproximate : kShareOfExact);
 }
 
@@ -101,6 +134,8 @@ few_search_segment(const AccessMethod *am, const SegmentSearch *search)
 	const uint64 n_rows = search->segment->n_rows;
 	FewRows few = {};
 
+	if (am->values != nullptr)
+		return search_values(am->values, search);
 	if (am->format != nullptr && am->format->reads_back != nullptr && !am->format->reads_back(search->meta))
 		return search_all_rows(am, search);
 	few.stride = meta_vector_bytes(search->meta);

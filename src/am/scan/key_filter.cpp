@@ -145,32 +145,34 @@ key_filter_rows(
 	return passing;
 }
 
+bool
+key_filter_passes(const KeyFilter *filter, const MetaData *meta, const char *image)
+{
+	const KeyLayout *layout = &meta->keys;
+	const char *flags = image + key_flags_offset(layout);
+	uint64 codes[kMaxKeyStreams] = {};
+	uint64 nulls = 0;
+	Size offset = 0;
+
+	for (uint32 stream = 0; stream < layout->n_streams; stream++)
+	{
+		const uint32 column = layout->columns[stream];
+
+		memcpy(&codes[stream], image + offset, layout->widths[stream]);
+		offset += layout->widths[stream];
+		if ((flags[column / 8] & (1 << (column % 8))) != 0)
+			nulls |= UINT64CONST(1) << stream;
+	}
+	return engine::predicate::evaluate_row(filter->conditions.program, codes, nulls) !=
+		engine::predicate::RowVerdict::kFails;
+}
+
 void
 key_filter_delta(KeyFilter *filter, const MetaData *meta, uint64 *headers, const char *bodies, Size stride, uint64 n)
 {
-	const KeyLayout *layout = &meta->keys;
-	const Size flags = key_flags_offset(layout);
-
 	for (uint64 i = 0; i < n; i++)
-	{
-		const char *image = bodies + i * stride + meta_vector_bytes(meta);
-		uint64 codes[kMaxKeyStreams] = {};
-		uint64 nulls = 0;
-		Size offset = 0;
-
-		for (uint32 stream = 0; stream < layout->n_streams; stream++)
-		{
-			const uint32 column = layout->columns[stream];
-
-			memcpy(&codes[stream], image + offset, layout->widths[stream]);
-			offset += layout->widths[stream];
-			if ((image[flags + column / 8] & (1 << (column % 8))) != 0)
-				nulls |= UINT64CONST(1) << stream;
-		}
-		if (engine::predicate::evaluate_row(filter->conditions.program, codes, nulls) ==
-			engine::predicate::RowVerdict::kFails)
+		if (!key_filter_passes(filter, meta, bodies + i * stride + meta_vector_bytes(meta)))
 			headers[i] |= kDeltaDead;
-	}
 }
 
 } // namespace vectorgpu::am

@@ -40,6 +40,9 @@ void key_filter_reset(KeyFilter *filter);
 const PassingRows *key_filter_rows(KeyFilter *filter, Relation index, const MetaData *meta, const SegmentEntry *segment,
 	BufferAccessStrategy strategy);
 
+/// True if the row of the delta with this image meets the conditions, certainly or perhaps.
+bool key_filter_passes(const KeyFilter *filter, const MetaData *meta, const char *image);
+
 /// Mark in headers [n] as dead (kDeltaDead) the rows of the delta that do not meet the conditions. bodies: as from
 /// delta_read_bodies.
 void key_filter_delta(
