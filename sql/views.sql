@@ -32,6 +32,10 @@ INSERT INTO vws SELECT i, ARRAY[1, 2, i]::vector FROM generate_series(1, 10) i;
 SELECT delta_rows, delta_bytes, delta_bytes = delta_rows * (8 + 16) AS header_and_padded_vector,
 	index_bytes = pg_relation_size('vws_v') AS index_bytes, free_blocks * current_setting('block_size')::int < index_bytes AS free_blocks
 	FROM vectorgpu_indexes WHERE index_name = 'vws_v';
+-- codes of key columns: 10 rows of 4 bytes and of a bit, padded; a row of the delta has 4 bytes and one for the NULL bits
+CREATE INDEX vws_keys ON vws USING gpuflat (v vector_l2_ops, id);
+INSERT INTO vws VALUES (11, '[1,2,3]');
+SELECT index_name, format_version, key_columns, key_bytes FROM vectorgpu_indexes WHERE index_name IN ('vws_v', 'vws_keys') ORDER BY 1;
 SELECT attrelid::regclass AS view, count(*) AS columns, string_agg(attname, ' ') FILTER (WHERE col_description(attrelid, attnum) IS NULL) AS not_described
 	FROM pg_attribute WHERE attrelid IN ('vectorgpu_indexes'::regclass, 'vectorgpu_worker'::regclass, 'vectorgpu_index_recall'::regclass) AND attnum > 0
 	GROUP BY 1 ORDER BY 1;

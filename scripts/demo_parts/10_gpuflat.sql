@@ -45,6 +45,15 @@ SELECT name, installed_kb, left(description, 60) AS description,
   FROM packages WHERE section = 'games' AND installed_kb < 2048
  ORDER BY embedding <=> (SELECT embedding FROM queries WHERE name = 'board') LIMIT 8;
 
+\echo '-- the same filter inside an index that has its columns too: no row is looked at that does not meet it'
+\timing on
+CREATE INDEX packages_keys ON packages USING gpuflat (embedding vector_cosine_ops, section, installed_kb);
+\timing off
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
+SELECT name FROM packages WHERE section = 'games' AND installed_kb < 2048
+ ORDER BY embedding <=> (SELECT embedding FROM queries WHERE name = 'board') LIMIT 8;
+DROP INDEX packages_keys;
+
 \echo '-- how PostgreSQL answered the text query'
 EXPLAIN (ANALYZE, COSTS OFF)
 SELECT name FROM packages

@@ -15,6 +15,16 @@ CREATE FUNCTION vectorgpu_index_reach(
 COMMENT ON FUNCTION vectorgpu_index_reach(regclass) IS
 	'default recall target of an index, and the recall that its searches were measured to reach; vectorgpu_indexes shows it';
 
+-- The key columns of an index behind the first, and what they take; NULLs for an index on a table that the caller may not read: safe for any role.
+CREATE FUNCTION vectorgpu_index_keys(
+	index regclass,
+	OUT key_columns int4,
+	OUT key_bytes int8)
+	AS 'MODULE_PATHNAME', 'vectorgpu_index_keys' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION vectorgpu_index_keys(regclass) IS
+	'key columns of an index behind the first, and bytes of their codes; vectorgpu_indexes shows it';
+
 CREATE OR REPLACE VIEW vectorgpu_indexes AS
 	SELECT n.nspname AS schema_name, t.relname AS table_name, c.relname AS index_name, a.amname AS access_method,
 		s.element, s.metric, s.dimensions, s.rows, s.segment_rows, s.null_rows, s.delta_rows, s.dead_rows, s.segments,
@@ -23,7 +33,7 @@ CREATE OR REPLACE VIEW vectorgpu_indexes AS
 		w.resident_bytes, w.manifest_generation AS copy_manifest_generation, w.delta_end AS copy_delta_end,
 		w.tombstone_generation AS copy_tombstone_generation, w.loads, w.searches,
 		f.fallbacks, f.fallback_reasons::pg_catalog.jsonb AS fallback_reasons,
-		r.recall_target, r.recall_reached
+		r.recall_target, r.recall_reached, keys.key_columns, keys.key_bytes
 	FROM vectorgpu_index_stats() s
 		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.index_oid
 		JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid
@@ -38,12 +48,17 @@ CREATE OR REPLACE VIEW vectorgpu_indexes AS
 					CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN d.dattablespace ELSE c.reltablespace END
 			ORDER BY k.idle LIMIT 1) w ON true
 		CROSS JOIN LATERAL vectorgpu_index_fallbacks(c.oid::pg_catalog.regclass) f
-		CROSS JOIN LATERAL vectorgpu_index_reach(c.oid::pg_catalog.regclass) r;
+		CROSS JOIN LATERAL vectorgpu_index_reach(c.oid::pg_catalog.regclass) r
+		CROSS JOIN LATERAL vectorgpu_index_keys(c.oid::pg_catalog.regclass) keys;
 
 COMMENT ON COLUMN vectorgpu_indexes.recall_target IS
 	'recall target of scans of a session that has not changed it; NULL: the access method has none';
 COMMENT ON COLUMN vectorgpu_indexes.recall_reached IS
 	'share of the 10 nearest rows that searches of the largest segment were measured to find, of those that do not look at all rows; scans for a higher target look at all rows; NULL: not measured';
+COMMENT ON COLUMN vectorgpu_indexes.key_columns IS
+	'key columns behind the first, for conditions inside the index';
+COMMENT ON COLUMN vectorgpu_indexes.key_bytes IS
+	'bytes of the codes of these columns, in segments and delta';
 
 -- Filter classes: operator classes of further key columns, for conditions inside an index. Function 1 names the kind of codes (src/am/keys), 4 compares
 -- values of two types or enums, as of btree, 5 hashes one. gpumatch has default classes for texts to be matched: there the filter class of texts has to be named.

@@ -1,5 +1,6 @@
 """Tables of test/bench/choice whose queries have a condition: half to a thousandth of the rows pass, at random, near the query or far from
-it, by a btree or GIN column, jsonb, or row security with a sub-select. The index of the condition's column is one more way to answer."""
+it, by a btree or GIN column, jsonb, or row security with a sub-select. The index of the condition's column is one more way to answer; so are
+indexes with the btree's columns as key columns."""
 import math
 import struct
 
@@ -11,6 +12,8 @@ SCRIPTS = 20
 ANCHOR = 7                # queries of `near` and `far` are those nearest to this row; rows pass by their rank from it
 METHODS = ("gpuflat", "gpuivf", "gpugraph")
 BESIDE = {"r": "btree", "side": "btree", "scopes": "gin", "meta": "gin"}  # columns with an index
+KEYS = ("r", "side")      # key columns
+KEYED = tuple(f"{method}_keys" for method in METHODS)
 WITHIN = 2                # estimates off by more say nothing about costs
 
 
@@ -76,6 +79,7 @@ def make_table(table, size):
             FROM choice_rows WHERE id < {size}) n) s ORDER BY id""", "vg")
     for method in METHODS:
         psql(f"CREATE INDEX {table}_{method} ON {table} USING {method} (v vector_cosine_ops)", "vg")
+        psql(f"CREATE INDEX {table}_{method}_keys ON {table} USING {method} (v vector_cosine_ops, {', '.join(KEYS)})", "vg")
     for column, method in BESIDE.items():
         psql(f"CREATE INDEX {table}_{column} ON {table} USING {method} ({column})", "vg")
     psql(f"""GRANT SELECT ON {table} TO choice_reader;
@@ -106,8 +110,8 @@ def condition_tables(options, make, generated):
         wanted = [condition for condition in conditions(size) if options.conditions in condition.name]
         for condition in wanted:
             truth, estimate = passing(table, condition)
-            made = make(f"{name}, {condition.name}, estimated {100 * estimate / size:.3g} %", table, size,
-                        METHODS + ((condition.column,) if condition.column else ()),
+            ways = METHODS + ((condition.column,) if condition.column else ()) + (KEYED if condition.column in KEYS else ())
+            made = make(f"{name}, {condition.name}, estimated {100 * estimate / size:.3g} %", table, size, ways,
                         [f"SELECT id FROM {table} WHERE {condition.where} ORDER BY v <=> '{query}' LIMIT %d;\n"
                          for query in queries[near if condition.near else "id"]])
             made.settings = condition.settings

@@ -87,7 +87,7 @@ my %relations = (table => q{'t'}, view => q{'seen'}, sequence => q{'counter'}, p
 	invalid_index => q{'broken_v'}, no_oid => '999999', oid_0 => '0', null => 'NULL');
 my %calls = (vectorgpu_check => 'vectorgpu_check(%s, true, true)', vectorgpu_merge => 'vectorgpu_merge(%s)', vectorgpu_recall => 'vectorgpu_recall(%s, 5, 2)',
 	vectorgpu_knn_graph => 'vectorgpu_knn_graph(%s, 2)', vectorgpu_path => q{vectorgpu_path(%s, '(0,1)', '(0,2)', 2)}, vectorgpu_prewarm => 'vectorgpu_prewarm(%s)',
-	vectorgpu_evict => 'vectorgpu_evict(%s)', vectorgpu_index_fallbacks => 'vectorgpu_index_fallbacks(%s)', vectorgpu_index_reach => 'vectorgpu_index_reach(%s)', vectorgpu_kmeans => q{vectorgpu_kmeans(%s, 'v', 1)});
+	vectorgpu_evict => 'vectorgpu_evict(%s)', vectorgpu_index_fallbacks => 'vectorgpu_index_fallbacks(%s)', vectorgpu_index_reach => 'vectorgpu_index_reach(%s)', vectorgpu_index_keys => 'vectorgpu_index_keys(%s)', vectorgpu_kmeans => q{vectorgpu_kmeans(%s, 'v', 1)});
 is($node->safe_psql('postgres', <<'SQL'), join(' ', sort keys %calls), 'these are the functions that take a relation');
 SELECT string_agg(DISTINCT p.proname, ' ' ORDER BY p.proname) FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
 JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'vectorgpu' WHERE 'regclass'::regtype = ANY (p.proargtypes::oid[])
@@ -125,14 +125,15 @@ my $listed = q{SELECT string_agg(index_name, ' ' ORDER BY index_name) FROM vecto
 is($node->safe_psql('postgres', "SET ROLE reader; $listed"), 't_v', 'a reader sees the index of the table that he may read');
 is($node->safe_psql('postgres', "SET ROLE stranger; $listed"), '', 'a role without rights sees none');
 is($node->safe_psql('postgres', $listed), 'broken_v t_v', 'a superuser sees all');
-is($node->safe_psql('postgres', <<'SQL'), '', "no function that reads an index is open to PUBLIC (merge shows nothing and asks for ownership, kmeans has its caller's rights, fallbacks and reach are numbers, and NULL to strangers)");
+is($node->safe_psql('postgres', <<'SQL'), '', "no function that reads an index is open to PUBLIC (merge shows nothing and asks for ownership, kmeans has its caller's rights, fallbacks, reach and keys are numbers, and NULL to strangers)");
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
 JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'vectorgpu'
-WHERE p.proname LIKE 'vectorgpu%' AND p.proname NOT IN ('vectorgpu_merge', 'vectorgpu_kmeans', 'vectorgpu_index_fallbacks', 'vectorgpu_index_reach') AND EXISTS (SELECT FROM unnest(p.proargtypes) a WHERE a = 'regclass'::regtype)
+WHERE p.proname LIKE 'vectorgpu%' AND p.proname NOT IN ('vectorgpu_merge', 'vectorgpu_kmeans', 'vectorgpu_index_fallbacks', 'vectorgpu_index_reach', 'vectorgpu_index_keys') AND EXISTS (SELECT FROM unnest(p.proargtypes) a WHERE a = 'regclass'::regtype)
 AND has_function_privilege('public', p.oid, 'EXECUTE')
 SQL
 is($node->safe_psql('postgres', "SET ROLE stranger; SELECT count(*), bool_and(f IS NULL) FROM vectorgpu_index_fallbacks('t_v') f"), '1|t', 'a role without rights to the table does not see its fallbacks');
 is($node->safe_psql('postgres', "SET ROLE stranger; SELECT count(*), bool_and(f IS NULL) FROM vectorgpu_index_reach('t_v') f"), '1|t', 'nor what it reaches');
+is($node->safe_psql('postgres', "SET ROLE stranger; SELECT count(*), bool_and(f IS NULL) FROM vectorgpu_index_keys('t_v') f"), '1|t', 'nor its key columns');
 is($node->safe_psql('postgres', <<'SQL'), '', 'no function is LEAKPROOF');
 SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'
 JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'vectorgpu' WHERE p.proleakproof
@@ -206,11 +207,11 @@ is(state_as('ids_only', "SELECT vectorgpu_kmeans('parts', 'v', 2)"), '42501', 'k
 is(state_as('vectors_too', "SELECT vectorgpu_kmeans('parts', 'v', 2)"), '00000', 'and has the rights of its owner');
 for my $role ('ids_only', 'vectors_too')
 {
-	for my $call (map { sprintf($calls{$_}, q{'parts_v'}) } grep { !/kmeans|fallbacks|reach/ } sort keys %calls)
+	for my $call (map { sprintf($calls{$_}, q{'parts_v'}) } grep { !/kmeans|fallbacks|reach|keys/ } sort keys %calls)
 	{
 		is(state_as($role, "SELECT $call"), '42501', "$call is refused to $role");
 	}
-	is($node->safe_psql('postgres', "SET ROLE $role; SELECT (SELECT count(*) FROM vectorgpu_indexes WHERE table_name = 'parts') + (SELECT count(*) FROM vectorgpu_index_fallbacks('parts_v') f WHERE f IS NOT NULL) + (SELECT count(recall_target) FROM vectorgpu_index_reach('parts_v'))"), 0,
+	is($node->safe_psql('postgres', "SET ROLE $role; SELECT (SELECT count(*) FROM vectorgpu_indexes WHERE table_name = 'parts') + (SELECT count(*) FROM vectorgpu_index_fallbacks('parts_v') f WHERE f IS NOT NULL) + (SELECT count(recall_target) FROM vectorgpu_index_reach('parts_v')) + (SELECT count(key_columns) FROM vectorgpu_index_keys('parts_v'))"), 0,
 		"nor does the view show the index to $role");
 }
 

@@ -57,6 +57,7 @@ CREATE FUNCTION bad.taken() RETURNS bool LANGUAGE plpgsql AS $$BEGIN RAISE 'take
 CREATE FUNCTION bad.is_same(oid, int4) RETURNS bool LANGUAGE sql AS 'SELECT bad.taken()';
 CREATE OPERATOR bad.= (LEFTARG = oid, RIGHTARG = int4, FUNCTION = bad.is_same);
 CREATE FUNCTION bad.vectorgpu_index_reach(oid, OUT recall_target float8, OUT recall_reached float8) LANGUAGE sql AS 'SELECT 1.0::float8, 1.0::float8 WHERE bad.taken()';
+CREATE FUNCTION bad.vectorgpu_index_keys(oid, OUT key_columns int4, OUT key_bytes int8) LANGUAGE sql AS 'SELECT 1, 1::int8 WHERE bad.taken()';
 CREATE FUNCTION bad.vectorgpu_index_fallbacks(oid, OUT fallbacks int8, OUT fallback_reasons text) LANGUAGE sql AS $$SELECT 1::int8, '{}' WHERE bad.taken()$$;
 SET search_path = bad, pg_catalog;
 CREATE EXTENSION vector SCHEMA bad;

@@ -1,5 +1,5 @@
 // Looking at an index for a view, without waiting for a lock and without an error for one that is damaged or of another
-// release. PG dialect. Used by stats.cpp and reach_function.cpp.
+// release. PG dialect. Used by stats.cpp, reach_function.cpp and keys_function.cpp.
 #pragma once
 
 #include "am/method/am_interface.hpp"

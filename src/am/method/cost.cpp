@@ -80,6 +80,14 @@ conditions_on_keys(const IndexPath *path)
 	return false;
 }
 
+/// Beginning a scan that compares one by one the rows that meet conditions on key columns, and comparing them.
+Cost
+few_cost(const IndexPath *path, const ScanDemand &demand)
+{
+	return cpu_operator_cost * kScanCost + codes_cost(path) +
+		Max(demand.rows * demand.passing, 1.0) * cpu_tuple_cost * kFewCost * batch_plan_exact_batches(demand, 0, 0);
+}
+
 } // namespace
 
 bool
@@ -129,10 +137,9 @@ few_cost_estimate(const IndexPath *path, const ScanDemand &demand, Cost *startup
 {
 	const double rows = Max(demand.rows * demand.passing, 1.0);
 
-	if (demand.passing > kFewPass)
+	if (demand.passing > kFewPass || !conditions_on_keys(path))
 		return false;
-	*startup_cost = cpu_operator_cost * kScanCost + codes_cost(path) +
-		rows * cpu_tuple_cost * kFewCost * batch_plan_exact_batches(demand, 0, 0);
+	*startup_cost = few_cost(path, demand);
 	*total_cost = *startup_cost + return_cost(rows);
 	*pages = Min(*pages, rows);
 	return true;
@@ -163,11 +170,12 @@ void
 add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand, Cost pass_of_all, Cost *startup_cost,
 	Cost *total_cost)
 {
+	const double rows = Max(demand.rows * demand.passing, 1.0);
+
 	if (demand.exact)
 		*startup_cost = pass_of_all * batch_plan_exact_batches(demand, 0, 0);
 	*startup_cost += visit_cost(root, path, demand);
-	*total_cost =
-		*startup_cost + kPassesOfAll * pass_of_all * (1 - demand.visited / demand.rows) + return_cost(demand.rows);
+	*total_cost = *startup_cost + kPassesOfAll * pass_of_all * (1 - demand.visited / rows) + return_cost(rows);
 }
 
 double
@@ -203,22 +211,23 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	ScanDemand demand;
 	Cost pass;
 	double n_passes;
+	double rows;
 
 	if (common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	demand = scan_demand(root, path);
-	if (few_cost_estimate(path, demand, startup_cost, total_cost, pages))
-	{
-		*startup_cost += visit_cost(root, path, demand);
-		*total_cost += visit_cost(root, path, demand);
-		return;
-	}
+	rows = Max(demand.rows * demand.passing, 1.0);
 	if (!gpu_search_cost(path, kGpuExactUs, *pages, &pass))
 		pass = pass_cost(path, *pages, demand.rows) + codes_cost(path);
 	n_passes = batch_plan_exact_batches(demand, 0, 0);
+	if (conditions_on_keys(path) && few_cost(path, demand) < pass * n_passes)
+	{
+		*startup_cost = few_cost(path, demand) + visit_cost(root, path, demand);
+		*total_cost = *startup_cost + return_cost(rows);
+		return;
+	}
 	*startup_cost = pass * n_passes + visit_cost(root, path, demand);
-	*total_cost =
-		*startup_cost + pass * Max(passes_for(demand.rows, demand.visited) - n_passes, 0.0) + return_cost(demand.rows);
+	*total_cost = *startup_cost + pass * Max(passes_for(rows, demand.visited) - n_passes, 0.0) + return_cost(rows);
 }
 
 MetaData *

@@ -22,14 +22,15 @@ void exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, 
 bool common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);
 
-/// The share of the rows that meet conditions on key columns up to which a scan compares them one by one.
+/// The share of the rows that meet conditions on key columns up to which a scan of an approximate access method
+/// compares them one by one.
 constexpr double kFewPass = 0.1;
 
 /// The cost of testing the codes of all rows for the path's conditions on key columns behind the first.
 Cost codes_cost(const IndexPath *path);
 
-/// The costs of a scan whose conditions on key columns pass at most that share. False: there are none, or they pass
-/// more. *pages: of the index on entry.
+/// The costs of comparing one by one the rows that meet conditions on key columns. False: there are none, or they pass
+/// more than that share. *pages: of the index on entry.
 bool few_cost_estimate(
 	const IndexPath *path, const ScanDemand &demand, Cost *startup_cost, Cost *total_cost, double *pages);
 

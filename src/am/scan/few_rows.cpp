@@ -20,11 +20,15 @@ namespace
 // Above this share the graph or the lists find the target's recall; below it they would have to look at more rows than
 // there are to compare.
 constexpr uint64 kShareOfApproximate = 10; // kFewPass of am/method/cost.hpp
-constexpr uint64 kShareOfExact = 16;       // reading a row by itself takes as long as that many rows of a pass,
-constexpr uint64 kShareOfValues = 2048;    // and a stored value as long as that many rows' counts of matches,
+constexpr uint64 kShareOfValues = 2048;    // reading a stored value takes as long as that many counts of matches,
 constexpr uint64 kShareOfTexts = 64;       // or as their counts and the comparisons that these leave
+// Of an exact access method the faster way is taken: reading a row by itself takes as long as these bytes of a pass
+// more than its own, and a row of a pass as long as these.
+constexpr uint64 kBytesOfRead = 8192;
+constexpr uint64 kBytesOfRow = 128;
 constexpr Size kBatchBytes = 64 * 1024;
-constexpr uint64 kBatchRows = 512; // at most
+constexpr uint64 kBatchRows = 512;     // at most
+constexpr uint64 kRowIdsPerRead = 256; // row ids are near each other where vectors are not
 
 /// Rows that were read and are to be scored.
 struct FewRows
@@ -35,7 +39,31 @@ struct FewRows
 	RowId *rows;
 	double *scores;
 	uint64 n;
+	RowId near[kRowIdsPerRead]; // row ids of the rows from first_near on
+	uint64 first_near;
+	uint64 n_near;
 };
+
+/// Copies the row ids of rows [first, first + n) to `to`. False if a page was foreign.
+bool
+read_row_ids(const SegmentSearch *search, uint64 first, uint64 n, FewRows *few, RowId *to)
+{
+	for (uint64 i = 0; i < n; i++)
+	{
+		const uint64 row = first + i;
+
+		if (row < few->first_near || row >= few->first_near + few->n_near)
+		{
+			few->first_near = row / kRowIdsPerRead * kRowIdsPerRead;
+			few->n_near = Min(kRowIdsPerRead, search->segment->n_rows - few->first_near);
+			if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds,
+					few->first_near * sizeof(RowId), few->n_near * sizeof(RowId), few->near, search->strategy))
+				return false;
+		}
+		to[i] = few->near[row - few->first_near];
+	}
+	return true;
+}
 
 /// Reads the vectors and row ids of rows [first, first + n) of the segment. False if a page was foreign.
 bool
@@ -45,8 +73,7 @@ read_run(const AccessMethod *am, const SegmentSearch *search, uint64 first, uint
 	const SegmentFormat *format = am->format;
 	char *to = few->vectors + few->n * few->stride;
 
-	if (!stream_read(search->index, search->meta, segment, StreamKind::kRowIds, first * sizeof(RowId),
-			n * sizeof(RowId), few->rows + few->n, search->strategy))
+	if (!read_row_ids(search, first, n, few, few->rows + few->n))
 		return false;
 	few->n += n;
 	return format != nullptr && format->read_vectors != nullptr
@@ -122,10 +149,14 @@ search_values(const ValueFormat *values, const SegmentSearch *search)
 bool
 few_rows_pass(const AccessMethod *am, const SegmentSearch *search, uint64 n_passing)
 {
+	const uint64 stride = meta_vector_bytes(search->meta);
+	const uint64 n_rows = search->segment->n_rows;
+
 	if (am->values != nullptr)
-		return n_passing <=
-			search->segment->n_rows / (search->meta->metric == Metric::kEdit ? kShareOfTexts : kShareOfValues);
-	return n_passing <= search->segment->n_rows / (am->approximate != nullptr ? kShareOfApproximate : kShareOfExact);
+		return n_passing <= n_rows / (search->meta->metric == Metric::kEdit ? kShareOfTexts : kShareOfValues);
+	if (am->approximate != nullptr)
+		return n_passing <= n_rows / kShareOfApproximate;
+	return n_passing * (kBytesOfRead + stride) <= n_rows * (kBytesOfRow + stride);
 }
 
 bool

@@ -1,0 +1,105 @@
+// The function behind the columns of the view vectorgpu_indexes that tell of key columns. It waits for no lock, and
+// raises no error for an index that is damaged or of another release. PG dialect.
+#include "am/functions/peek.hpp"
+#include "am/method/index_access.hpp"
+#include "pg/privilege.hpp"
+#include "storage/delta.hpp"
+
+extern "C"
+{
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "catalog/index.h"
+#include "funcapi.h"
+
+	PG_FUNCTION_INFO_V1(vectorgpu_index_keys);
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr int kTries = 4; // the first, and three more if a standby finds pages recycled
+
+enum KeysColumn
+{
+	kKeyColumns,
+	kKeyBytes,
+	kKeysColumns,
+};
+
+struct KeysRow
+{
+	Datum values[kKeysColumns];
+	bool nulls[kKeysColumns];
+};
+
+/// Bytes of the codes of key columns in segments and delta.
+uint64
+code_bytes(const MetaData *meta, uint64 end)
+{
+	uint64 bytes = 0;
+
+	if (meta->keys.n_columns == 0)
+		return 0;
+	for (uint32 i = 0; i < meta->n_segments; i++)
+		bytes += key_area_bytes(&meta->keys, meta->segments[i].n_rows) +
+			key_area_bytes(&meta->keys, meta->segments[i].n_null_rows);
+	return bytes + (end - meta->delta_first_row) * key_image_bytes(&meta->keys);
+}
+
+/// peek_pages' function; state is a KeysRow.
+void
+fill_keys(Relation index, void *state)
+{
+	KeysRow *row = static_cast<KeysRow *>(state);
+	MetaData *meta;
+	uint64 end = 0;
+	uint32 version;
+	bool foreign = true;
+
+	if (!peek_metapage(index, &version))
+		return;
+	meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	for (int i = 0; i < kTries && foreign; i++)
+	{
+		foreign = false;
+		meta_read(index, nullptr, meta);
+		end = delta_end(index, meta, &foreign);
+	}
+	if (foreign)
+		page_recycled(index, 0);
+	row->values[kKeyColumns] = Int32GetDatum(meta->keys.n_columns);
+	row->values[kKeyBytes] = Int64GetDatum(static_cast<int64>(code_bytes(meta, end)));
+	row->nulls[kKeyColumns] = row->nulls[kKeyBytes] = false;
+	pfree(meta);
+}
+
+} // namespace
+} // namespace vectorgpu::am
+
+/// vectorgpu_index_keys(index): one row; NULLs where there is nothing to tell, or the caller may not see it.
+Datum
+vectorgpu_index_keys(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu::am;
+	const Oid index_oid = PG_GETARG_OID(0);
+	const Oid heap = IndexGetRelation(index_oid, true);
+	KeysRow row = {{}, {true, true}};
+	TupleDesc descriptor;
+	Relation index;
+
+	if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != kKeysColumns)
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+	if (OidIsValid(heap) && vectorgpu::pg::may_read_table(heap) && peek_open(index_oid, &index) && index != nullptr)
+	{
+		if (is_vectorgpu_index(index) && peek_has_pages(index))
+			(void) peek_pages(index, fill_keys, &row);
+		relation_close(index, AccessShareLock);
+	}
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), row.values, row.nulls));
+}
