@@ -35,20 +35,20 @@ for my $case (
 	[ '(v vector_l2_ops, ' . join(', ', ('i') x 32) . ')', '54011', qr/cannot use more than 32 columns/ ])
 {
 	my ($columns, $expected, $message) = @$case;
-	my ($state, $error) = psql_state($node, "CREATE INDEX ON odd USING $AM $columns");
+	my ($state, $error) = psql_state($node, "CREATE INDEX ON odd USING gpuivf $columns");
 	my $what = length $columns > 60 ? '33 columns' : $columns;
 
 	is($state, $expected, "$what is refused");
 	like($error, $message, "$what: why");
 }
-$node->safe_psql('postgres', "CREATE INDEX ON odd USING $AM (v vector_l2_ops, ((j->>'a')), (p[0]), (d->>'b'))");
+$node->safe_psql('postgres', "CREATE INDEX ON odd USING gpuivf (v vector_l2_ops, ((j->>'a')), (p[0]), (d->>'b'))");
 
 # --- 32 columns ---
 
 my @names = map { "c$_" } 1 .. 31;
 $node->safe_psql('postgres', 'CREATE TABLE wide (id int, v vector(3), ' . join(', ', map { "$_ int" } @names) . ');'
 	  . 'INSERT INTO wide SELECT i, array_fill(i::float4, ARRAY[3])::vector, ' . join(', ', map { "nullif(i % ($_ + 2), 1)" } 1 .. 31) . ' FROM generate_series(1, 400) i;'
-	  . "CREATE INDEX wide_v ON wide USING $AM (v vector_l2_ops, " . join(', ', @names) . ');'
+	  . "CREATE INDEX wide_v ON wide USING gpuivf (v vector_l2_ops, " . join(', ', @names) . ');'
 	  . 'INSERT INTO wide SELECT i, array_fill(i::float4, ARRAY[3])::vector, ' . join(', ', map { "nullif(i % ($_ + 2), 1)" } 1 .. 31) . ' FROM generate_series(401, 500) i');
 for my $condition ('c31 = 2', 'c31 IS NULL', 'c1 = 2 AND c31 > 9 AND c17 < 8', join(' AND ', map { "$_ IS NOT NULL" } @names), join(' AND ', map { "$_ < 30" } @names))
 {
@@ -83,7 +83,7 @@ CREATE TYPE mood AS ENUM ('b', 'd');
 CREATE TABLE e (id int, v vector(3), m mood, ts timestamp, tz timestamptz, day date);
 SET TimeZone = 'America/New_York';
 INSERT INTO e SELECT i, ARRAY[i, i % 7, 1]::vector, (enum_range(NULL::mood))[1 + i % 2], timestamp '2024-03-09' + i * interval '1 h', timestamptz '2024-03-09' + i * interval '1 h', date '2024-03-09' + i / 24 FROM generate_series(1, 200) i;
-CREATE INDEX e_v ON e USING $AM (v vector_l2_ops, m, ts, tz, day);
+CREATE INDEX e_v ON e USING gpuivf (v vector_l2_ops, m, ts, tz, day);
 SQL
 for my $label ('a', 'c')
 {
@@ -104,7 +104,7 @@ $node->safe_psql('postgres', 'CREATE COLLATION tongue ' . ($icu ? q{(provider = 
 my %collations = ('"C"' => [ "LIKE 'abc%'", "LIKE 'abcdefgh_'", "LIKE 'é%'" ], '"POSIX"' => [], tongue => [], any_case => []);
 for my $collation (sort keys %collations)
 {
-	$node->safe_psql('postgres', "DROP TABLE IF EXISTS w; CREATE TABLE w (id int, v vector(3), s text COLLATE $collation); CREATE INDEX w_v ON w USING $AM (v vector_l2_ops, s);"
+	$node->safe_psql('postgres', "DROP TABLE IF EXISTS w; CREATE TABLE w (id int, v vector(3), s text COLLATE $collation); CREATE INDEX w_v ON w USING gpuivf (v vector_l2_ops, s);"
 		  . "INSERT INTO w SELECT i, ARRAY[i, i % 5, 2]::vector, (ARRAY[$texts])[1 + i % " . @texts . "] FROM generate_series(1, 160) i; SELECT vectorgpu_merge('w_v');"
 		  . "INSERT INTO w SELECT i, ARRAY[i, i % 5, 2]::vector, (ARRAY[$texts])[1 + i % " . @texts . '] FROM generate_series(161, 200) i');
 	same("collation $collation", 'w', '', (map { my $op = $_; map { "s $op '$_'" } 'a', 'ABC', 'abcdefgh', 'abcdefg', 'É', '' } '<', '<=', '=', '>=', '>', '<>'), map { "s $_" } @{ $collations{$collation} });
@@ -121,7 +121,7 @@ $node->safe_psql('postgres', <<SQL);
 CREATE TABLE many (id int, v vector(3), own bigint, one int, none text, own_text text COLLATE "C");
 INSERT INTO many SELECT i, ARRAY[i % 1000, i % 77, 1]::vector, i * 1000003::bigint % 1000000007, 5, NULL, 'value ' || i FROM generate_series(1, 60000) i;
 SET maintenance_work_mem = '1MB';
-CREATE INDEX many_v ON many USING $AM (v vector_l2_ops, own, one, none, own_text);
+CREATE INDEX many_v ON many USING gpuivf (v vector_l2_ops, own, one, none, own_text);
 SQL
 for my $condition ('own < 20000000', 'one = 5', 'one <> 5', 'none IS NULL', 'none IS NOT NULL', "own_text = 'value 777'", "own_text >= 'value 59990'")
 {
@@ -129,7 +129,7 @@ for my $condition ('own < 20000000', 'one = 5', 'one <> 5', 'none IS NULL', 'non
 }
 $node->safe_psql('postgres', <<SQL);
 CREATE TABLE long (id int, v vector(3), s text COLLATE "C", y bytea);
-CREATE INDEX long_v ON long USING $AM (v vector_l2_ops, s, y);
+CREATE INDEX long_v ON long USING gpuivf (v vector_l2_ops, s, y);
 INSERT INTO long SELECT i, ARRAY[i, 1, 1]::vector, repeat(chr(97 + i % 3), 1000000) || i, decode(repeat('00', 1000000) || '0' || i % 10, 'hex') FROM generate_series(1, 12) i;
 SELECT vectorgpu_merge('long_v');
 INSERT INTO long SELECT i + 100, v, s, y FROM (SELECT id AS i, v, s, y FROM long) x;
@@ -144,7 +144,7 @@ $node->safe_psql('postgres', <<SQL);
 CREATE ROLE tenant3 LOGIN;
 CREATE TABLE rs (id int, v vector(3), tenant int, secret text COLLATE "C", owner text COLLATE "C");
 INSERT INTO rs SELECT i, ARRAY[i, i % 7, 1]::vector, i % 10, 'secret ' || i, 'tenant' || i % 10 FROM generate_series(1, 500) i;
-CREATE INDEX rs_v ON rs USING $AM (v vector_l2_ops, tenant, secret, owner);
+CREATE INDEX rs_v ON rs USING gpuivf (v vector_l2_ops, tenant, secret, owner);
 ALTER TABLE rs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON rs USING (owner = current_user::text);
 GRANT SELECT ON rs TO tenant3;
