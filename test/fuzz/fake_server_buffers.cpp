@@ -89,6 +89,7 @@ the_relation()
 		relation.rd_rel = &form;
 		// The index is on an expression (column 0), so that the table is not accessed by place.
 		relation.rd_index = static_cast<Form_pg_index>(std::calloc(1, sizeof(FormData_pg_index) + sizeof(int16)));
+		relation.rd_index->indnatts = relation.rd_index->indnkeyatts = 1;
 		relation.rd_tableam = table_methods();
 	}
 	BufferBlocks = pages.data();
