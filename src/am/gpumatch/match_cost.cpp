@@ -5,6 +5,7 @@
 
 #include "am/method/cost.hpp"
 #include "am/scan/batch_plan.hpp"
+#include "am/scan/few_rows.hpp"
 #include "engine/match/tile_lists.hpp"
 
 #include <cmath>
@@ -39,8 +40,6 @@ constexpr double kCompare = 5;     // one value of a signature compared
 constexpr double kDeltaRow = 25;   // one row of the delta
 constexpr double kReturned = 40;   // one returned row, beside core's cost of its page
 constexpr double kValue = 250;     // one value read by itself and scored, where few rows meet conditions
-constexpr double kFewValues = 2048;  // where at most one of that many rows does (few_rows.cpp),
-constexpr double kFewTexts = 64;     // or of texts
 constexpr double kRangeShare = 0.25; // of the rows, for a range
 constexpr double kUnknownItems = 10; // of a query that is not known yet
 constexpr double kBatchGrowth = 16;
@@ -250,7 +249,7 @@ searches_cost(PlannerInfo *root, const IndexPath *path, const IndexSizes &sizes,
 	const double passing = demand.rows * demand.passing;
 	Searches cost = {0, 0};
 
-	if (demand.passing * (sizes.options.source == ElementSource::kTextGrams ? kFewTexts : kFewValues) <= 1)
+	if (demand.passing * (sizes.options.source == ElementSource::kTextGrams ? kFewOfTexts : kFewOfValues) <= 1)
 	{
 		cost.of_all = (kScan + passing * kValue + Max(demand.rows - sizes.rows, 0.0) * kDeltaRow) * cpu_operator_cost;
 		return {cost.of_all * n_batches, cost.of_all};

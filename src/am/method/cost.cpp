@@ -3,6 +3,7 @@
 
 #include "am/method/am_interface.hpp"
 #include "am/scan/batch_plan.hpp"
+#include "am/scan/few_rows.hpp"
 #include "storage/page.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/shared_state.hpp"
@@ -68,16 +69,16 @@ passes_for(double rows, double first)
 	return Max(passes + (rows > 0 ? std::ceil(rows / most) : 0), 1.0);
 }
 
-/// True if the path has conditions on key columns behind the first.
-bool
+/// The number of the path's conditions on key columns behind the first.
+int
 conditions_on_keys(const IndexPath *path)
 {
+	int n = 0;
 	ListCell *cell;
 
 	foreach (cell, path->indexclauses)
-		if (lfirst_node(IndexClause, cell)->indexcol > 0)
-			return true;
-	return false;
+		n += lfirst_node(IndexClause, cell)->indexcol > 0;
+	return n;
 }
 
 /// Beginning a scan that compares one by one the rows that meet conditions on key columns, and comparing them.
@@ -124,12 +125,7 @@ common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost, Cos
 Cost
 codes_cost(const IndexPath *path)
 {
-	double n = 0;
-	ListCell *cell;
-
-	foreach (cell, path->indexclauses)
-		n += lfirst_node(IndexClause, cell)->indexcol > 0;
-	return n * Max(path->indexinfo->tuples, 1.0) * cpu_operator_cost * kCodeCost;
+	return conditions_on_keys(path) * Max(path->indexinfo->tuples, 1.0) * cpu_operator_cost * kCodeCost;
 }
 
 bool
@@ -137,7 +133,7 @@ few_cost_estimate(const IndexPath *path, const ScanDemand &demand, Cost *startup
 {
 	const double rows = Max(demand.rows * demand.passing, 1.0);
 
-	if (demand.passing > kFewPass || !conditions_on_keys(path))
+	if (demand.passing * kFewOfApproximate > 1 || conditions_on_keys(path) == 0)
 		return false;
 	*startup_cost = few_cost(path, demand);
 	*total_cost = *startup_cost + return_cost(rows);
@@ -190,7 +186,7 @@ gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cos
 	const IndexOptInfo *index = path->indexinfo;
 	const double kbytes = static_cast<double>(index->pages) * (BLCKSZ / 1024);
 
-	if (conditions_on_keys(path) || index->hypothetical || index->pages < kLeastGpuPages ||
+	if (conditions_on_keys(path) > 0 || index->hypothetical || index->pages < kLeastGpuPages ||
 		kbytes < bridge::settings.worker_min_size_kb || kbytes > 1024.0 * bridge::settings.worker_memory_mb ||
 		!bridge::worker_on_gpu() || get_rel_persistence(index->indexoid) == RELPERSISTENCE_TEMP)
 		return false;
@@ -220,7 +216,7 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	if (!gpu_search_cost(path, kGpuExactUs, *pages, &pass))
 		pass = pass_cost(path, *pages, demand.rows) + codes_cost(path);
 	n_passes = batch_plan_exact_batches(demand, 0, 0);
-	if (conditions_on_keys(path) && few_cost(path, demand) < pass * n_passes)
+	if (conditions_on_keys(path) > 0 && few_cost(path, demand) < pass * n_passes)
 	{
 		*startup_cost = few_cost(path, demand) + visit_cost(root, path, demand);
 		*total_cost = *startup_cost + return_cost(rows);

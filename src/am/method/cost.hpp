@@ -22,15 +22,11 @@ void exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, 
 bool common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);
 
-/// The share of the rows that meet conditions on key columns up to which a scan of an approximate access method
-/// compares them one by one.
-constexpr double kFewPass = 0.1;
-
 /// The cost of testing the codes of all rows for the path's conditions on key columns behind the first.
 Cost codes_cost(const IndexPath *path);
 
 /// The costs of comparing one by one the rows that meet conditions on key columns. False: there are none, or they pass
-/// more than that share. *pages: of the index on entry.
+/// more than few rows of an approximate access method (kFewOfApproximate). *pages: of the index on entry.
 bool few_cost_estimate(
 	const IndexPath *path, const ScanDemand &demand, Cost *startup_cost, Cost *total_cost, double *pages);
 

@@ -17,11 +17,6 @@ namespace vectorgpu::am
 namespace
 {
 
-// Above this share the graph or the lists find the target's recall; below it they would have to look at more rows than
-// there are to compare.
-constexpr uint64 kShareOfApproximate = 10; // kFewPass of am/method/cost.hpp
-constexpr uint64 kShareOfValues = 2048;    // reading a stored value takes as long as that many counts of matches,
-constexpr uint64 kShareOfTexts = 64;       // or as their counts and the comparisons that these leave
 // Of an exact access method the faster way is taken: reading a row by itself takes as long as these bytes of a pass
 // more than its own, and a row of a pass as long as these.
 constexpr uint64 kBytesOfRead = 8192;
@@ -153,9 +148,9 @@ few_rows_pass(const AccessMethod *am, const SegmentSearch *search, uint64 n_pass
 	const uint64 n_rows = search->segment->n_rows;
 
 	if (am->values != nullptr)
-		return n_passing <= n_rows / (search->meta->metric == Metric::kEdit ? kShareOfTexts : kShareOfValues);
+		return n_passing <= n_rows / (search->meta->metric == Metric::kEdit ? kFewOfTexts : kFewOfValues);
 	if (am->approximate != nullptr)
-		return n_passing <= n_rows / kShareOfApproximate;
+		return n_passing <= n_rows / kFewOfApproximate;
 	return n_passing * (kBytesOfRead + stride) <= n_rows * (kBytesOfRow + stride);
 }
 
