@@ -132,17 +132,17 @@ serves(IndexOptInfo *index, const RestrictInfo *condition)
 	return false;
 }
 
-/// True if another index may find the rows that pass, which the path's own conditions leave. One of ours finds them by
-/// its key columns.
+/// True if an index other than the path's may find the rows that pass. One of ours finds them by its key columns.
 bool
-another_index_serves(const RelOptInfo *rel)
+another_index_serves(const IndexPath *path)
 {
+	const RelOptInfo *rel = path->indexinfo->rel;
 	ListCell *condition;
 	ListCell *index;
 
 	foreach (index, rel->indexlist)
 		foreach (condition, rel->baserestrictinfo)
-			if (lfirst_node(IndexOptInfo, index)->amhasgetbitmap &&
+			if (lfirst(index) != path->indexinfo && lfirst_node(IndexOptInfo, index)->amhasgetbitmap &&
 				serves(lfirst_node(IndexOptInfo, index), lfirst_node(RestrictInfo, condition)))
 				return true;
 	return false;
@@ -232,7 +232,7 @@ visit_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand)
 	const auto pages = [=](double rows)
 	{ return rows < 1 ? rows : index_pages_fetched(rows, rel->pages, index_pages, root); };
 
-	if (demand.share >= 1 || rel->pages == 0 || !another_index_serves(rel))
+	if (demand.share >= 1 || rel->pages == 0 || !another_index_serves(path))
 		return 0;
 	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
 	// The more of the table is read, the less a page costs, as core has it for the other index's bitmap.

@@ -177,6 +177,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 		start_phase(state, ScanPhase::kDone);
 	wish = wish_for(scan, state);
 	scan_keys_leave(scan, state, &wish);
+	scan_keys_decide_recheck(scan, state);
 	state->plan.one_search =
 		state->plan.one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
 	batch_plan_start(scan, state, &wish);
@@ -407,9 +408,7 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	if (unlikely(state->sample != nullptr))
 		recall_sample_row(state->sample, row->row);
 	ItemPointerSet(&scan->xs_heaptid, row_id_block(row->row), row_id_offset(row->row));
-	// A single condition on the first column needs no recheck; the executor rechecks several, or one beside an order.
-	scan->xs_recheck = state->rechecks || (state->filter != nullptr && !state->filter->conditions.program.exact) ||
-		scan_conditions(scan) > (state->bounds.has_worst ? 1 : 0);
+	scan->xs_recheck = state->rechecks;
 	store_order_value(scan, state, row->score);
 	return true;
 }

@@ -1,10 +1,11 @@
 // See scan_keys.hpp.
 #include "am/scan/scan_keys.hpp"
 
-#include "am/method/cost.hpp"
+#include "am/scan/few_rows.hpp"
 #include "am/scan/worker_scan.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace vectorgpu::am
 {
@@ -13,6 +14,17 @@ namespace
 {
 
 constexpr int kNullTests = SK_SEARCHNULL | SK_SEARCHNOTNULL;
+
+/// The number of search operators on the first column.
+int
+scan_conditions(IndexScanDesc scan)
+{
+	int n = 0;
+
+	for (int i = 0; i < scan->numberOfKeys; i++)
+		n += scan->keyData[i].sk_attno == 1 && (scan->keyData[i].sk_flags & kNullTests) == 0;
+	return n;
+}
 
 } // namespace
 
@@ -34,14 +46,11 @@ scan_condition(IndexScanDesc scan)
 	return nullptr;
 }
 
-int
-scan_conditions(IndexScanDesc scan)
+void
+scan_keys_decide_recheck(IndexScanDesc scan, ScanState *state)
 {
-	int n = 0;
-
-	for (int i = 0; i < scan->numberOfKeys; i++)
-		n += scan->keyData[i].sk_attno == 1 && (scan->keyData[i].sk_flags & kNullTests) == 0;
-	return n;
+	state->rechecks = state->rechecks || (state->filter != nullptr && !state->filter->conditions.program.exact) ||
+		scan_conditions(scan) > (state->bounds.has_worst ? 1 : 0);
 }
 
 bool
@@ -83,32 +92,29 @@ scan_keys_start(IndexScanDesc scan, ScanState *state)
 void
 scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 {
-	KeyFilter *filter = state->filter;
+	KeyFilter *filter = std::exchange(state->filter, nullptr);
 	uint64 n_passing = 0;
 	uint64 n_rows = 0;
-	double share;
+	MemoryContext old;
 
 	if (filter == nullptr)
 		return;
-	state->filter = nullptr;
-	if (bypass_of(scan->indexRelation, state) != Bypass::kNone)
-	{
-		state->filter = filter;
-		return;
-	}
-	for (uint32 i = 0; i < state->meta.n_segments; i++)
-	{
-		const SegmentEntry *segment = &state->meta.segments[i];
-		const PassingRows *passing =
-			key_filter_rows(filter, scan->indexRelation, &state->meta, segment, state->strategy);
+	old = MemoryContextSwitchTo(state->batch_context);
+	if (bypass_of(scan->indexRelation, state) == Bypass::kNone)
+		for (uint32 i = 0; i < state->meta.n_segments; i++)
+		{
+			const SegmentEntry *segment = &state->meta.segments[i];
+			const PassingRows *passing =
+				key_filter_rows(filter, scan->indexRelation, &state->meta, segment, state->strategy);
 
-		if (passing == nullptr)
-			break; // the manifest will be read again
-		n_passing += passing->n_rows;
-		n_rows += segment->n_rows;
-	}
-	share = static_cast<double>(n_passing) / static_cast<double>(Max(n_rows, UINT64CONST(1)));
-	if (share <= kFewPass)
+			if (passing == nullptr)
+				break; // the manifest will be read again
+			n_passing += passing->n_rows;
+			n_rows += segment->n_rows;
+		}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(state->batch_context);
+	if (n_passing <= n_rows / kFewOfApproximate)
 	{
 		state->filter = filter;
 		return;
@@ -117,7 +123,7 @@ scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 	state->counters->n_passing = n_passing;
 	state->counters->filter_ways |= kFilterRecheck;
 	wish->filtered = true;
-	wish->selectivity *= share;
+	wish->selectivity *= static_cast<double>(n_passing) / static_cast<double>(n_rows);
 }
 
 } // namespace vectorgpu::am

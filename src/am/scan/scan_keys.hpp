@@ -14,9 +14,6 @@ bool scan_key_is_null(IndexScanDesc scan);
 /// The first search operator on the first column; null: there is none.
 ScanKey scan_condition(IndexScanDesc scan);
 
-/// The number of them.
-int scan_conditions(IndexScanDesc scan);
-
 /// True if the first column is tested so: SK_SEARCHNULL or SK_SEARCHNOTNULL.
 bool scan_tests_null(IndexScanDesc scan, int null_test);
 
@@ -26,5 +23,9 @@ void scan_keys_start(IndexScanDesc scan, ScanState *state);
 /// Where many rows meet the conditions and the worker answers, which knows no conditions, leave them to the executor.
 /// Changes what the scan is wanted for. Call at the beginning of the phase.
 void scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish);
+
+/// Set state->rechecks, if it is not set: a single search operator needs no recheck; the executor rechecks several, one
+/// beside an order, and conditions that codes do not decide. Call last.
+void scan_keys_decide_recheck(IndexScanDesc scan, ScanState *state);
 
 } // namespace vectorgpu::am

@@ -153,7 +153,7 @@ struct ScanState
 	bool foreign_distance; // foreign_distance.hpp
 	const KeyCoder *coder; // of the key columns; null: there are none
 	KeyFilter *filter;     // conditions on key columns; null: there are none
-	bool rechecks;         // the executor tests the conditions on key columns
+	bool rechecks;         // the executor tests the scan's keys again
 	bool not_null;         // rows whose first column is NULL are not wanted
 	const char *query;     // a copy, aligned; null in phase kAll
 	BufferAccessStrategy strategy;
