@@ -29,50 +29,85 @@ copy_spool(StreamWriter *stream, BufFile *spool, uint64 n_bytes)
 	}
 }
 
+constexpr uint64 kImagesPerRead = 1024; // a multiple of 8
+
+/// Images of rows, read from the spool some at a time.
+struct Images
+{
+	BufFile *spool;
+	Size image_bytes;
+	uint64 n_left;
+	uint64 n;     // in data
+	char *data;   // [kImagesPerRead, image_bytes]
+	char *column; // [kImagesPerRead, 8]: scratch
+};
+
+void
+images_begin(Images *images, BufFile *spool, const KeyLayout *layout, uint64 n_rows)
+{
+	images->spool = spool;
+	images->image_bytes = key_image_bytes(layout);
+	images->n_left = n_rows;
+	images->data = static_cast<char *>(palloc(kImagesPerRead * images->image_bytes));
+	images->column = static_cast<char *>(palloc(kImagesPerRead * sizeof(uint64)));
+	spool_seek(spool, 0);
+}
+
+/// Read the next images. False: there are no more, and the memory is freed.
+bool
+images_next(Images *images)
+{
+	images->n = Min(images->n_left, kImagesPerRead);
+	images->n_left -= images->n;
+	if (images->n > 0)
+	{
+		spool_read(images->spool, images->data, images->n * images->image_bytes);
+		return true;
+	}
+	pfree(images->data);
+	pfree(images->column);
+	return false;
+}
+
 /// Write the codes of stream `stream` of n rows, whose images are in the spool.
 void
 write_codes(StreamWriter *writer, BufFile *spool, const KeyLayout *layout, uint32 stream, uint64 n_rows)
 {
-	const Size image_bytes = key_image_bytes(layout);
 	const Size width = layout->widths[stream];
-	char *image = static_cast<char *>(palloc(image_bytes));
+	Images images;
 	Size offset = 0;
 
 	for (uint32 i = 0; i < stream; i++)
 		offset += layout->widths[i];
-	spool_seek(spool, 0);
-	for (uint64 i = 0; i < n_rows; i++)
+	images_begin(&images, spool, layout, n_rows);
+	while (images_next(&images))
 	{
-		spool_read(spool, image, image_bytes);
-		stream_write(writer, image + offset, width);
+		for (uint64 i = 0; i < images.n; i++)
+			memcpy(images.column + i * width, images.data + i * images.image_bytes + offset, width);
+		stream_write(writer, images.column, images.n * width);
 	}
 	stream_write_zeros(writer, MAXALIGN(n_rows * width) - n_rows * width);
-	pfree(image);
 }
 
 /// Write the NULL bits of a key column of n rows.
 void
 write_nulls(StreamWriter *writer, BufFile *spool, const KeyLayout *layout, uint32 column, uint64 n_rows)
 {
-	const Size image_bytes = key_image_bytes(layout);
 	const Size flags = key_flags_offset(layout) + column / 8;
-	char *image = static_cast<char *>(palloc(image_bytes));
-	uint8 bits = 0;
+	Images images;
 
-	spool_seek(spool, 0);
-	for (uint64 i = 0; i < n_rows; i++)
+	images_begin(&images, spool, layout, n_rows);
+	while (images_next(&images))
 	{
-		spool_read(spool, image, image_bytes);
-		if ((image[flags] & (1 << (column % 8))) != 0)
-			bits |= static_cast<uint8>(1 << (i % 8));
-		if (i % 8 == 7 || i + 1 == n_rows)
-		{
-			stream_write(writer, &bits, 1);
-			bits = 0;
-		}
+		const Size n_bytes = (images.n + 7) / 8;
+
+		memset(images.column, 0, n_bytes);
+		for (uint64 i = 0; i < images.n; i++)
+			if ((images.data[i * images.image_bytes + flags] & (1 << (column % 8))) != 0)
+				images.column[i / 8] |= static_cast<char>(1 << (i % 8));
+		stream_write(writer, images.column, n_bytes);
 	}
 	stream_write_zeros(writer, key_bits_bytes(n_rows) - (n_rows + 7) / 8);
-	pfree(image);
 }
 
 /// Write the stream of the row ids and, behind them, the codes of the rows' key columns.

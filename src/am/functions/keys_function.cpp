@@ -1,16 +1,11 @@
 // The function behind the columns of the view vectorgpu_indexes that tell of key columns. It waits for no lock, and
 // raises no error for an index that is damaged or of another release. PG dialect.
 #include "am/functions/peek.hpp"
-#include "am/method/index_access.hpp"
-#include "pg/privilege.hpp"
 #include "storage/delta.hpp"
 
 extern "C"
 {
-#include "access/htup_details.h"
-#include "access/relation.h"
-#include "catalog/index.h"
-#include "funcapi.h"
+#include "fmgr.h"
 
 	PG_FUNCTION_INFO_V1(vectorgpu_index_keys);
 }
@@ -30,12 +25,6 @@ enum KeysColumn
 	kKeysColumns,
 };
 
-struct KeysRow
-{
-	Datum values[kKeysColumns];
-	bool nulls[kKeysColumns];
-};
-
 /// Bytes of the codes of key columns in segments and delta.
 uint64
 code_bytes(const MetaData *meta, uint64 end)
@@ -50,11 +39,11 @@ code_bytes(const MetaData *meta, uint64 end)
 	return bytes + (end - meta->delta_first_row) * key_image_bytes(&meta->keys);
 }
 
-/// peek_pages' function; state is a KeysRow.
+/// peek_pages' function; state is a PeekedRow.
 void
 fill_keys(Relation index, void *state)
 {
-	KeysRow *row = static_cast<KeysRow *>(state);
+	PeekedRow *row = static_cast<PeekedRow *>(state);
 	MetaData *meta;
 	uint64 end = 0;
 	uint32 version;
@@ -85,21 +74,5 @@ Datum
 vectorgpu_index_keys(PG_FUNCTION_ARGS)
 {
 	using namespace vectorgpu::am;
-	const Oid index_oid = PG_GETARG_OID(0);
-	const Oid heap = IndexGetRelation(index_oid, true);
-	KeysRow row = {{}, {true, true}};
-	TupleDesc descriptor;
-	Relation index;
-
-	if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != kKeysColumns)
-		ereport(ERROR,
-			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
-				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
-	if (OidIsValid(heap) && vectorgpu::pg::may_read_table(heap) && peek_open(index_oid, &index) && index != nullptr)
-	{
-		if (is_vectorgpu_index(index) && peek_has_pages(index))
-			(void) peek_pages(index, fill_keys, &row);
-		relation_close(index, AccessShareLock);
-	}
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), row.values, row.nulls));
+	return peek_row(fcinfo, kKeysColumns, fill_keys);
 }

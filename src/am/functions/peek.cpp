@@ -1,15 +1,20 @@
 // See peek.hpp.
 #include "am/functions/peek.hpp"
 
+#include "am/method/index_access.hpp"
 #include "pg/fault.hpp"
+#include "pg/privilege.hpp"
 #include "storage/metapage.hpp"
 
 extern "C"
 {
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/index.h"
 #include "catalog/pg_class.h"
+#include "funcapi.h"
 #include "storage/lmgr.h"
 #include "utils/resowner.h"
 }
@@ -94,6 +99,28 @@ peek_pages(Relation index, void (*read)(Relation index, void *state), void *stat
 	}
 	PG_END_TRY();
 	return intact;
+}
+
+Datum
+peek_row(FunctionCallInfo fcinfo, int n_columns, void (*fill)(Relation index, void *state))
+{
+	const Oid index_oid = PG_GETARG_OID(0);
+	const Oid heap = IndexGetRelation(index_oid, true);
+	PeekedRow row = {{}, {true, true}};
+	TupleDesc descriptor;
+	Relation index;
+
+	if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != n_columns)
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+	if (OidIsValid(heap) && pg::may_read_table(heap) && peek_open(index_oid, &index) && index != nullptr)
+	{
+		if (is_vectorgpu_index(index) && peek_has_pages(index))
+			(void) peek_pages(index, fill, &row);
+		relation_close(index, AccessShareLock);
+	}
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), row.values, row.nulls));
 }
 
 } // namespace vectorgpu::am

@@ -4,6 +4,11 @@
 
 #include "am/method/am_interface.hpp"
 
+extern "C"
+{
+#include "fmgr.h"
+}
+
 namespace vectorgpu::am
 {
 
@@ -21,5 +26,18 @@ bool peek_metapage(Relation index, uint32 *version);
 
 /// Calls `read` in a subtransaction, so that one damaged index does not hide the others. False if a page was damaged.
 bool peek_pages(Relation index, void (*read)(Relation index, void *state), void *state);
+
+constexpr int kMostPeeked = 2;
+
+/// A row of a function behind the view.
+struct PeekedRow
+{
+	Datum values[kMostPeeked];
+	bool nulls[kMostPeeked];
+};
+
+/// The result of a function of an index's OID: one row of n_columns. fill: peek_pages' function, which sets what there
+/// is to tell; state is a PeekedRow of NULLs. NULLs also where the caller may not read the table.
+Datum peek_row(FunctionCallInfo fcinfo, int n_columns, void (*fill)(Relation index, void *state));
 
 } // namespace vectorgpu::am

@@ -2,16 +2,11 @@
 // raises no error for an index that is damaged or of another release. PG dialect.
 #include "am/functions/peek.hpp"
 #include "am/method/callbacks.hpp"
-#include "am/method/index_access.hpp"
 #include "am/recall/reach.hpp"
-#include "pg/privilege.hpp"
 
 extern "C"
 {
-#include "access/htup_details.h"
-#include "access/relation.h"
-#include "catalog/index.h"
-#include "funcapi.h"
+#include "fmgr.h"
 
 	PG_FUNCTION_INFO_V1(vectorgpu_index_reach);
 }
@@ -31,17 +26,11 @@ enum ReachColumn
 	kReachColumns,
 };
 
-struct ReachRow
-{
-	Datum values[kReachColumns];
-	bool nulls[kReachColumns];
-};
-
-/// peek_pages' function; state is a ReachRow.
+/// peek_pages' function; state is a PeekedRow.
 void
 fill_reach(Relation index, void *state)
 {
-	ReachRow *row = static_cast<ReachRow *>(state);
+	PeekedRow *row = static_cast<PeekedRow *>(state);
 	MetaData *meta;
 	RecallReach reach;
 	bool intact = false;
@@ -81,21 +70,5 @@ Datum
 vectorgpu_index_reach(PG_FUNCTION_ARGS)
 {
 	using namespace vectorgpu::am;
-	const Oid index_oid = PG_GETARG_OID(0);
-	const Oid heap = IndexGetRelation(index_oid, true);
-	ReachRow row = {{}, {true, true}};
-	TupleDesc descriptor;
-	Relation index;
-
-	if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE || descriptor->natts != kReachColumns)
-		ereport(ERROR,
-			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
-				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
-	if (OidIsValid(heap) && vectorgpu::pg::may_read_table(heap) && peek_open(index_oid, &index) && index != nullptr)
-	{
-		if (is_vectorgpu_index(index) && peek_has_pages(index))
-			(void) peek_pages(index, fill_reach, &row);
-		relation_close(index, AccessShareLock);
-	}
-	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), row.values, row.nulls));
+	return peek_row(fcinfo, kReachColumns, fill_reach);
 }
