@@ -129,7 +129,7 @@ SKIP:
 
 # --- arrays of constants: any element ---
 
-# Five arrays of values of each type, with every strategy but <>, of which no index makes use.
+# Five arrays of values of each type, with every strategy but <>, which no index uses.
 sub compare_arrays
 {
 	my ($type, $constant_type, %opt) = @_;

@@ -31,7 +31,7 @@ constexpr double kPlanMoreRows = 0.3; // the same for the planner, which counts 
 
 constexpr double kCloseEnough = 0.005; // below a target: samples of 1,000 rows do not tell less apart
 
-// Lists of an index of pgvector: by default, and, if that is less, as its documentation advises for so many rows.
+// Lists of an index of pgvector: its default, or what its documentation advises for the number of rows, if less.
 constexpr double kPgvectorLists = 100;
 constexpr double kPgvectorListRows = 1000;
 // Lists beyond ivfflat.probes: which rows lie next to a border of lists is the chance of a training. Seven of

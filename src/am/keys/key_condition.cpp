@@ -74,7 +74,7 @@ approximate_order(uint16 stream, StrategyNumber strategy, uint64 code, Tie tie)
 					 : loose_range(stream, code, PG_UINT64_MAX, code + 1, PG_UINT64_MAX);
 }
 
-/// Equality by a code of which some prove it.
+/// Equality by a code. proves: equal codes mean equal values; if not, a row with the code may meet it.
 Node
 equality(uint16 stream, StrategyNumber strategy, uint64 code, bool proves)
 {

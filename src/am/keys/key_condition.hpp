@@ -23,8 +23,8 @@ struct KeyProgram
 
 /// Make the program of scan keys, all of which have to hold. columns [n_columns]: key columns 2 and on of the index, of
 /// which column i has attribute number i + 2. Their streams are numbered in this order. Keys of column 1 are left out.
-/// A key may be an array, of which any element has to do (SK_SEARCHARRAY). Keys that codes cannot decide become kMaybe:
-/// the caller has to let core check the conditions unless program.exact.
+/// A key may be an array: it holds if it does for any element (SK_SEARCHARRAY). Keys that codes cannot decide become
+/// kMaybe: the caller has to let core check the conditions unless program.exact.
 void make_key_program(const KeyColumn *columns, int n_columns, const ScanKeyData *keys, int n_keys, KeyProgram *result);
 
 /// The number of the first stream of column i; of n_columns: of all streams.

@@ -20,8 +20,8 @@ namespace vectorgpu::am
 namespace
 {
 
-/// Decimals of so many digits stay apart when they are rounded to 52 bits: the nearest two of them differ by 10^-15 of
-/// the value, which is more than two units in the last of 52 bits.
+/// Decimals of at most this number of digits stay apart when they are rounded to 52 bits: the nearest two of them
+/// differ by 10^-15 of the value, which is more than two units in the last of 52 bits.
 constexpr int kExactDigits = 15;
 
 /// Beyond these a double has fewer digits, or none.

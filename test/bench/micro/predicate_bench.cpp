@@ -95,7 +95,7 @@ two_columns(benchmark::State &state)
 	run(state, stream, &root, nullptr, nullptr, 2);
 }
 
-/// range(1) codes of a list, none of which a row has but by chance.
+/// range(1) codes of a list, which rows have only by chance.
 void
 list(benchmark::State &state)
 {

@@ -156,7 +156,7 @@ TEST(Predicate, ZonesSkipBlocksWithoutReadingThem)
 	const Zone low = {10, 20, kBlockRows, 0};
 	const Zone high = {30, 40, kBlockRows, 0};
 	const Zone zones[] = {low, high, {UINT64_MAX, 0, kBlockRows, kBlockRows}};
-	const ColumnCodes column = {nullptr, nullptr, zones, 8}; // whoever reads codes crashes
+	const ColumnCodes column = {nullptr, nullptr, zones, 8}; // a read of the codes crashes
 	uint8_t pass[3 * kBlockRows / 8];
 	Tree tree;
 
