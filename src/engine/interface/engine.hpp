@@ -13,6 +13,8 @@
 #include "common/types.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/interface/lists_layout.hpp"
+#include "engine/interface/passing.hpp"
+#include "engine/interface/segment_id.hpp"
 #include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine
@@ -20,10 +22,6 @@ namespace vectorgpu::engine
 
 /// Identifies a resident copy inside one engine; assigned by Engine::create, never reused.
 using CopyId = uint64_t;
-
-/// Identifies a segment inside a copy, as in the index's manifest: from 1.
-using SegmentId = uint32_t;
-constexpr SegmentId kDeltaSegment = 0; // for read_rows
 
 /// The contents of a copy's segments.
 enum class CopyKind : uint8_t
@@ -105,6 +103,11 @@ struct SearchQuery
 	std::span<const SegmentProbes> probes{};
 	Coverage *coverage = nullptr; // if not null, set to what was looked at
 	size_t query_bytes = 0;       // kMatch: bytes of the query, in stored form (match/element_set.hpp)
+
+	// Not kMatch, kCodes. Null: every row passes. Else rows that fail are left out as dead ones are. Probes then say how
+	// wide a search without conditions would be; the engine widens it until it has seen as many rows that pass.
+	const Passing *passing = nullptr;
+	FilterWay *filter_way = nullptr; // if not null, set to how rows that pass were found
 };
 
 /// Shared by the caller of a search and the engine while it runs. Consecutive searches may use the same object.
