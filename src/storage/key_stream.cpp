@@ -45,6 +45,14 @@ key_read_nulls(Relation index, const MetaData *meta, const SegmentEntry *segment
 }
 
 bool
+key_read_area(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, uint64 n_bytes,
+	void *dest, BufferAccessStrategy strategy)
+{
+	return stream_read(index, meta, segment, StreamKind::kRowIds, area_offset(segment, StreamKind::kRowIds) + position,
+		n_bytes, dest, strategy);
+}
+
+bool
 key_read_images(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind ids, uint64 first,
 	uint64 n, char *images, BufferAccessStrategy strategy)
 {

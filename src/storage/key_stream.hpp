@@ -21,4 +21,9 @@ bool key_read_codes(Relation index, const MetaData *meta, const SegmentEntry *se
 bool key_read_nulls(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind ids, uint32 column,
 	uint64 first, uint64 n, void *dest, BufferAccessStrategy strategy);
 
+/// Copy bytes [position, position + n_bytes) of the area of codes of a segment's rows. Returns false if a page was
+/// foreign.
+bool key_read_area(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 position, uint64 n_bytes,
+	void *dest, BufferAccessStrategy strategy);
+
 } // namespace vectorgpu::am

@@ -140,6 +140,8 @@ parse_reply(const uint8_t *data, size_t length, RequestType type, uint64_t seque
 		return ParseResult::kSequence;
 	if (static_cast<uint32_t>(header->status) > static_cast<uint32_t>(ReplyStatus::kInternal))
 		return ParseResult::kType;
+	if (header->filter_way > FilterWay::kGraph || header->filter_found > 1)
+		return ParseResult::kField;
 	if (header->more > 1 || static_cast<uint32_t>(header->coverage) > static_cast<uint32_t>(Coverage::kPart) ||
 		!all_zero(header->zero1, sizeof(header->zero1)))
 		return ParseResult::kField;

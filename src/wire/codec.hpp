@@ -34,6 +34,7 @@ struct RequestView
 		CreateRequest create;
 		RowsRequest rows;
 		StructureRequest structure;
+		KeysRequest keys;
 		SegmentRequest segment;
 		TombstonesRequest tombstones;
 		ManifestRequest manifest;
@@ -48,12 +49,15 @@ struct RequestView
 	};
 	uint32_t segment_ids[kMaxSegmentsPerCopy]; // MANIFEST: [n_segments], ascending
 	SegmentProbes probes[kMaxSegmentsPerCopy]; // SEARCH: [n_probes]
+	KeyColumns key_columns;                    // CREATE: n_columns 0: none
+	const uint8_t *program;                    // SEARCH: [program_bytes]
 	const uint8_t *vector;                     // SEARCH: [vector_bytes], the query
 	size_t vector_bytes;                       // vector_bytes(element, dim); for kSet any size from 1
-	const uint8_t *row_ids;         // LOAD_ROWS, APPEND, SEARCH: [n_rows] u64, 8-byte aligned if the request is
-	const uint8_t *vectors;         // [n_rows, row_bytes]; these three, and requests with a BuildRowsRequest
+	const uint8_t *row_ids; // LOAD_ROWS, APPEND, SEARCH: [n_rows] u64, 8-byte aligned if the request is
+	// These three, and requests with a BuildRowsRequest. Rows of the delta: [n_rows] vectors, then [n_rows] codes.
+	const uint8_t *vectors;         // [n_rows, row_bytes]
 	size_t row_bytes;               // by the request's length; the caller compares it with the size it expects
-	const uint8_t *structure_bytes; // LOAD_STRUCTURE: [n_structure_bytes]
+	const uint8_t *structure_bytes; // LOAD_STRUCTURE, LOAD_KEYS: [n_structure_bytes]
 	size_t n_structure_bytes;
 	const uint8_t *bits; // TOMBSTONES: [(n_bits + 7) / 8]
 };

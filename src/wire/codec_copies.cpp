@@ -6,6 +6,8 @@ namespace vectorgpu::wire
 namespace
 {
 
+constexpr uint32_t kMostRowKeyBytes = kMostKeyStreams * 8 + 4; // codes of a delta row
+
 ParseResult
 parse_search(const uint8_t *body, size_t length, RequestView *view)
 {
@@ -22,15 +24,21 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 	if (search.n_probes > kMaxSegmentsPerCopy || search.rows_position >= kMaxRowNumber ||
 		(search.n_rows == 0 && search.rows_position != 0))
 		return ParseResult::kField;
+	if (search.program_bytes > kMostProgramBytes || search.program_bytes % 8 != 0 ||
+		search.key_bytes > kMostRowKeyBytes || (search.n_rows == 0 && search.key_bytes != 0))
+		return ParseResult::kField;
 
 	const size_t probe_bytes = search.n_probes * sizeof(SegmentProbes);
 	const size_t id_bytes = static_cast<size_t>(search.n_rows) * sizeof(uint64_t); // 2^35 at most
 
-	view->row_bytes = vector_bytes(search.element, search.dim);
-	const size_t rest = length - sizeof(SearchRequest);
-	const size_t before_query = probe_bytes + id_bytes + search.n_rows * view->row_bytes; // less than 2^49
+	const size_t query_bytes = vector_bytes(search.element, search.dim);
 
-	if (rest <= before_query || (search.element != ElementType::kSet && rest - before_query != view->row_bytes))
+	view->row_bytes = query_bytes + search.key_bytes;
+	const size_t rest = length - sizeof(SearchRequest);
+	const size_t before_rows = probe_bytes + search.program_bytes;
+	const size_t before_query = before_rows + id_bytes + search.n_rows * view->row_bytes; // less than 2^49
+
+	if (rest <= before_query || (search.element != ElementType::kSet && rest - before_query != query_bytes))
 		return ParseResult::kLength;
 	view->vector_bytes = rest - before_query;
 	memcpy(view->probes, body + sizeof(SearchRequest), probe_bytes);
@@ -38,7 +46,8 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 	for (uint32_t i = 0; i < search.n_probes; i++)
 		if (view->probes[i].segment == 0 || view->probes[i].probes == 0 || view->probes[i].zero != 0)
 			return ParseResult::kField;
-	view->row_ids = body + sizeof(SearchRequest) + probe_bytes;
+	view->program = body + sizeof(SearchRequest) + probe_bytes;
+	view->row_ids = view->program + search.program_bytes;
 	view->vectors = view->row_ids + id_bytes;
 	view->vector = view->vectors + search.n_rows * view->row_bytes;
 	return ParseResult::kOk;
@@ -87,6 +96,45 @@ parse_structure(const uint8_t *body, size_t length, RequestView *view)
 }
 
 ParseResult
+parse_keys(const uint8_t *body, size_t length, RequestView *view)
+{
+	KeysRequest &keys = view->keys;
+
+	if (length < sizeof(KeysRequest))
+		return ParseResult::kTruncated;
+	copy_out(body, &keys);
+	if (keys.segment == 0 || keys.zero != 0 || keys.position >= kMaxRowNumber)
+		return ParseResult::kField;
+	if (length == sizeof(KeysRequest))
+		return ParseResult::kLength;
+	view->structure_bytes = body + sizeof(KeysRequest);
+	view->n_structure_bytes = length - sizeof(KeysRequest);
+	return ParseResult::kOk;
+}
+
+/// True if the streams can be those of an index. Each column has one or two streams, in the order of the columns.
+bool
+key_columns_valid(const KeyColumns &keys)
+{
+	if (keys.n_columns < 1 || keys.n_columns > kMostKeyColumns || keys.n_streams < keys.n_columns ||
+		keys.n_streams > 2 * keys.n_columns || !all_zero(keys.zero, sizeof(keys.zero)))
+		return false;
+	for (uint32_t i = 0; i < sizeof(keys.widths); i++)
+	{
+		const uint8_t width = keys.widths[i];
+
+		if (i >= keys.n_streams)
+		{
+			if (width != 0 || keys.columns[i] != 0)
+				return false;
+		}
+		else if ((width != 1 && width != 2 && width != 4 && width != 8) || keys.columns[i] >= keys.n_columns)
+			return false;
+	}
+	return true;
+}
+
+ParseResult
 parse_tombstones(const uint8_t *body, size_t length, RequestView *view)
 {
 	TombstonesRequest &tombstones = view->tombstones;
@@ -127,11 +175,18 @@ parse_manifest(const uint8_t *body, size_t length, RequestView *view)
 ParseResult
 parse_create(const uint8_t *body, size_t length, RequestView *view)
 {
-	const ParseResult result = only(body, length, &view->create);
+	const bool has_keys = length == sizeof(CreateRequest) + sizeof(KeyColumns);
+	const ParseResult result = only(body, has_keys ? sizeof(CreateRequest) : length, &view->create);
 	const CreateRequest &create = view->create;
 
 	if (result != ParseResult::kOk)
 		return result;
+	if (has_keys)
+	{
+		copy_out(body + sizeof(CreateRequest), &view->key_columns);
+		if (!key_columns_valid(view->key_columns) || create.element == ElementType::kSet)
+			return ParseResult::kField;
+	}
 	if (!shape_valid(create.element, create.metric, create.dim) ||
 		static_cast<uint8_t>(create.kind) > static_cast<uint8_t>(CopyKind::kCodes))
 		return ParseResult::kType;
@@ -156,8 +211,8 @@ parse_checksum(const uint8_t *body, size_t length, RequestView *view)
 
 	if (result != ParseResult::kOk)
 		return result;
-	return checksum.structure > (checksum.segment != 0 ? 1u : 0u) || checksum.first > kMaxRowNumber ||
-			checksum.n_rows > kMaxRowNumber
+	return checksum.structure > 2 || (checksum.structure == 1 && checksum.segment == 0) ||
+			checksum.first > kMaxRowNumber || checksum.n_rows > kMaxRowNumber
 		? ParseResult::kField
 		: ParseResult::kOk;
 }
@@ -180,6 +235,8 @@ parse_copy_body(const uint8_t *body, size_t length, RequestView *view)
 			return parse_rows(body, length, view);
 		case RequestType::kLoadStructure:
 			return parse_structure(body, length, view);
+		case RequestType::kLoadKeys:
+			return parse_keys(body, length, view);
 		case RequestType::kSeal:
 			return parse_seal(body, length, view);
 		case RequestType::kTombstones:

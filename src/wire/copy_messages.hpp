@@ -12,6 +12,9 @@ constexpr uint64_t kMaxChecksumBytes = 64 * 1024 * 1024; // of vectors or a stru
 constexpr uint32_t kMaxStructureParameter = 65536;       // StructureRequest::parameter
 constexpr uint32_t kMinSlotBytes = 8; // dim of ElementType::kSet: size of the slots that hold a value in the delta
 constexpr uint32_t kMaxSlotBytes = 4096;
+constexpr uint32_t kMostKeyColumns = 31; // of an index, behind its first column
+constexpr uint32_t kMostKeyStreams = 62;
+constexpr uint32_t kMostProgramBytes = 65536;
 
 // Row headers of the delta
 constexpr uint64_t kRowIdMask = kMaxRowNumber - 1;    // the row id
@@ -47,8 +50,10 @@ struct SearchRequest
 	uint64_t rows_position; // number of the first delta row in this request; 0 without rows
 	uint32_t n_rows;        // delta rows in this request, appended before the search
 	uint32_t n_probes;      // at most kMaxSegmentsPerCopy, for copies with a structure; 0: look at every row
+	uint32_t program_bytes; // the conditions (engine/predicate), at most kMostProgramBytes, a multiple of 8; 0: none
+	uint32_t key_bytes;     // of the codes of each delta row in this request
 };
-static_assert(sizeof(SearchRequest) == 80);
+static_assert(sizeof(SearchRequest) == 88);
 
 /// The part of a segment that a SEARCH looks at.
 struct SegmentProbes
@@ -92,8 +97,9 @@ struct SegmentState
 	uint64_t n_rows;
 	uint64_t tombstone_generation;
 	uint64_t structure_bytes; // by LOAD_STRUCTURE
+	uint64_t key_bytes;       // by LOAD_KEYS
 };
-static_assert(sizeof(SegmentState) == 32);
+static_assert(sizeof(SegmentState) == 40);
 
 struct CreateRequest
 {
@@ -106,6 +112,28 @@ struct CreateRequest
 	uint8_t zero;
 };
 static_assert(sizeof(CreateRequest) == 24);
+
+/// The streams of codes of an index's key columns. A row's codes in the delta: a code of each stream, then a bit for
+/// each column, padded to a byte (1: NULL). A segment of n rows has an area: for each stream n codes, then for each
+/// column n bits, each padded to 8 bytes.
+struct KeyColumns
+{
+	uint8_t n_columns; // 1 .. kMostKeyColumns
+	uint8_t n_streams; // 1 or 2 a column
+	uint8_t zero[6];
+	uint8_t widths[64];  // of each stream: 1, 2, 4 or 8 bytes a code
+	uint8_t columns[64]; // the column of each stream
+};
+static_assert(sizeof(KeyColumns) == 136);
+
+/// Bytes of a segment's area of codes.
+struct KeysRequest
+{
+	uint64_t position; // of the first byte
+	uint32_t segment;
+	uint32_t zero;
+};
+static_assert(sizeof(KeysRequest) == 16);
 
 /// LOAD_ROWS and APPEND.
 struct RowsRequest
@@ -156,18 +184,19 @@ static_assert(sizeof(ManifestRequest) == 32);
 
 struct ChecksumRequest
 {
-	uint32_t segment;   // 0 for the delta
-	uint32_t structure; // 1: of the bytes of LOAD_STRUCTURE instead of rows
-	uint64_t first;     // the range [first, first + n_rows) of rows or bytes
+	uint32_t segment; // 0 for the delta
+	uint32_t
+		structure;  // 1: of the bytes of LOAD_STRUCTURE instead of rows; 2: of codes (bytes of the area, delta rows)
+	uint64_t first; // the range [first, first + n_rows) of rows or bytes
 	uint64_t n_rows;
 };
 static_assert(sizeof(ChecksumRequest) == 24);
 
-/// The last three are zero for a structure.
+/// The last three are zero for a structure and for codes.
 struct ChecksumReply
 {
 	uint64_t row_ids_xxh3; // XXH3 of the uint64 row ids (delta: of the TIDs in the row headers)
-	uint64_t vectors_xxh3; // of the vectors, unpadded; or of the structure's bytes
+	uint64_t vectors_xxh3; // of the vectors, unpadded; or of the structure's bytes, or of codes
 	uint64_t n_dead;       // tombstones set in the range
 	uint64_t dead_xxh3;    // of the tombstone bits; bit 0 belongs to the first row, spare bits are 0
 	uint64_t n_different;  // numbers derived from these rows by the engine that differ when derived again

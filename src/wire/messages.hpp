@@ -13,7 +13,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 15;
+constexpr uint16_t kProtocolVersion = 16;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // one vector of 16,000 floats with headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -75,18 +75,20 @@ static_assert(sizeof(Welcome) == 64);
 enum class RequestType : uint32_t
 {
 	// Copies of indexes: copy_messages.hpp
-	kSearch = 1,         // SearchRequest, SegmentProbes [n], u64 row headers [n], vectors [n], the query
+	// SearchRequest, SegmentProbes [n], the program, u64 row headers [n], vectors [n], codes [n], the query
+	kSearch = 1,
 	kNext = 2,           // NextRequest
 	kDescribe = 3,       // nothing
-	kCreate = 4,         // CreateRequest
+	kCreate = 4,         // CreateRequest, KeyColumns if the index has key columns
 	kLoadRows = 5,       // RowsRequest, u64 row ids [n], vectors [n]
 	kSeal = 6,           // SegmentRequest
-	kAppend = 7,         // RowsRequest, u64 row headers [n], vectors [n]
+	kAppend = 7,         // RowsRequest, u64 row headers [n], vectors [n], codes [n]
 	kTombstones = 8,     // TombstonesRequest, bits
 	kManifest = 9,       // ManifestRequest, u32 segment ids [n]
 	kDrop = 10,          // nothing
 	kChecksum = 13,      // ChecksumRequest
 	kLoadStructure = 15, // StructureRequest, bytes
+	kLoadKeys = 36,      // KeysRequest, bytes
 
 	// The worker itself: status_messages.hpp
 	kStats = 11,     // nothing
@@ -143,6 +145,16 @@ enum class Coverage : uint32_t
 	kPart = 2,
 };
 
+/// How a SEARCH has looked for rows that meet its conditions.
+enum class FilterWay : uint8_t
+{
+	kNone = 0,  // it has none
+	kList = 1,  // the rows were scored one by one
+	kMask = 2,  // a pass over all rows left out the others
+	kLists = 3, // inverted lists, as many as hold enough of the rows
+	kGraph = 4, // a graph, without the others
+};
+
 /// Identifies an index's copy inside one epoch. uuid: random at build, from the metapage.
 struct CopyKey
 {
@@ -183,7 +195,10 @@ struct ReplyHeader
 	uint32_t batch_size;
 	Coverage coverage;   // of SEARCH and its NEXTs
 	uint64_t n_rescored; // in the batch
-	uint64_t zero1[2];
+	uint64_t n_passing;  // rows that meet the conditions of the SEARCH, dead ones included
+	FilterWay filter_way;
+	uint8_t filter_found; // 1: these rows were known from an earlier SEARCH
+	uint8_t zero1[6];
 };
 static_assert(sizeof(ReplyHeader) == 64);
 

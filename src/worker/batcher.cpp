@@ -315,8 +315,14 @@ Batcher::search(std::span<Search *const> searches, std::vector<engine::SearchQue
 		const uint64_t started_ns = clock_();
 
 		queries->clear();
-		for (const Search *search : searches)
+		for (Search *search : searches)
+		{
+			// No manifest is published from here to the answer, so the engine searches the segments that this names.
+			if (search->keys != nullptr)
+				search->passing = search->keys->passing(search->program, &search->filter_found);
+			search->query.passing = search->passing.get();
 			queries->push_back(search->query);
+		}
 		if (WORKER_FAULT("search") == Fault::kError)
 			status = Status::error(StatusCode::kInternal, "fault");
 		else

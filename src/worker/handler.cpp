@@ -114,6 +114,7 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 		case RequestType::kLoadRows:
 		case RequestType::kAppend:
 		case RequestType::kLoadStructure:
+		case RequestType::kLoadKeys:
 		case RequestType::kSeal:
 		case RequestType::kTombstones:
 		case RequestType::kDrop:
@@ -232,6 +233,8 @@ Handler::load(const SessionPtr &session)
 		case RequestType::kLoadStructure:
 			return residency_.load_structure(
 				key, view.structure, {view.structure_bytes, view.n_structure_bytes}, session->id);
+		case RequestType::kLoadKeys:
+			return residency_.load_keys(key, view.keys, {view.structure_bytes, view.n_structure_bytes}, session->id);
 		case RequestType::kSeal:
 			return residency_.seal(key, view.segment, session->id);
 		case RequestType::kTombstones:
@@ -253,7 +256,8 @@ void
 Handler::create(const SessionPtr &session)
 {
 	const wire::RequestView &view = session->view;
-	const ReplyStatus status = guarded([&] { return residency_.create(view.header.key, view.create, session->id); });
+	const ReplyStatus status =
+		guarded([&] { return residency_.create(view.header.key, view.create, view.key_columns, session->id); });
 
 	if (status == ReplyStatus::kOk)
 		describe(session);
@@ -352,6 +356,7 @@ Handler::cancel(const SessionPtr &session)
 
 	const std::shared_ptr<void> owner = std::move(session->search.owner);
 	const std::shared_ptr<void> copy = std::move(session->search.copy);
+	const std::shared_ptr<KeyStore> keys = std::move(session->search.keys);
 
 	send_status(session.get(), ReplyStatus::kCancelled, &counters_);
 }

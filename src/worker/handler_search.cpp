@@ -102,6 +102,16 @@ Handler::find_and_submit(const SessionPtr &session, Round *round)
 
 		search.probes.push_back({probes.segment, probes.probes, probes.candidates});
 	}
+	search.program.assign(session->view.program, session->view.program + request.program_bytes);
+	search.keys = search.program.empty() ? nullptr : copy->keys;
+	search.filter_way = engine::FilterWay::kNone;
+	search.query.filter_way = &search.filter_way;
+	if (search.keys != nullptr && !search.keys->takes(search.program))
+	{
+		search.keys.reset();
+		send_status(session.get(), ReplyStatus::kInvalid, &counters_);
+		return;
+	}
 	search.coverage = engine::Coverage::kAll;
 	search.query.probes = search.probes;
 	search.query.coverage = &search.coverage;
@@ -137,8 +147,11 @@ Handler::searched(std::span<Search *const> searches, const Status &status,
 		// Moved out first: once the reply is stored, the dispatcher may use the search again.
 		SessionPtr session = std::static_pointer_cast<Session>(std::move(searches[i]->owner));
 		const std::shared_ptr<void> copy = std::move(searches[i]->copy);
+		const std::shared_ptr<KeyStore> keys = std::move(searches[i]->keys);
+		const std::shared_ptr<const engine::Passing> passing = std::move(searches[i]->passing);
 
 		counters_.latency_histogram[Counters::bucket(now - session->taken_ns)].fetch_add(1, std::memory_order_relaxed);
+		searches[i]->n_passing = passing != nullptr ? passing->n_pass : 0;
 		answer(session.get(), *searches[i], status, status.is_ok() ? &(*results)[i] : nullptr, info);
 		answered[n_answered++] = std::move(session);
 		if (n_answered == answered.size())
@@ -170,6 +183,7 @@ Handler::answer(Session *session, const Search &search, const Status &status, st
 		body.items_bytes = bytes;
 		body.n_items = static_cast<uint32_t>(result->size());
 		body.coverage = wire_coverage(search.coverage);
+		note_filter(search, &body);
 		return store_reply(session, ReplyStatus::kOk, body, info, &counters_);
 	}
 	if (counters_.kept_bytes.load(std::memory_order_relaxed) + bytes > options_.kept_budget_bytes)

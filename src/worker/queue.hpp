@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/interface/engine.hpp"
+#include "worker/keys/key_store.hpp"
 
 namespace vectorgpu::worker
 {
@@ -35,6 +36,12 @@ struct Search
 	std::vector<uint64_t> vector; // private copy of the query, in words for its alignment
 	std::vector<engine::SegmentProbes> probes;
 	engine::Coverage coverage = engine::Coverage::kAll;
+	std::vector<uint8_t> program;   // conditions; empty: none
+	std::shared_ptr<KeyStore> keys; // that decide them; null without conditions
+	std::shared_ptr<const engine::Passing> passing;
+	uint64_t n_passing = 0;    // of the answer
+	bool filter_found = false; // the rows that pass were known
+	engine::FilterWay filter_way = engine::FilterWay::kNone;
 	std::atomic<bool> cancelled{false};
 	Search *next = nullptr;
 	bool queued = false;

@@ -31,6 +31,14 @@ wire_coverage(engine::Coverage coverage)
 }
 
 void
+note_filter(const Search &search, ReplyBody *body)
+{
+	body->n_passing = search.n_passing;
+	body->filter_way = static_cast<wire::FilterWay>(search.filter_way);
+	body->filter_found = search.filter_found && search.filter_way != engine::FilterWay::kNone;
+}
+
+void
 store_reply(
 	Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
 {
@@ -47,6 +55,9 @@ store_reply(
 	header.batch_size = batch.size;
 	header.coverage = body.coverage;
 	header.n_rescored = batch.n_rescored;
+	header.n_passing = body.n_passing;
+	header.filter_way = body.filter_way;
+	header.filter_found = body.filter_found ? 1 : 0;
 	switch (WORKER_FAULT_NO_THROW("reply"))
 	{
 		case Fault::kNone:
@@ -142,6 +153,7 @@ store_kept(Session *session, const BatchInfo &batch, Counters *counters)
 	body.n_items = static_cast<uint32_t>(n);
 	body.more = n < left;
 	body.coverage = wire_coverage(session->search.coverage); // of the SEARCH, which was the session's last one
+	note_filter(session->search, &body);
 	session->kept_at += n;
 	if (!body.more)
 	{

@@ -22,10 +22,16 @@ struct ReplyBody
 	uint32_t n_items = 0;
 	bool more = false;
 	wire::Coverage coverage = wire::Coverage::kAll;
+	uint64_t n_passing = 0;
+	wire::FilterWay filter_way = wire::FilterWay::kNone;
+	bool filter_found = false;
 };
 
 /// Return the wire's value of a coverage.
 wire::Coverage wire_coverage(engine::Coverage coverage);
+
+/// Note how the search has looked for rows that meet its conditions.
+void note_filter(const Search &search, ReplyBody *body);
 
 /// Write the reply and set the slot's state. The body must fit into the reply area. A full fence and wake_client must
 /// follow.

@@ -61,6 +61,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			require(view.search.n_probes <= kMaxSegmentsPerCopy);
 			for (uint32_t i = 0; i < view.search.n_probes; i++)
 				require(view.probes[i].segment > 0 && view.probes[i].probes > 0);
+			require(view.search.program_bytes <= kMostProgramBytes);
+			touch(view.program, view.search.program_bytes);
 			touch(view.row_ids, view.search.n_rows * sizeof(uint64_t));
 			touch(view.vectors, view.search.n_rows * view.row_bytes);
 			break;
@@ -73,6 +75,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case RequestType::kLoadStructure:
 			require(view.structure.segment > 0 && view.structure.parameter > 0 && view.n_structure_bytes > 0);
 			touch(view.structure_bytes, view.n_structure_bytes);
+			break;
+		case RequestType::kLoadKeys:
+			require(view.keys.segment > 0 && view.n_structure_bytes > 0);
+			touch(view.structure_bytes, view.n_structure_bytes);
+			break;
+		case RequestType::kCreate:
+			require(view.key_columns.n_columns <= kMostKeyColumns && view.key_columns.n_streams <= kMostKeyStreams);
 			break;
 		case RequestType::kBeginLists:
 			require(view.begin_lists.dim > 0 && view.begin_lists.n_clusters > 0);

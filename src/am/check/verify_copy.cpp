@@ -7,7 +7,9 @@
 
 #include "am/method/am_interface.hpp"
 #include "am/feed/copy_feed.hpp"
+#include "am/feed/delta_rows.hpp"
 #include "storage/delta.hpp"
+#include "storage/key_stream.hpp"
 #include "storage/stream.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/require.hpp"
@@ -35,6 +37,7 @@ struct CopyCheck
 	wire::CopyKey key;
 	Size vector_bytes;
 	Size segment_vector_bytes;
+	Size key_bytes;    // of the codes of a row of the delta; 0: the copy holds none
 	uint64 block_rows; // a multiple of 8
 	char *row_ids;     // [block_rows]
 	char *vectors;     // [block_rows]
@@ -215,6 +218,78 @@ check_structure(CopyCheck *check, const SegmentEntry *segment)
 	return true;
 }
 
+/// Compare codes: bytes [first, first + n) of a segment's area, or (segment null) those of rows of the delta. pages:
+/// what they should be, n_bytes. Returns false as check_range does.
+bool
+check_codes(
+	const CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, const char *pages, Size n_bytes)
+{
+	const wire::ChecksumRequest request = {segment != nullptr ? segment->id : 0, 2, first, n};
+	const wire::Part part = {&request, sizeof(request)};
+	wire::ReplyHeader header;
+	wire::ChecksumReply copy;
+	bridge::Fallback reason;
+
+	if (!bridge::session_request(
+			wire::RequestType::kChecksum, &check->key, &part, 1, &header, &copy, sizeof(copy), &reason))
+		bridge::raise_fallback(reason);
+	if (header.status == wire::ReplyStatus::kAbsent || header.status == wire::ReplyStatus::kInvalid)
+		return false;
+	if (header.status != wire::ReplyStatus::kOk)
+		bridge::raise_fallback(bridge::fallback_of(header.status));
+	if (copy.vectors_xxh3 != XXH3_64bits(pages, n_bytes))
+	{
+		if (segment != nullptr)
+			copy_differs(check, segment, 0, segment->n_rows, "codes of key columns");
+		copy_differs(check, nullptr, first, n, "codes of key columns");
+	}
+	return true;
+}
+
+/// Compare the codes of a segment's rows.
+bool
+check_area(const CopyCheck *check, const SegmentEntry *segment)
+{
+	const uint64 end = check->key_bytes == 0 ? 0 : key_area_bytes(&check->meta->keys, segment->n_rows);
+	char *area = static_cast<char *>(palloc(kBlockBytes));
+	bool same = true;
+
+	for (uint64 first = 0; first < end && same; first += kBlockBytes)
+	{
+		const uint64 n = Min(kBlockBytes, end - first);
+
+		CHECK_FOR_INTERRUPTS();
+		same = key_read_area(check->index, check->meta, segment, first, n, area, nullptr) &&
+			check_codes(check, segment, first, n, area, n);
+	}
+	pfree(area);
+	return same;
+}
+
+/// Compare the codes of rows [first, end) of the delta.
+bool
+check_delta_codes(const CopyCheck *check, uint64 first, uint64 end)
+{
+	const Size before = sizeof(uint64) + check->vector_bytes;
+	const uint64 step = Max(UINT64CONST(1), kBlockBytes / (before + check->key_bytes));
+	char *rows;
+	bool same = true;
+
+	if (check->key_bytes == 0)
+		return true;
+	rows = static_cast<char *>(palloc(step * (before + check->key_bytes)));
+	for (uint64 row = first; row < end && same; row += step)
+	{
+		const uint64 n = Min(step, end - row);
+
+		CHECK_FOR_INTERRUPTS();
+		same = delta_rows_read(check->index, check->meta, check->key_bytes, row, n, rows) &&
+			check_codes(check, nullptr, row, n, rows + n * before, n * check->key_bytes);
+	}
+	pfree(rows);
+	return same;
+}
+
 bool
 describe(const CopyCheck *check, wire::CopyState *state, wire::SegmentState *segments, uint32 *n_segments)
 {
@@ -254,6 +329,7 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 	check.meta = meta;
 	check.vector_bytes = meta_vector_bytes(meta);
 	check.segment_vector_bytes = segment_vector_bytes(access_method(index, meta)->worker_structure, meta);
+	check.key_bytes = copy_key_bytes(access_method(index, meta)->worker_structure, meta);
 	check.block_rows = Max(UINT64CONST(8), kBlockBytes / (check.vector_bytes + sizeof(RowId)) / 8 * 8);
 	check.row_ids = static_cast<char *>(palloc(check.block_rows * sizeof(RowId)));
 	check.vectors = static_cast<char *>(palloc(check.block_rows * check.vector_bytes));
@@ -268,10 +344,13 @@ check_copy(Relation index, bool vacuum_excluded, CheckResult *result)
 		for (uint32 j = 0; j < n_segments; j++)
 			if (segments[j].segment == meta->segments[i].id && segments[j].sealed != 0 &&
 				!(check_structure(&check, &meta->segments[i]) && // before the values derived from it
+					check_area(&check, &meta->segments[i]) &&
 					check_rows(&check, &meta->segments[i], 0, meta->segments[i].n_rows, exact)))
 				return;
-	(void) check_rows(
-		&check, nullptr, Max(meta->delta_first_row, state.delta_first), Min(end, state.version.delta_end), exact);
+	if (check_rows(
+			&check, nullptr, Max(meta->delta_first_row, state.delta_first), Min(end, state.version.delta_end), exact))
+		(void) check_delta_codes(
+			&check, Max(meta->delta_first_row, state.delta_first), Min(end, state.version.delta_end));
 }
 
 } // namespace vectorgpu::am

@@ -2,10 +2,12 @@
 // which can only be newer by then, and the version is published last.
 #include "am/feed/copy_feed.hpp"
 
+#include "am/feed/delta_rows.hpp"
 #include "am/feed/feed_session.hpp"
 #include "am/feed/feed_tombstones.hpp"
 #include "am/method/am_interface.hpp"
 #include "storage/delta.hpp"
+#include "storage/key_stream.hpp"
 #include "storage/stream.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/settings.hpp"
@@ -28,17 +30,24 @@ structure_bytes(const Feed *feed, const SegmentEntry *segment)
 	return feed->structure->n_bytes(feed->meta, segment);
 }
 
+/// Return the bytes of a segment's codes.
+uint64
+area_bytes(const Feed *feed, const SegmentEntry *segment)
+{
+	return feed->key_bytes == 0 ? 0 : key_area_bytes(&feed->meta->keys, segment->n_rows);
+}
+
 uint64
 all_structure_bytes(const Feed *feed)
 {
 	uint64 n_bytes = 0;
 
 	for (uint32 i = 0; i < feed->meta->n_segments; i++)
-		n_bytes += structure_bytes(feed, &feed->meta->segments[i]);
+		n_bytes += structure_bytes(feed, &feed->meta->segments[i]) + area_bytes(feed, &feed->meta->segments[i]);
 	return n_bytes;
 }
 
-/// Return the bytes of vectors and structure that loading the copy takes.
+/// Return the bytes of vectors, structure and codes that loading the copy takes.
 uint64
 load_bytes(const Feed *feed)
 {
@@ -55,8 +64,11 @@ bool
 create(Feed *feed)
 {
 	wire::CreateRequest create = {};
-	const wire::Part part = {&create, sizeof(create)};
+	wire::KeyColumns keys;
+	const wire::Part parts[] = {{&create, sizeof(create)}, {&keys, sizeof(keys)}};
 	bool absent;
+
+	copy_key_columns(feed->meta, &keys);
 
 	create.expected_bytes = load_bytes(feed);
 	create.delta_first = feed->meta->delta_first_row;
@@ -64,7 +76,7 @@ create(Feed *feed)
 	create.element = feed->meta->element;
 	create.metric = copy_metric(feed->structure, feed->meta);
 	create.kind = feed->structure != nullptr ? feed->structure->kind(feed->meta) : wire::CopyKind::kRows;
-	return feed_ask_state(feed, wire::RequestType::kCreate, &part, 1, &absent) &&
+	return feed_ask_state(feed, wire::RequestType::kCreate, parts, feed->key_bytes > 0 ? 2 : 1, &absent) &&
 		(!absent || feed_stop(feed, FeedResult::kFailed, bridge::Fallback::kRefused));
 }
 
@@ -85,14 +97,14 @@ missing_bytes(Feed *feed)
 		if (state == nullptr || state->sealed == 0)
 		{
 			rows += segment->n_rows - (state != nullptr ? Min(state->n_rows, segment->n_rows) : 0);
-			other_bytes += structure_bytes(feed, segment);
+			other_bytes += structure_bytes(feed, segment) + area_bytes(feed, segment);
 		}
 		if (segment->n_dead > 0 && (state == nullptr || state->tombstone_generation < segment->tombstone_generation))
 			other_bytes += segment->n_rows / 8;
 	}
 	delta_rows = feed->delta_end - Min(feed->delta_end, Max(feed->copy.version.delta_end, meta->delta_first_row));
-	return rows * (feed->segment_vector_bytes + sizeof(uint64)) + delta_rows * (feed->vector_bytes + sizeof(uint64)) +
-		other_bytes;
+	return rows * (feed->segment_vector_bytes + sizeof(uint64)) +
+		delta_rows * (feed->vector_bytes + feed->key_bytes + sizeof(uint64)) + other_bytes;
 }
 
 /// Return the number of rows that fit one request.
@@ -108,7 +120,7 @@ bool
 submit_rows(Feed *feed, wire::RequestType type, uint32 segment, uint64 position, uint64 n)
 {
 	const wire::RowsRequest rows = {position, segment, static_cast<uint32_t>(n)};
-	const Size vector_bytes = segment == 0 ? feed->vector_bytes : feed->segment_vector_bytes;
+	const Size vector_bytes = segment == 0 ? feed->vector_bytes + feed->key_bytes : feed->segment_vector_bytes;
 	const wire::Part parts[] = {{&rows, sizeof(rows)}, {feed->buffer, n * (sizeof(uint64) + vector_bytes)}};
 
 	return feed_submit(feed, type, parts, lengthof(parts));
@@ -184,6 +196,30 @@ load_structure(Feed *feed, const SegmentEntry *segment, uint64 position)
 	return true;
 }
 
+bool
+load_keys(Feed *feed, const SegmentEntry *segment, uint64 position)
+{
+	const uint64 end = segment->n_rows > 0 ? area_bytes(feed, segment) : 0;
+
+	while (position < end)
+	{
+		const Size n = Min(feed->capacity - sizeof(wire::KeysRequest), end - position);
+		const wire::KeysRequest keys = {position, segment->id, 0};
+		const wire::Part parts[] = {{&keys, sizeof(keys)}, {feed->buffer, n}};
+
+		CHECK_FOR_INTERRUPTS();
+		if (feed_past_deadline(feed))
+			return feed_stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
+		(void) VG_FAULT("feed_keys");
+		if (!key_read_area(feed->index, feed->meta, segment, position, n, feed->buffer, feed->strategy))
+			return feed_stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
+		if (!feed_request(feed, wire::RequestType::kLoadKeys, parts, lengthof(parts)))
+			return false;
+		position += n;
+	}
+	return true;
+}
+
 /// Send a segment. state: the part of it that the copy already has; null: nothing.
 bool
 load_segment(Feed *feed, const SegmentEntry *segment, const wire::SegmentState *state)
@@ -193,6 +229,7 @@ load_segment(Feed *feed, const SegmentEntry *segment, const wire::SegmentState *
 
 	return load_rows(feed, segment, state != nullptr ? state->n_rows : 0) &&
 		load_structure(feed, segment, state != nullptr ? state->structure_bytes : 0) &&
+		load_keys(feed, segment, state != nullptr ? state->key_bytes : 0) &&
 		feed_request(feed, wire::RequestType::kSeal, &part, 1);
 }
 
@@ -214,7 +251,7 @@ load_segments(Feed *feed)
 bool
 send_delta_rows(Feed *feed, uint64 first, uint64 end)
 {
-	const uint64 step = rows_per_request(feed, feed->vector_bytes);
+	const uint64 step = rows_per_request(feed, feed->vector_bytes + feed->key_bytes);
 
 	while (first < end)
 	{
@@ -224,10 +261,7 @@ send_delta_rows(Feed *feed, uint64 first, uint64 end)
 		if (feed_past_deadline(feed))
 			return feed_stop(feed, FeedResult::kMore, bridge::Fallback::kLoading);
 		(void) VG_FAULT("feed_delta");
-		// NULL rows do not write their place in the buffer; zeros there are finite values.
-		memset(feed->buffer + n * sizeof(uint64), 0, n * feed->vector_bytes);
-		if (!delta_read(feed->index, feed->meta, first, n, reinterpret_cast<uint64 *>(feed->buffer),
-				feed->buffer + n * sizeof(uint64), feed->vector_bytes))
+		if (!delta_rows_read(feed->index, feed->meta, feed->key_bytes, first, n, feed->buffer))
 			return feed_stop(feed, FeedResult::kStale, bridge::Fallback::kLoading);
 		if (!submit_rows(feed, wire::RequestType::kAppend, 0, first, n) || !feed_receive(feed))
 			return false;
@@ -338,6 +372,7 @@ set_shape(Feed *feed, const MetaData *meta)
 {
 	feed->vector_bytes = meta_vector_bytes(meta);
 	feed->segment_vector_bytes = segment_vector_bytes(feed->structure, meta);
+	feed->key_bytes = copy_key_bytes(feed->structure, meta);
 	copy_key(feed->index, meta, &feed->key);
 }
 
@@ -402,6 +437,7 @@ feed_delta(Relation index, const MetaData *meta, uint64 first, uint64 end, FeedO
 	if (feed_begin(&feed, index, &limits, outcome))
 	{
 		feed.meta = const_cast<MetaData *>(meta);
+		feed.structure = access_method(index, meta)->worker_structure;
 		set_shape(&feed, meta);
 		sent = send_delta_rows(&feed, first, end);
 		pfree(feed.buffer);

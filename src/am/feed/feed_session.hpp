@@ -29,6 +29,7 @@ struct Feed
 	Size capacity;
 	Size vector_bytes;         // of a row or slot of the delta
 	Size segment_vector_bytes; // of a row of a segment
+	Size key_bytes;            // of the codes of a row of the delta; 0: the copy holds none
 };
 
 /// Set the outcome; returns false.

@@ -47,11 +47,14 @@ answered_by(const ScanCounters *counters)
 const char *
 filter_way(const ScanCounters *counters)
 {
-	static const char *const kNames[] = {"none", "list", "mask", "list and mask"};
+	static const char *const kNames[] = {"list", "mask", "recheck", "lists", "graph"}; // by bit
+	StringInfoData list;
 
-	if ((counters->filter_ways & kFilterRecheck) != 0)
-		return "recheck";
-	return kNames[counters->filter_ways & (kFilterList | kFilterMask)];
+	initStringInfo(&list);
+	for (size_t i = 0; i < lengthof(kNames); i++)
+		if ((counters->filter_ways & (1 << i)) != 0)
+			appendStringInfo(&list, "%s%s", list.len > 0 ? " and " : "", kNames[i]);
+	return list.len > 0 ? list.data : "none";
 }
 
 const char *
@@ -131,6 +134,8 @@ explain_as_text(const ScanCounters *counters, const char *width_name, ExplainSta
 	{
 		text_number(es, "Passing Rows", counters->n_passing);
 		appendStringInfo(es->str, "  Filter Way: %s", filter_way(counters));
+		if (counters->n_worker_batches > 0)
+			text_number(es, "Filter Cached", counters->n_filters_found);
 	}
 	text_number(es, "Delta Rows", counters->delta_rows);
 	if (counters->n_shipped > 0)
@@ -204,6 +209,7 @@ explain_as_properties(const ScanCounters *counters, const char *width_name, Expl
 	{
 		number(es, "Passing Rows", counters->n_passing);
 		ExplainPropertyText("Filter Way", filter_way(counters), es);
+		number(es, "Filter Cached", counters->n_filters_found);
 	}
 	number(es, "Delta Rows", counters->delta_rows);
 	number(es, "Shipped", counters->n_shipped);

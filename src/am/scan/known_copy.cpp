@@ -2,6 +2,7 @@
 #include "am/scan/known_copy.hpp"
 
 #include "am/feed/copy_feed.hpp"
+#include "am/feed/delta_rows.hpp"
 #include "am/feed/loader.hpp"
 #include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
@@ -87,7 +88,8 @@ known_copy(const wire::CopyKey *key)
 uint64
 rows_ahead(Relation index, const KnownCopy *known, const ScanState *state, char **rows)
 {
-	const Size row_bytes = sizeof(uint64) + meta_vector_bytes(&state->meta);
+	const Size key_bytes = copy_key_bytes(state->am->worker_structure, &state->meta);
+	const Size row_bytes = sizeof(uint64) + meta_vector_bytes(&state->meta) + key_bytes;
 	const uint64 first = known->version.delta_end;
 	uint64 n;
 	char *buffer;
@@ -98,10 +100,8 @@ rows_ahead(Relation index, const KnownCopy *known, const ScanState *state, char 
 	if (n * row_bytes > kRowsAheadBytes)
 		return 0;
 	(void) VG_FAULT("rows_ahead");
-	// NULL rows do not write their place: zeros are finite.
-	buffer = static_cast<char *>(palloc0(n * row_bytes));
-	if (!delta_read(index, &state->meta, first, n, reinterpret_cast<uint64 *>(buffer), buffer + n * sizeof(uint64),
-			row_bytes - sizeof(uint64)))
+	buffer = static_cast<char *>(palloc(n * row_bytes));
+	if (!delta_rows_read(index, &state->meta, key_bytes, first, n, buffer))
 		return 0; // pages were recycled: the search goes without rows
 	*rows = buffer;
 	return n;

@@ -32,6 +32,8 @@ enum FilterWay : uint8
 	kFilterList = 1,    // one by one, exactly
 	kFilterMask = 2,    // as without conditions, passing over the others
 	kFilterRecheck = 4, // by the worker as without conditions; the executor drops the others
+	kFilterLists = 8,   // inverted lists, as many as hold enough of the rows
+	kFilterGraph = 16,  // a graph, without the others
 };
 
 /// Sums over all searches of a scan: a rescan is another search. Rows unless said otherwise.
@@ -59,6 +61,7 @@ struct ScanCounters
 	bool has_filter;             // the scan has conditions on key columns
 	uint64 n_passing;            // of the last search: rows of segments that meet them
 	uint8 filter_ways;           // FilterWay
+	uint64 n_filters_found;      // searches of the worker that knew these rows from another
 	uint64 engine_ns;            // of those engine batches
 	uint64 n_shipped;            // of the delta, brought to the worker's copy
 	uint64 delta_rows;           // of the last search, dead ones included

@@ -92,13 +92,17 @@ scan_keys_start(IndexScanDesc scan, ScanState *state)
 void
 scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 {
+	const bool takes = worker_takes_conditions(state);
 	KeyFilter *filter = std::exchange(state->filter, nullptr);
 	uint64 n_passing = 0;
 	uint64 n_rows = 0;
 	MemoryContext old;
 
-	if (filter == nullptr)
+	if (filter == nullptr || takes)
+	{
+		state->filter = filter;
 		return;
+	}
 	old = MemoryContextSwitchTo(state->batch_context);
 	if (bypass_of(scan->indexRelation, state) == Bypass::kNone)
 		for (uint32 i = 0; i < state->meta.n_segments; i++)

@@ -2,6 +2,7 @@
 #include "am/scan/worker_ask.hpp"
 
 #include "am/feed/copy_feed.hpp"
+#include "am/feed/delta_rows.hpp"
 #include "am/scan/known_copy.hpp"
 #include "am/scan/rounds.hpp"
 #include "bridge/breaker.hpp"
@@ -42,6 +43,25 @@ has_block(Relation heap, BlockNumber block)
 	return (known != InvalidBlockNumber && block < known) || block < RelationGetNumberOfBlocks(heap);
 }
 
+uint8
+filter_way_of(wire::FilterWay way)
+{
+	switch (way)
+	{
+		case wire::FilterWay::kNone:
+			break;
+		case wire::FilterWay::kList:
+			return kFilterList;
+		case wire::FilterWay::kMask:
+			return kFilterMask;
+		case wire::FilterWay::kLists:
+			return kFilterLists;
+		case wire::FilterWay::kGraph:
+			return kFilterGraph;
+	}
+	return 0;
+}
+
 void
 count_reply(const ScanState *state, const wire::ReplyHeader *header)
 {
@@ -58,6 +78,12 @@ count_reply(const ScanState *state, const wire::ReplyHeader *header)
 		counters->n_rescored += header->n_rescored;
 	}
 	counters->largest_engine_batch = Max(counters->largest_engine_batch, header->batch_size);
+	if (state->filter != nullptr)
+	{
+		counters->n_passing = header->n_passing;
+		counters->filter_ways |= filter_way_of(header->filter_way);
+		counters->n_filters_found += header->filter_found;
+	}
 }
 
 Coverage
@@ -94,7 +120,10 @@ search_once(
 		state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
 	wire::SearchRequest search = {};
 	wire::NextRequest next = {};
-	const Size vector_bytes = meta_vector_bytes(&state->meta);
+	const Size key_bytes = copy_key_bytes(state->am->worker_structure, &state->meta);
+	const Size row_bytes = sizeof(uint64) + meta_vector_bytes(&state->meta) + key_bytes;
+	const KeyProgram *program = state->filter != nullptr ? &state->filter->conditions : nullptr;
+	const Size program_bytes = program != nullptr ? program->n_bytes : 0;
 	Size query_bytes;
 	const void *query = query_to_send(state, &query_bytes);
 	char *rows = nullptr;
@@ -104,7 +133,8 @@ search_once(
 	uint32 n_probes = ask->n_probes;
 	const bool readable = ask->probes != nullptr || choose_probes(index, state, chosen, &n_probes);
 	const wire::Part parts[] = {{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)},
-		{rows, n_ahead * (sizeof(uint64) + vector_bytes)}, {query, query_bytes}};
+		{program != nullptr ? program->bytes : nullptr, program_bytes}, {rows, n_ahead * row_bytes},
+		{query, query_bytes}};
 	const wire::Part next_part = {&next, sizeof(next)};
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
@@ -123,6 +153,8 @@ search_once(
 	search.after_row = ask->after != nullptr ? ask->after->row : 0;
 	search.n_rows = static_cast<uint32>(n_ahead);
 	search.rows_position = n_ahead > 0 ? known->version.delta_end : 0;
+	search.program_bytes = static_cast<uint32>(program_bytes);
+	search.key_bytes = n_ahead > 0 ? static_cast<uint32>(key_bytes) : 0;
 	sent = bridge::session_request(wire::RequestType::kSearch, key, parts, lengthof(parts), &header, ask->rows,
 		ask->capacity * sizeof(engine::Neighbor), &reason);
 	next.search_sequence = bridge::session_sequence();

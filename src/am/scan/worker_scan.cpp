@@ -2,6 +2,7 @@
 #include "am/scan/worker_scan.hpp"
 
 #include "am/feed/copy_feed.hpp"
+#include "am/feed/delta_rows.hpp"
 #include "am/scan/rounds.hpp"
 #include "am/scan/scan_aliases.hpp"
 #include "am/scan/worker_ask.hpp"
@@ -99,6 +100,14 @@ count_up_to_last(Relation index, ScanState *state)
 
 } // namespace
 
+bool
+worker_takes_conditions(const ScanState *state)
+{
+	return state->filter == nullptr ||
+		(copy_key_bytes(state->am->worker_structure, &state->meta) > 0 && !gives_candidates(state) &&
+			state->filter->conditions.n_bytes <= wire::kMostProgramBytes);
+}
+
 Bypass
 bypass_of(Relation index, const ScanState *state)
 {
@@ -108,7 +117,7 @@ bypass_of(Relation index, const ScanState *state)
 		return Bypass::kSettingOff;
 	if (state->phase != ScanPhase::kScored)
 		return Bypass::kNoOrder;
-	if (state->filter != nullptr)
+	if (!worker_takes_conditions(state))
 		return Bypass::kConditions;
 	if (state->returned.n > 0 && !gives_candidates(state) &&
 		rows_to_ask(state) > Min(state->batch.capacity, wire::kMaxSearchK))

@@ -15,6 +15,9 @@ Bypass bypass_of(Relation index, const ScanState *state);
 /// (and for damaged pages that it reads to bring the copy up to date).
 bool worker_search(Relation index, ScanState *state);
 
+/// True if the worker decides the scan's conditions on key columns, or there are none.
+bool worker_takes_conditions(const ScanState *state);
+
 /// For a caller with many searches at a time (knn_worker.cpp). True if the worker is worth asking, and its rows are an
 /// answer.
 bool worker_may_answer(Relation index, const ScanState *state);

@@ -61,6 +61,13 @@ probes_fit(engine::CopyKind kind, std::span<const wire::SegmentProbes> probes)
 			[kind](const wire::SegmentProbes &named) { return (named.candidates != 0) == engine::has_codes(kind); });
 }
 
+bool
+same_keys(const Copy &copy, const wire::KeyColumns &key_columns)
+{
+	return copy.keys == nullptr ? key_columns.n_columns == 0
+								: memcmp(&copy.keys->keys(), &key_columns, sizeof(key_columns)) == 0;
+}
+
 /// Return the bytes that a copy is charged with: at least those that its loader announced.
 uint64_t
 charged_bytes(const Copy &copy)
@@ -172,7 +179,8 @@ Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search,
 	if (!held.current)
 		return held.lease != 0 ? ReplyStatus::kBusy : ReplyStatus::kAbsent;
 	if (!same_shape(held.spec.distance, search.element, search.metric, search.dim) ||
-		(!probes.empty() && held.spec.kind == engine::CopyKind::kRows) || !probes_fit(held.spec.kind, probes))
+		(!probes.empty() && held.spec.kind == engine::CopyKind::kRows) || !probes_fit(held.spec.kind, probes) ||
+		(search.program_bytes > 0 && (held.keys == nullptr || held.spec.kind == engine::CopyKind::kCodes)))
 		return ReplyStatus::kInvalid;
 	if (!serves(held.version, search.version))
 		return ReplyStatus::kBehind;
@@ -201,8 +209,8 @@ Residency::describe(const wire::CopyKey &key, wire::CopyState *state, std::vecto
 	state->leased = copy.lease != 0 ? 1 : 0;
 	state->current = copy.current ? 1 : 0;
 	for (const auto &[id, segment] : copy.segments)
-		segments->push_back(
-			{id, segment.complete ? 1u : 0u, segment.n_rows, segment.tombstone_generation, segment.structure_bytes});
+		segments->push_back({id, segment.complete ? 1u : 0u, segment.n_rows, segment.tombstone_generation,
+			segment.structure_bytes, segment.key_bytes});
 	return ReplyStatus::kOk;
 }
 
@@ -297,7 +305,8 @@ Residency::reserve(Copy *copy, uint64_t bytes)
 }
 
 ReplyStatus
-Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session)
+Residency::create(
+	const wire::CopyKey &key, const wire::CreateRequest &request, const wire::KeyColumns &key_columns, uint64_t session)
 {
 	const engine::CopySpec spec({request.metric, request.element, request.dim}, engine_kind(request.kind));
 	std::vector<std::shared_ptr<Copy>> gone; // destroyed after the lock is released
@@ -312,7 +321,8 @@ Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, 
 		if (old != nullptr && old->lease != 0 && old->lease != session)
 			return ReplyStatus::kBusy;
 		if (old != nullptr && old->spec.kind == spec.kind &&
-			same_shape(old->spec.distance, request.element, request.metric, request.dim))
+			same_shape(old->spec.distance, request.element, request.metric, request.dim) &&
+			same_keys(*old, key_columns))
 		{
 			if (!make_room(std::max(request.expected_bytes, old->held_bytes), old.get(), &gone))
 				return ReplyStatus::kRefused;
@@ -329,6 +339,8 @@ Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, 
 			return ReplyStatus::kRefused;
 	}
 	gone.clear(); // before the engine allocates for the new one
+	if (key_columns.n_columns > 0)
+		copy->keys = std::make_shared<KeyStore>(key_columns, &filter_counters_);
 
 	Status status = engine_.create(spec, &copy->id);
 
@@ -338,6 +350,8 @@ Residency::create(const wire::CopyKey &key, const wire::CreateRequest &request, 
 	status = engine_.trim_delta(copy->id, request.delta_first);
 	if (!status.is_ok())
 		return reply_status(status);
+	if (copy->keys != nullptr)
+		copy->keys->trim(request.delta_first);
 	copy->key = key;
 	copy->spec = spec;
 	copy->row_bytes = vector_bytes(request.element, request.dim);

@@ -16,6 +16,7 @@
 #include "engine/interface/engine.hpp"
 #include "wire/codec.hpp"
 #include "worker/clock.hpp"
+#include "worker/keys/key_store.hpp"
 #include "worker/queue.hpp"
 
 namespace vectorgpu::worker
@@ -28,6 +29,7 @@ struct Segment
 	uint64_t n_rows = 0;
 	uint32_t parameter = 0;       // of LOAD_STRUCTURE
 	uint64_t structure_bytes = 0; // by LOAD_STRUCTURE
+	uint64_t key_bytes = 0;       // by LOAD_KEYS
 	bool complete = false;        // SEAL was given
 	bool live = false;            // in the current manifest: the engine searches it
 	uint64_t tombstone_generation = 0;
@@ -49,10 +51,14 @@ struct Copy
 	wire::CopyKey key{};
 	engine::CopySpec spec;
 	engine::CopyId id = 0;
-	bool created = false;         // in the engine
-	size_t row_bytes = 0;         // of one vector, or slot, of the delta
-	size_t segment_row_bytes = 0; // of one vector of a segment
+	bool created = false;           // in the engine
+	size_t row_bytes = 0;           // of one vector, or slot, of the delta
+	size_t segment_row_bytes = 0;   // of one vector of a segment
+	std::shared_ptr<KeyStore> keys; // null: the index has no key columns
 	std::mutex write_mutex;
+
+	/// Bytes of a row of the delta: vector, or slot, and codes.
+	size_t delta_row_bytes() const { return row_bytes + (keys != nullptr ? keys->image_bytes() : 0); }
 
 	// Under Residency's mutex; segments' bitmaps under write_mutex.
 	wire::CopyVersion version{};
@@ -93,6 +99,7 @@ public:
 	void inventory(uint32_t first, size_t most, std::vector<wire::CopyInfo> *infos);
 	ResidencyCounters counters();
 	uint64_t budget_bytes() const { return budget_bytes_; }
+	const FilterCounters &filter_counters() const { return filter_counters_; }
 
 	/// Call append() for the rows of a SEARCH if it need not wait. False: append() must be called on the loading
 	/// thread. True: the copy has the rows now, or cannot take them; the search then reports why. Throws bad_alloc.
@@ -100,14 +107,18 @@ public:
 		const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows, size_t row_bytes);
 
 	// On the loading thread. session: of the request. They throw bad_alloc; the copy is then unchanged.
-	wire::ReplyStatus create(const wire::CopyKey &key, const wire::CreateRequest &request, uint64_t session);
+	// key_columns: n_columns 0: none. bytes: of a segment's area of codes.
+	wire::ReplyStatus create(const wire::CopyKey &key, const wire::CreateRequest &request,
+		const wire::KeyColumns &key_columns, uint64_t session);
+	wire::ReplyStatus load_keys(
+		const wire::CopyKey &key, const wire::KeysRequest &request, std::span<const uint8_t> bytes, uint64_t session);
 	wire::ReplyStatus load_rows(const wire::CopyKey &key, const wire::RowsRequest &request,
 		const engine::RowBlock &rows, size_t row_bytes, uint64_t session);
 	wire::ReplyStatus load_structure(const wire::CopyKey &key, const wire::StructureRequest &request,
 		std::span<const uint8_t> bytes, uint64_t session);
 	wire::ReplyStatus seal(const wire::CopyKey &key, const wire::SegmentRequest &request, uint64_t session);
 
-	/// rows.row_ids are row headers: the row id with flags above it.
+	/// rows.row_ids are row headers: the row id with flags above it. The rows' codes follow their vectors.
 	wire::ReplyStatus append(const wire::CopyKey &key, const wire::RowsRequest &request, const engine::RowBlock &rows,
 		size_t row_bytes, uint64_t session);
 	wire::ReplyStatus tombstones(const wire::CopyKey &key, const wire::TombstonesRequest &request,
@@ -153,6 +164,7 @@ private:
 	wire::ReplyStatus delta_tombstones(
 		Copy *copy, const wire::TombstonesRequest &request, std::span<const uint8_t> bits);
 	wire::ReplyStatus publish(Copy *copy, const wire::ManifestRequest &request, const uint32_t *segment_ids);
+	wire::ReplyStatus key_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply);
 	wire::ReplyStatus structure_checksum(const Copy &copy, const wire::ChecksumRequest &request,
 		wire::ChecksumReply *reply, const std::function<void()> &progress);
 	void drop_unpublished(Copy *copy);
@@ -160,6 +172,7 @@ private:
 	engine::Engine &engine_;
 	const uint64_t budget_bytes_;
 	const Clock clock_;
+	FilterCounters filter_counters_; // outlives the copies
 
 	std::mutex mutex_;
 	std::unordered_map<wire::CopyKey, std::shared_ptr<Copy>, KeyHash, KeyEqual> copies_;

@@ -40,6 +40,23 @@ Residency::structure_checksum(const Copy &copy, const wire::ChecksumRequest &req
 	return ReplyStatus::kOk;
 }
 
+/// The checksum of bytes of a segment's area of codes, or of the codes of rows of the delta.
+ReplyStatus
+Residency::key_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply)
+{
+	const bool delta = request.segment == 0;
+	std::vector<uint8_t> bytes;
+
+	if (copy.keys == nullptr)
+		return ReplyStatus::kInvalid;
+	bytes.resize(request.n_rows * (delta ? copy.keys->image_bytes() : 1));
+	if (!(delta ? copy.keys->read_delta(request.first, request.n_rows, bytes.data())
+				: copy.keys->read_area(request.segment, request.first, request.n_rows, bytes.data())))
+		return ReplyStatus::kInvalid;
+	*reply = {0, XXH3_64bits(bytes.data(), bytes.size()), 0, 0, 0};
+	return ReplyStatus::kOk;
+}
+
 ReplyStatus
 Residency::checksum(const wire::CopyKey &key, const wire::ChecksumRequest &request, wire::ChecksumReply *reply,
 	const std::function<void()> &progress)
@@ -53,8 +70,11 @@ Residency::checksum(const wire::CopyKey &key, const wire::ChecksumRequest &reque
 	}
 	if (copy == nullptr)
 		return ReplyStatus::kAbsent;
-	if (request.n_rows > wire::kMaxChecksumBytes / (request.structure != 0 ? 1 : copy->row_bytes))
+	if (request.n_rows >
+		wire::kMaxChecksumBytes / (request.structure != 0 && request.segment != 0 ? 1 : copy->delta_row_bytes()))
 		return ReplyStatus::kInvalid;
+	if (request.structure == 2)
+		return key_checksum(*copy, request, reply);
 	if (request.structure != 0)
 		return structure_checksum(*copy, request, reply, progress);
 

@@ -24,10 +24,13 @@ Residency::drop_unpublished(Copy *copy)
 		if (at->second.n_rows > 0) [[maybe_unused]]
 			const Status status = engine_.drop_segment(copy->id, at->first);
 
+		if (copy->keys != nullptr)
+			copy->keys->drop(at->first);
+
 		const std::lock_guard lock(mutex_);
 
-		copy->held_bytes -= std::min(
-			copy->held_bytes, rows_bytes(at->second.n_rows, copy->segment_row_bytes) + at->second.structure_bytes);
+		copy->held_bytes -= std::min(copy->held_bytes,
+			rows_bytes(at->second.n_rows, copy->segment_row_bytes) + at->second.structure_bytes + at->second.key_bytes);
 		at = copy->segments.erase(at);
 	}
 }
@@ -110,7 +113,11 @@ Residency::publish(Copy *copy, const wire::ManifestRequest &request, const uint3
 
 		if (!status.is_ok())
 			return reply_status(status);
+		if (copy->keys != nullptr)
+			copy->keys->trim(request.delta_first);
 	}
+	if (copy->keys != nullptr)
+		copy->keys->publish(listed);
 
 	const std::lock_guard lock(mutex_);
 
@@ -120,7 +127,7 @@ Residency::publish(Copy *copy, const wire::ManifestRequest &request, const uint3
 		const uint64_t bytes =
 			std::min<uint64_t>((request.delta_first - copy->delta_dead_first) / 8, copy->delta_dead.size());
 
-		copy->held_bytes -= std::min(copy->held_bytes, rows_bytes(gone, copy->row_bytes));
+		copy->held_bytes -= std::min(copy->held_bytes, rows_bytes(gone, copy->delta_row_bytes()));
 		copy->delta_dead.erase(copy->delta_dead.begin(), copy->delta_dead.begin() + static_cast<ptrdiff_t>(bytes));
 		copy->delta_first = request.delta_first;
 		copy->delta_dead_first = request.delta_first / 8 * 8;

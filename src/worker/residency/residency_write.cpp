@@ -113,6 +113,49 @@ Residency::load_structure(
 }
 
 ReplyStatus
+Residency::load_keys(
+	const wire::CopyKey &key, const wire::KeysRequest &request, std::span<const uint8_t> bytes, uint64_t session)
+{
+	std::shared_ptr<Copy> copy;
+	ReplyStatus status = writable(key, session, true, &copy);
+
+	if (status != ReplyStatus::kOk)
+		return status;
+
+	const std::lock_guard writing(copy->write_mutex);
+	const auto found = copy->segments.find(request.segment);
+
+	if (copy->keys == nullptr || found == copy->segments.end() || found->second.complete ||
+		request.position != found->second.key_bytes)
+		return ReplyStatus::kInvalid;
+
+	const uint64_t most = copy->keys->area_bytes(found->second.n_rows);
+
+	if (bytes.size() > most - std::min(most, request.position))
+		return ReplyStatus::kInvalid;
+	status = reserve(copy.get(), bytes.size());
+	if (status != ReplyStatus::kOk)
+		return status;
+
+	const Status loaded = engine_call("load_keys",
+		[&]
+		{
+			copy->keys->load(request.segment, found->second.n_rows, bytes);
+			return Status::ok();
+		});
+	const std::lock_guard lock(mutex_);
+
+	if (!loaded.is_ok())
+	{
+		copy->held_bytes -= bytes.size();
+		return reply_status(loaded);
+	}
+	found->second.key_bytes += bytes.size();
+	counters_.loaded_bytes += bytes.size();
+	return ReplyStatus::kOk;
+}
+
+ReplyStatus
 Residency::seal(const wire::CopyKey &key, const wire::SegmentRequest &request, uint64_t session)
 {
 	std::shared_ptr<Copy> copy;
@@ -137,9 +180,14 @@ Residency::seal(const wire::CopyKey &key, const wire::SegmentRequest &request, u
 	}
 	if (found == copy->segments.end() || found->second.n_rows != request.n_rows)
 		return ReplyStatus::kInvalid;
+	if (copy->keys != nullptr && found->second.key_bytes != copy->keys->area_bytes(request.n_rows))
+		return ReplyStatus::kInvalid;
 	if (request.n_rows > 0 && !found->second.complete)
 	{
 		// The slow part runs here, on the loading thread, not between two batches (MANIFEST).
+		if (copy->keys != nullptr)
+			copy->keys->seal(request.segment, request.n_rows);
+
 		const Status prepared = engine_call("seal", [&] { return engine_.prepare_segment(copy->id, request.segment); });
 
 		if (!prepared.is_ok())
@@ -161,7 +209,7 @@ Residency::append(const wire::CopyKey &key, const wire::RowsRequest &request, co
 
 	if (status != ReplyStatus::kOk)
 		return status;
-	if (row_bytes != copy->row_bytes || request.position > wire::kMaxRowNumber - rows.n_rows)
+	if (row_bytes != copy->delta_row_bytes() || request.position > wire::kMaxRowNumber - rows.n_rows)
 		return ReplyStatus::kInvalid;
 
 	const std::lock_guard writing(copy->write_mutex);
@@ -182,7 +230,7 @@ Residency::try_append(
 		const std::lock_guard lock(mutex_);
 
 		copy = lookup(key);
-		if (copy == nullptr || !copy->current || copy->row_bytes != row_bytes ||
+		if (copy == nullptr || !copy->current || copy->delta_row_bytes() != row_bytes ||
 			request.position > wire::kMaxRowNumber - rows.n_rows || request.position > copy->version.delta_end ||
 			(request.position + rows.n_rows <= copy->version.delta_end && !any_dead)) // another session brought them
 			return true;
@@ -248,9 +296,10 @@ Residency::append_delta(
 
 	// Skip rows that the copy has already, or that were merged away.
 	const uint64_t known = delta_end - request.position;
+	const uint8_t *const codes = static_cast<const uint8_t *>(rows.vectors) + rows.n_rows * copy->row_bytes;
 	const engine::RowBlock fresh = {std::span<const RowId>(row_ids).subspan(known),
 		static_cast<const uint8_t *>(rows.vectors) + known * copy->row_bytes, rows.n_rows - known};
-	const uint64_t bytes = rows_bytes(fresh.n_rows, copy->row_bytes);
+	const uint64_t bytes = rows_bytes(fresh.n_rows, copy->delta_row_bytes());
 	const ReplyStatus reserved = reserve(copy, bytes);
 
 	if (reserved != ReplyStatus::kOk)
@@ -260,6 +309,10 @@ Residency::append_delta(
 		[&]
 		{
 			Status appended;
+
+			// Before the rows: a search that sees a row has its codes.
+			if (copy->keys != nullptr)
+				copy->keys->append(delta_end, codes + known * copy->keys->image_bytes(), fresh.n_rows);
 
 			if (wait == Wait::kYes)
 				return engine_.append_delta(copy->id, delta_end, fresh);
@@ -274,7 +327,7 @@ Residency::append_delta(
 		return reply_status(status);
 	}
 	copy->version.delta_end = last;
-	counters_.loaded_bytes += fresh.n_rows * (copy->row_bytes + sizeof(RowId));
+	counters_.loaded_bytes += fresh.n_rows * (copy->delta_row_bytes() + sizeof(RowId));
 	return ReplyStatus::kOk;
 }
 

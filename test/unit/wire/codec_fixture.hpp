@@ -43,7 +43,22 @@ struct Filler
 	uint8_t bytes[n];
 };
 
-inline const SearchRequest kSearch = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0};
+inline const SearchRequest kSearch = {
+	{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0, 0, 0};
+
+/// Two key columns: one of a stream of four bytes, one of two streams of eight.
+inline KeyColumns
+key_columns()
+{
+	KeyColumns keys{};
+
+	keys.n_columns = 2;
+	keys.n_streams = 3;
+	keys.widths[0] = 4;
+	keys.widths[1] = keys.widths[2] = 8;
+	keys.columns[1] = keys.columns[2] = 1;
+	return keys;
+}
 
 inline const BeginGraphRequest kBeginGraph = {5, ElementType::kFloat32, Metric::kInnerProduct, 0, 1, 100, 8, 1, 0, 0};
 inline const BeginInsertRequest kBeginInsert = {kBeginGraph, 90, 80};

@@ -22,7 +22,10 @@ good_requests()
 		request(RequestType::kDescribe),
 		request(
 			RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0}),
+		request(RequestType::kCreate,
+			CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0}, key_columns()),
 		request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, Filler<24>{}, Filler<60>{}),
+		request(RequestType::kLoadKeys, KeysRequest{0, 1, 0}, Filler<30>{}),
 		request(RequestType::kLoadStructure, StructureRequest{0, 1, 2}, Filler<30>{}),
 		request(RequestType::kSeal, SegmentRequest{1, 0, 3}),
 		request(RequestType::kAppend, RowsRequest{5, 0, 3}, Filler<24>{}, Filler<60>{}),
@@ -85,10 +88,15 @@ TEST(Codec, rejects_every_truncation_and_every_extra_byte)
 			if (parse_request(cut.data(), cut.size(), 7, &view) == ParseResult::kOk)
 			{
 				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend ||
-					type == RequestType::kLoadStructure || is_build(type))
+					type == RequestType::kLoadStructure || type == RequestType::kLoadKeys ||
+					(type == RequestType::kCreate && length == sizeof(RequestHeader) + sizeof(CreateRequest)) ||
+					is_build(type))
 					<< int{bytes[0]} << " " << length;
-				if (type == RequestType::kLoadStructure) // any part of the structure is one
+				static_assert(sizeof(StructureRequest) == sizeof(KeysRequest));
+				if (type == RequestType::kLoadStructure || type == RequestType::kLoadKeys) // any part is one
 					EXPECT_EQ(view.n_structure_bytes, length - sizeof(RequestHeader) - sizeof(StructureRequest));
+				else if (type == RequestType::kCreate)
+					EXPECT_EQ(view.key_columns.n_columns, 0u);
 				else
 					EXPECT_LT(view.row_bytes, 20u);
 			}
@@ -170,7 +178,8 @@ TEST(Codec, parses_probes_and_structures)
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})), ParseResult::kOk);
 	EXPECT_EQ(
 		parse(request(RequestType::kChecksum, ChecksumRequest{0, 1, 0, 3})), ParseResult::kField); // the delta has none
-	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 2, 0, 3})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{0, 2, 0, 3})), ParseResult::kOk);
+	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 3, 0, 3})), ParseResult::kField);
 }
 
 TEST(Codec, parses_sets)
@@ -256,7 +265,7 @@ TEST(Codec, finds_rows_and_vector_of_a_search)
 
 	ASSERT_EQ(parse_request(exact.data(), exact.size(), 7, &view), ParseResult::kOk);
 	EXPECT_EQ(view.row_bytes, 20u);
-	EXPECT_EQ(view.row_ids - exact.data(), 64 + 80);
+	EXPECT_EQ(view.row_ids - exact.data(), 64 + 88);
 	EXPECT_EQ(view.vectors - view.row_ids, 24);
 	EXPECT_EQ(view.vector - view.vectors, 60);
 	for (const uint32_t n : {2u, 4u, 0x33333333u, 0x80000003u, 0xffffffffu})
@@ -270,6 +279,70 @@ TEST(Codec, finds_rows_and_vector_of_a_search)
 	search.rows_position = uint64_t{1} << 48;
 	EXPECT_EQ(
 		parse(request(RequestType::kSearch, search, Filler<24>{}, Filler<60>{}, Filler<20>{})), ParseResult::kField);
+}
+
+TEST(Codec, finds_the_conditions_of_a_search)
+{
+	SearchRequest search = kSearch; // of 20 bytes a vector
+
+	search.program_bytes = 16;
+	search.n_rows = 3;
+	search.key_bytes = 13;
+
+	const Bytes bytes =
+		request(RequestType::kSearch, search, Filler<16>{}, Filler<24>{}, Filler<60>{}, Filler<39>{}, Filler<20>{});
+	RequestView view;
+
+	ASSERT_EQ(parse_request(bytes.data(), bytes.size(), 7, &view), ParseResult::kOk);
+	EXPECT_EQ(view.program - bytes.data(), 64 + 88);
+	EXPECT_EQ(view.row_ids - view.program, 16);
+	EXPECT_EQ(view.row_bytes, 33u);
+	EXPECT_EQ(view.vector - view.vectors, 99);
+	EXPECT_EQ(view.vector_bytes, 20u);
+	for (const uint32_t n : {8u, 15u, 24u, 65544u, 0xfffffff8u})
+	{
+		search.program_bytes = n;
+		EXPECT_NE(parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<24>{}, Filler<60>{}, Filler<39>{},
+					  Filler<20>{})),
+			ParseResult::kOk)
+			<< n;
+	}
+	search.program_bytes = 16;
+	search.key_bytes = 501; // more than all streams have
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<2000>{})), ParseResult::kField);
+	search.n_rows = 0;
+	search.key_bytes = 13; // without rows
+	EXPECT_EQ(parse(request(RequestType::kSearch, search, Filler<16>{}, Filler<20>{})), ParseResult::kField);
+}
+
+TEST(Codec, rejects_streams_that_cannot_be)
+{
+	const auto with = [](const std::function<void(KeyColumns *)> &change)
+	{
+		KeyColumns keys = key_columns();
+
+		change(&keys);
+		return parse(request(RequestType::kCreate,
+			CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kRows, 0}, keys));
+	};
+
+	EXPECT_EQ(with([](KeyColumns *) {}), ParseResult::kOk);
+	EXPECT_EQ(with([](KeyColumns *k) { k->n_columns = 0; }), ParseResult::kField);
+	EXPECT_EQ(with([](KeyColumns *k) { k->n_columns = 32; }), ParseResult::kField);
+	EXPECT_EQ(with([](KeyColumns *k) { k->n_columns = 1; }), ParseResult::kField); // three streams of one column
+	EXPECT_EQ(with([](KeyColumns *k) { k->n_streams = 1; }), ParseResult::kField);
+	EXPECT_EQ(with([](KeyColumns *k) { k->widths[0] = 3; }), ParseResult::kField);
+	EXPECT_EQ(with([](KeyColumns *k) { k->widths[3] = 4; }), ParseResult::kField); // of no stream
+	EXPECT_EQ(with([](KeyColumns *k) { k->columns[1] = 2; }), ParseResult::kField);
+	EXPECT_EQ(with([](KeyColumns *k) { k->zero[5] = 1; }), ParseResult::kField);
+	EXPECT_EQ(
+		parse(request(RequestType::kCreate,
+			CreateRequest{100, 0, 64, ElementType::kSet, Metric::kMatchCount, CopyKind::kMatch, 0}, key_columns())),
+		ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadKeys, KeysRequest{0, 0, 0}, Filler<8>{})), ParseResult::kField);
+	EXPECT_EQ(
+		parse(request(RequestType::kLoadKeys, KeysRequest{uint64_t{1} << 48, 1, 0}, Filler<8>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kLoadKeys, KeysRequest{0, 1, 0})), ParseResult::kLength);
 }
 
 TEST(Codec, rejects_wrong_headers)
@@ -286,7 +359,7 @@ TEST(Codec, rejects_wrong_headers)
 	EXPECT_EQ(parse(good, 8), ParseResult::kSequence);
 	EXPECT_EQ(with(0, 0), ParseResult::kType);
 	EXPECT_EQ(with(0, 16), ParseResult::kType);
-	EXPECT_EQ(with(0, 36), ParseResult::kType);
+	EXPECT_EQ(with(0, 37), ParseResult::kType);
 	EXPECT_EQ(with(3, 1), ParseResult::kType);
 	EXPECT_EQ(with(offsetof(RequestHeader, key) + 12, 1), ParseResult::kField);
 	EXPECT_EQ(with(offsetof(RequestHeader, zero), 1), ParseResult::kField);

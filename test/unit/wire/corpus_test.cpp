@@ -98,11 +98,13 @@ reply(RequestType type, ReplyStatus status, uint32_t n_items, uint32_t more, con
 Seeds
 request_seeds()
 {
-	const SearchRequest search = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0};
+	const SearchRequest search = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0, 0, 0};
 	SearchRequest after = search;
 	SearchRequest rows = search;
 	SearchRequest probes = search;
 	SearchRequest set = search;
+	SearchRequest conditions = search;
+	KeyColumns keys{};
 	const BeginListsRequest lists = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
 	const BeginGraphRequest graph = {5, ElementType::kFloat32, Metric::kL2, 0, 1, 10, 4, 1, 32, 0};
 	const BeginGraphRequest insert = {5, ElementType::kFloat32, Metric::kL2, 0, 1, 10, 4, 1, 0, 0};
@@ -122,6 +124,11 @@ request_seeds()
 	set.element = ElementType::kSet; // a query of any length
 	set.metric = Metric::kMatchCount;
 	set.dim = 64;
+	conditions.program_bytes = 8;
+	conditions.n_rows = 1;
+	conditions.key_bytes = 5;
+	keys.n_columns = keys.n_streams = 1;
+	keys.widths[0] = 4;
 	return {
 		{"search", request(RequestType::kSearch, search, filler(20))},
 		{"search_after", request(RequestType::kSearch, after, filler(2))},
@@ -129,6 +136,8 @@ request_seeds()
 		{"search_probes",
 			request(RequestType::kSearch, probes, SegmentProbes{3, 8, 0, 0}, SegmentProbes{5, 1, 90, 0}, filler(20))},
 		{"search_set", request(RequestType::kSearch, set, filler(7))},
+		{"search_conditions",
+			request(RequestType::kSearch, conditions, filler(8), filler(8), filler(20), filler(5), filler(20))},
 		{"next", request(RequestType::kNext, NextRequest{3})},
 		{"describe", request(RequestType::kDescribe)},
 		{"create",
@@ -143,6 +152,10 @@ request_seeds()
 		{"create_codes",
 			request(RequestType::kCreate,
 				CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kCodes, 0})},
+		{"create_keys",
+			request(RequestType::kCreate,
+				CreateRequest{100, 0, 16, ElementType::kFloat32, Metric::kL2, CopyKind::kRows, 0}, keys)},
+		{"load_keys", request(RequestType::kLoadKeys, KeysRequest{0, 1, 0}, filler(24))},
 		{"load_structure", request(RequestType::kLoadStructure, StructureRequest{0, 1, 2}, filler(24))},
 		{"load_rows", request(RequestType::kLoadRows, RowsRequest{0, 1, 3}, filler(24), filler(60))},
 		{"seal", request(RequestType::kSeal, SegmentRequest{1, 0, 3})},

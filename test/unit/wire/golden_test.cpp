@@ -54,7 +54,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_belongs_to_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 15);
+	EXPECT_EQ(kProtocolVersion, 16);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -78,7 +78,7 @@ TEST(Golden, request_types_keep_their_numbers)
 		RequestType::kAddCentroids, RequestType::kAddQueries, RequestType::kAssign, RequestType::kBeginCodes,
 		RequestType::kAddCodesTraining, RequestType::kTrainCodes, RequestType::kAddCodesModel, RequestType::kBeginGraph,
 		RequestType::kBeginInsert, RequestType::kAddGraphRows, RequestType::kAddBaseEdges, RequestType::kAddBaseNumbers,
-		RequestType::kAddBaseEntries, RequestType::kStartGraph, RequestType::kEndBuild};
+		RequestType::kAddBaseEntries, RequestType::kStartGraph, RequestType::kEndBuild, RequestType::kLoadKeys};
 
 	for (uint32_t i = 0; i < std::size(types); i++)
 		EXPECT_EQ(static_cast<uint32_t>(types[i]), i + 1);
@@ -150,16 +150,18 @@ TEST(Golden, headers)
 	reply.batch_size = 3;
 	reply.coverage = Coverage::kPart;
 	reply.n_rescored = 0x200;
+	reply.n_passing = 0x300;
+	reply.filter_way = FilterWay::kLists;
+	reply.filter_found = 1;
 	EXPECT_EQ(hex(reply),
 		"0900000020000000 4d00000000000000 0200000001000000 0001000000000000 0300000002000000 "
-		"0002000000000000" +
-			zeros(2));
+		"0002000000000000 0003000000000000 0301000000000000");
 }
 
 TEST(Golden, search)
 {
 	SearchRequest search{
-		kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, {}, 0.75f, 0x40, 2, 5};
+		kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, {}, 0.75f, 0x40, 2, 5, 0x60, 9};
 	const SegmentProbes probes{7, 32, 160, 0};
 	const NextRequest next{5};
 	const WireNeighbor neighbor{-2.0, 0x30002};
@@ -167,7 +169,7 @@ TEST(Golden, search)
 	EXPECT_EQ(hex(search),
 		kVersionBytes +
 			" 0a00000000000000 000000000000f03f 0100010000000000 0100000080000000 "
-			"010200000000403f 4000000000000000 0200000005000000");
+			"010200000000403f 4000000000000000 0200000005000000 6000000009000000");
 	EXPECT_EQ(hex(probes), "0700000020000000 a000000000000000");
 	EXPECT_EQ(hex(next), "0500000000000000");
 	EXPECT_EQ(hex(neighbor), "00000000000000c0 0200030000000000");
@@ -178,6 +180,8 @@ TEST(Golden, loading)
 	const CreateRequest create{0x1000, 0x20, 64, ElementType::kBit, Metric::kHamming, CopyKind::kLists, 0};
 	const RowsRequest rows{0x30, 2, 7};
 	const StructureRequest structure{0x30, 2, 7};
+	const KeysRequest codes{0x30, 2, 0};
+	KeyColumns keys{};
 	const SegmentRequest segment{2, 0, 7};
 	const TombstonesRequest tombstones{4, 8, 16, 2, 1, 0};
 	const ManifestRequest manifest{6, 4, 0x20, 2, 0};
@@ -185,6 +189,12 @@ TEST(Golden, loading)
 	EXPECT_EQ(hex(create), "0010000000000000 2000000000000000 4000000002040100");
 	EXPECT_EQ(hex(rows), "3000000000000000 0200000007000000");
 	EXPECT_EQ(hex(structure), "3000000000000000 0200000007000000");
+	EXPECT_EQ(hex(codes), "3000000000000000 0200000000000000");
+	keys.n_columns = 1;
+	keys.n_streams = 2;
+	keys.widths[0] = 4;
+	keys.widths[1] = 8;
+	EXPECT_EQ(hex(keys), "0102000000000000 0408000000000000" + zeros(15));
 	EXPECT_EQ(hex(segment), "0200000000000000 0700000000000000");
 	EXPECT_EQ(hex(tombstones), "0400000000000000 0800000000000000 1000000002000000 0100000000000000");
 	EXPECT_EQ(hex(manifest), "0600000000000000 0400000000000000 2000000000000000 0200000000000000");
@@ -193,12 +203,12 @@ TEST(Golden, loading)
 TEST(Golden, state)
 {
 	const CopyState state{kVersion, 0x20, 3, 1, 1};
-	const SegmentState segment{2, 1, 7, 4, 0x50};
+	const SegmentState segment{2, 1, 7, 4, 0x50, 0x60};
 	const InventoryRequest inventory{3, 0};
 	CopyInfo info{};
 
 	EXPECT_EQ(hex(state), kVersionBytes + " 2000000000000000 0300000000000000 0100000001000000");
-	EXPECT_EQ(hex(segment), "0200000001000000 0700000000000000 0400000000000000 5000000000000000");
+	EXPECT_EQ(hex(segment), "0200000001000000 0700000000000000 0400000000000000 5000000000000000 6000000000000000");
 	EXPECT_EQ(hex(inventory), "0300000000000000");
 	info.key = kKey;
 	info.version = kVersion;

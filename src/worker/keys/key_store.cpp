@@ -1,0 +1,290 @@
+// See key_store.hpp. Segments are evaluated without the lock, since their codes never change, the delta with it.
+#include "worker/keys/key_store.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/predicate/evaluate.hpp"
+#include "engine/predicate/program.hpp"
+#include "engine/predicate/row_bits.hpp"
+
+namespace vectorgpu::worker
+{
+
+namespace
+{
+
+using engine::Passing;
+using engine::PassingSegment;
+using engine::SegmentId;
+using engine::predicate::kBlockRows;
+
+constexpr uint64_t kMostKnownBytes = 64 * 1024 * 1024; // of the rows of all programs of a copy
+constexpr uint64_t kKnownBytes = 512;                  // of a program and its objects
+
+/// A program with the memory that its steps need.
+struct Opened
+{
+	explicit Opened(std::span<const uint8_t> bytes)
+		: steps(engine::predicate::program_steps(bytes.data(), bytes.size()))
+	{
+		good = !steps.empty() &&
+			engine::predicate::program_open(
+				bytes.data(), bytes.size(), steps.data(), static_cast<uint32_t>(steps.size()), &program) == nullptr;
+	}
+
+	std::vector<engine::predicate::Step> steps;
+	engine::predicate::Program program{};
+	bool good;
+};
+
+std::span<const uint8_t>
+bytes_of(const std::string &program)
+{
+	return {reinterpret_cast<const uint8_t *>(program.data()), program.size()};
+}
+
+std::shared_ptr<const PassingSegment>
+find_rows(const engine::predicate::Program &program, const wire::KeyColumns &keys, SegmentId id, const KeyArea &area)
+{
+	auto found = std::make_shared<PassingSegment>();
+	KeyColumnCodes columns;
+
+	key_area_columns(keys, area.bytes.data(), area.n_rows, area.zones, &columns);
+	found->segment = id;
+	found->n_rows = area.n_rows;
+	found->bits.resize(engine::predicate::row_bits_bytes(area.n_rows));
+	found->n_pass =
+		engine::predicate::evaluate_rows(program, columns.data(), 0, area.n_rows, found->bits.data(), nullptr).n_pass;
+	found->listed = found->n_pass <= area.n_rows / engine::kFewOfRows;
+	if (found->listed)
+	{
+		found->rows.resize(found->n_pass);
+		(void) engine::predicate::list_rows(found->bits.data(), area.n_rows, found->rows.data(), found->rows.size());
+		std::vector<uint8_t>().swap(found->bits);
+	}
+	return found;
+}
+
+uint64_t
+memory_bytes(const Passing &passing)
+{
+	uint64_t bytes = kKnownBytes + passing.delta_bits.size();
+
+	for (const std::shared_ptr<const PassingSegment> &segment : passing.segments)
+		bytes += sizeof(PassingSegment) + segment->bits.size() + segment->rows.size() * sizeof(uint32_t);
+	return bytes;
+}
+
+} // namespace
+
+KeyStore::KeyStore(const wire::KeyColumns &keys, FilterCounters *counters)
+	: keys_(keys), image_bytes_(key_image_bytes(keys)), counters_(counters), delta_(keys_)
+{
+}
+
+void
+KeyStore::load(SegmentId segment, uint64_t n_rows, std::span<const uint8_t> bytes)
+{
+	const std::lock_guard lock(mutex_);
+	std::shared_ptr<KeyArea> &area = loading_[segment];
+
+	if (area == nullptr)
+		area = std::make_shared<KeyArea>();
+	area->bytes.reserve(area_bytes(n_rows));
+	area->bytes.insert(area->bytes.end(), bytes.begin(), bytes.end());
+}
+
+void
+KeyStore::seal(SegmentId segment, uint64_t n_rows)
+{
+	const std::lock_guard lock(mutex_);
+	const auto loaded = loading_.find(segment);
+
+	if (loaded == loading_.end())
+		return;
+
+	KeyArea &area = *loaded->second;
+	KeyColumnCodes columns;
+
+	area.zones.assign(keys_.n_streams, std::vector<engine::predicate::Zone>((n_rows + kBlockRows - 1) / kBlockRows));
+	key_area_columns(keys_, area.bytes.data(), n_rows, {}, &columns);
+	for (uint32_t i = 0; i < keys_.n_streams; i++)
+		engine::predicate::make_zones(columns[i], n_rows, area.zones[i].data());
+	area.n_rows = n_rows;
+	sealed_[segment] = loaded->second;
+	loading_.erase(loaded);
+}
+
+void
+KeyStore::drop(SegmentId segment)
+{
+	const std::lock_guard lock(mutex_);
+
+	loading_.erase(segment);
+	sealed_.erase(segment);
+}
+
+void
+KeyStore::publish(std::span<const SegmentId> segments)
+{
+	const std::lock_guard lock(mutex_);
+	Areas live;
+
+	for (const SegmentId segment : segments)
+		if (const auto found = sealed_.find(segment); found != sealed_.end())
+			live.insert(*found);
+	live_.swap(live);
+	generation_++;
+}
+
+void
+KeyStore::append(uint64_t position, const uint8_t *images, uint64_t n_rows)
+{
+	const std::lock_guard lock(mutex_);
+
+	delta_.append(position, images, n_rows);
+}
+
+void
+KeyStore::trim(uint64_t position)
+{
+	const std::lock_guard lock(mutex_);
+
+	delta_.trim(position);
+	generation_++;
+}
+
+bool
+KeyStore::takes(std::span<const uint8_t> program) const
+{
+	const Opened opened(program);
+	KeyColumnCodes columns{};
+
+	if (!opened.good)
+		return false;
+	for (uint32_t i = 0; i < keys_.n_streams; i++)
+		columns[i].width = keys_.widths[i];
+	return engine::predicate::program_fits(opened.program, columns.data(), keys_.n_streams);
+}
+
+/// Find the rows of a program. known: what is known of it, perhaps of another generation. Takes the lock for the delta.
+std::shared_ptr<const Passing>
+KeyStore::make(const std::string &program, const Areas &live, const Known &known)
+{
+	const Opened opened(bytes_of(program));
+	auto made = std::make_shared<Passing>();
+	KeyColumnCodes columns;
+
+	for (const auto &[id, area] : live)
+	{
+		const auto same = [&](const std::shared_ptr<const PassingSegment> &one) { return one->segment == id; };
+		std::shared_ptr<const PassingSegment> rows;
+
+		if (known.passing != nullptr)
+			if (const auto found = std::find_if(known.passing->segments.begin(), known.passing->segments.end(), same);
+				found != known.passing->segments.end())
+				rows = *found;
+		if (rows == nullptr)
+			rows = find_rows(opened.program, keys_, id, *area);
+		made->n_rows += rows->n_rows;
+		made->n_pass += rows->n_pass;
+		made->segments.push_back(std::move(rows));
+	}
+
+	const std::lock_guard lock(mutex_);
+
+	made->delta_first = delta_.base();
+	made->delta_end = delta_.end();
+
+	const uint64_t n_delta = made->delta_end - made->delta_first;
+
+	made->delta_bits.resize(engine::predicate::row_bits_bytes(n_delta));
+	delta_.columns(&columns);
+	(void) engine::predicate::evaluate_rows(
+		opened.program, columns.data(), 0, n_delta, made->delta_bits.data(), nullptr);
+	made->n_rows += delta_.end() - delta_.first();
+	made->n_pass += engine::predicate::count_rows(
+		made->delta_bits.data(), delta_.first() - delta_.base(), delta_.end() - delta_.first());
+	return made;
+}
+
+/// Keep the rows of a program; forget those of the programs that were not used for longest where there is no room.
+void
+KeyStore::keep(const std::string &program, std::shared_ptr<const Passing> passing, uint64_t generation)
+{
+	const uint64_t bytes = memory_bytes(*passing) + program.size();
+	const std::lock_guard lock(mutex_);
+	Known &known = known_[program];
+
+	known_bytes_ += bytes - known.bytes;
+	known = {std::move(passing), generation, bytes, ++clock_};
+	while (known_bytes_ > kMostKnownBytes && known_.size() > 1)
+	{
+		const auto oldest = std::min_element(known_.begin(), known_.end(),
+			[](const auto &a, const auto &b) { return a.second.last_used < b.second.last_used; });
+
+		known_bytes_ -= oldest->second.bytes;
+		known_.erase(oldest);
+	}
+}
+
+std::shared_ptr<const Passing>
+KeyStore::passing(std::span<const uint8_t> program, bool *found)
+{
+	const std::string bytes(reinterpret_cast<const char *>(program.data()), program.size());
+	Known known;
+	Areas live;
+	uint64_t generation;
+
+	{
+		const std::lock_guard lock(mutex_);
+		const auto at = known_.find(bytes);
+
+		if (at != known_.end())
+		{
+			at->second.last_used = ++clock_;
+			known = at->second;
+		}
+		*found = known.passing != nullptr && known.generation == generation_;
+		if (*found && known.passing->delta_end == delta_.end())
+		{
+			counters_->n_found.fetch_add(1, std::memory_order_relaxed);
+			return known.passing;
+		}
+		live = live_;
+		generation = generation_;
+	}
+
+	std::shared_ptr<const Passing> made = make(bytes, live, known);
+
+	(*found ? counters_->n_found : counters_->n_made).fetch_add(1, std::memory_order_relaxed);
+	keep(bytes, made, generation);
+	return made;
+}
+
+bool
+KeyStore::read_area(SegmentId segment, uint64_t first, uint64_t n_bytes, uint8_t *bytes) const
+{
+	const std::lock_guard lock(mutex_);
+	const auto sealed = sealed_.find(segment);
+
+	if (sealed == sealed_.end() || first > sealed->second->bytes.size() ||
+		n_bytes > sealed->second->bytes.size() - first)
+		return false;
+	std::copy_n(sealed->second->bytes.data() + first, n_bytes, bytes);
+	return true;
+}
+
+bool
+KeyStore::read_delta(uint64_t first, uint64_t n_rows, uint8_t *images) const
+{
+	const std::lock_guard lock(mutex_);
+
+	if (first < delta_.first() || first > delta_.end() || n_rows > delta_.end() - first)
+		return false;
+	delta_.read(first, n_rows, images);
+	return true;
+}
+
+} // namespace vectorgpu::worker
