@@ -25,6 +25,25 @@ CREATE FUNCTION vectorgpu_index_keys(
 COMMENT ON FUNCTION vectorgpu_index_keys(regclass) IS
 	'key columns of an index behind the first, and bytes of their codes; vectorgpu_indexes shows it';
 
+-- Says nothing of any index's contents: safe for everybody.
+CREATE FUNCTION vectorgpu_worker_filters(
+	OUT filters_made int8,
+	OUT filters_found int8)
+	AS 'MODULE_PATHNAME', 'vectorgpu_worker_filters' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION vectorgpu_worker_filters() IS
+	'searches of the worker with conditions on key columns; vectorgpu_worker shows it';
+
+CREATE OR REPLACE VIEW vectorgpu_worker AS
+	SELECT pid, supervisor_pid, ready, engine, device, uptime, restarts, sessions, queued, searches, batches,
+		mean_batch_size, latency_p50_us, latency_p99_us, copies, resident_bytes, memory_bytes, evictions, answered,
+		shipped_rows, inline_loads, background_loads, background_updates, fallbacks,
+		fallback_reasons::pg_catalog.jsonb AS fallback_reasons, filters_made, filters_found
+	FROM vectorgpu_worker_stats(), vectorgpu_worker_filters();
+
+COMMENT ON COLUMN vectorgpu_worker.filters_made IS 'searches with conditions on key columns for which the rows that meet them were found, since it started';
+COMMENT ON COLUMN vectorgpu_worker.filters_found IS 'the same whose rows were known from another search';
+
 CREATE OR REPLACE VIEW vectorgpu_indexes AS
 	SELECT n.nspname AS schema_name, t.relname AS table_name, c.relname AS index_name, a.amname AS access_method,
 		s.element, s.metric, s.dimensions, s.rows, s.segment_rows, s.null_rows, s.delta_rows, s.dead_rows, s.segments,

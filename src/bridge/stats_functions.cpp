@@ -22,6 +22,7 @@ extern "C"
 #include "utils/tuplestore.h"
 
 	PG_FUNCTION_INFO_V1(vectorgpu_worker_stats);
+	PG_FUNCTION_INFO_V1(vectorgpu_worker_filters);
 	PG_FUNCTION_INFO_V1(vectorgpu_worker_copies);
 	PG_FUNCTION_INFO_V1(vectorgpu_index_fallbacks);
 }
@@ -60,6 +61,13 @@ enum StatsColumn
 	kFallbacks,
 	kFallbackReasons,
 	kStatsColumns,
+};
+
+enum FilterColumn
+{
+	kFiltersMade,
+	kFiltersFound,
+	kFilterColumns,
 };
 
 enum CopyColumn
@@ -147,17 +155,25 @@ fill_latency(const Row &row, int column, const wire::WorkerStats *stats, double 
 		set(row, column, Float8GetDatum(value));
 }
 
+/// False without a worker.
+bool
+ask_stats(wire::WorkerStats *stats)
+{
+	wire::ReplyHeader header;
+	Fallback reason;
+
+	return session_ready(false) &&
+		session_request(wire::RequestType::kStats, nullptr, nullptr, 0, &header, stats, sizeof(*stats), &reason) &&
+		header.status == wire::ReplyStatus::kOk;
+}
+
 void
 fill_from_worker(const Row &row)
 {
 	wire::WorkerStats stats;
-	wire::ReplyHeader header;
-	Fallback reason;
 	Interval *uptime;
 
-	if (!session_ready(false) ||
-		!session_request(wire::RequestType::kStats, nullptr, nullptr, 0, &header, &stats, sizeof(stats), &reason) ||
-		header.status != wire::ReplyStatus::kOk)
+	if (!ask_stats(&stats))
 		return;
 	stats.device[sizeof(stats.device) - 1] = '\0';
 	uptime = static_cast<Interval *>(palloc0(sizeof(Interval)));
@@ -300,6 +316,30 @@ vectorgpu_worker_stats(PG_FUNCTION_ARGS)
 	{
 		fill_from_worker(row);
 		fill_from_shared(row, state);
+	}
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
+}
+
+/// vectorgpu_worker_filters(): one row.
+Datum
+vectorgpu_worker_filters(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu;
+	using namespace vectorgpu::bridge;
+	TupleDesc descriptor;
+	wire::WorkerStats stats;
+	Datum values[kFilterColumns] = {};
+	bool nulls[kFilterColumns];
+	const Row row = {values, nulls};
+
+	if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE)
+		check_columns(0, kFilterColumns);
+	check_columns(descriptor->natts, kFilterColumns);
+	memset(nulls, true, sizeof(nulls));
+	if (shared_state() != nullptr && ask_stats(&stats))
+	{
+		set_int8(row, kFiltersMade, stats.n_filters_made);
+		set_int8(row, kFiltersFound, stats.n_filters_found);
 	}
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
 }

@@ -30,10 +30,12 @@ struct WorkerStats
 	uint64_t n_internal;
 	uint64_t loaded_bytes;                         // by LOAD_ROWS and APPEND
 	uint64_t kept_bytes;                           // results waiting for NEXT
+	uint64_t n_filters_made;                       // searches with conditions that found the rows that meet them
+	uint64_t n_filters_found;                      // ... and that knew them from another search
 	uint64_t latency_histogram[kHistogramBuckets]; // SEARCH, from taken to replied
 	char device[64];                               // zero-terminated
 };
-static_assert(sizeof(WorkerStats) == 19 * 8 + kHistogramBuckets * 8 + 64);
+static_assert(sizeof(WorkerStats) == 21 * 8 + kHistogramBuckets * 8 + 64);
 
 struct InventoryRequest
 {

@@ -170,6 +170,8 @@ Handler::stats(const SessionPtr &session)
 	stats.n_internal = counters_.n_internal;
 	stats.loaded_bytes = resident.loaded_bytes;
 	stats.kept_bytes = counters_.kept_bytes;
+	stats.n_filters_made = residency_.filter_counters().n_made;
+	stats.n_filters_found = residency_.filter_counters().n_found;
 	for (size_t i = 0; i < wire::kHistogramBuckets; i++)
 		stats.latency_histogram[i] = counters_.latency_histogram[i];
 	strncpy(stats.device, engine_.description(), sizeof(stats.device) - 1);

@@ -39,7 +39,7 @@ TEST(Codec, accepts_good_replies)
 	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kOk, 3, 1, 48)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kSearch, reply(ReplyStatus::kBehind, 0, 0, 0)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kNext, reply(ReplyStatus::kOk, 3, 0, 48)), ParseResult::kOk);
-	EXPECT_EQ(parse_as(RequestType::kDescribe, reply(ReplyStatus::kOk, 2, 0, 112)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kDescribe, reply(ReplyStatus::kOk, 2, 0, 128)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kStats, reply(ReplyStatus::kOk, 0, 0, sizeof(WorkerStats))), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kInventory, reply(ReplyStatus::kOk, 2, 0, 240)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kChecksum, reply(ReplyStatus::kOk, 0, 0, 40)), ParseResult::kOk);
@@ -57,6 +57,23 @@ TEST(Codec, rejects_a_reply_with_an_unknown_coverage)
 	bytes[offsetof(ReplyHeader, coverage)] = 2;
 	EXPECT_EQ(parse_as(RequestType::kSearch, bytes), ParseResult::kOk);
 	bytes[offsetof(ReplyHeader, coverage)] = 3;
+	EXPECT_EQ(parse_as(RequestType::kSearch, bytes), ParseResult::kField);
+}
+
+TEST(Codec, rejects_a_reply_with_an_unknown_filter_way)
+{
+	Bytes bytes = reply(ReplyStatus::kOk, 3, 0, 48);
+
+	bytes[offsetof(ReplyHeader, filter_way)] = 4;
+	bytes[offsetof(ReplyHeader, filter_found)] = 1;
+	EXPECT_EQ(parse_as(RequestType::kSearch, bytes), ParseResult::kOk);
+	bytes[offsetof(ReplyHeader, filter_way)] = 5;
+	EXPECT_EQ(parse_as(RequestType::kSearch, bytes), ParseResult::kField);
+	bytes[offsetof(ReplyHeader, filter_way)] = 4;
+	bytes[offsetof(ReplyHeader, filter_found)] = 2;
+	EXPECT_EQ(parse_as(RequestType::kSearch, bytes), ParseResult::kField);
+	bytes[offsetof(ReplyHeader, filter_found)] = 0;
+	bytes[offsetof(ReplyHeader, zero1)] = 1;
 	EXPECT_EQ(parse_as(RequestType::kSearch, bytes), ParseResult::kField);
 }
 

@@ -89,7 +89,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b0f000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b10000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -100,7 +100,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b0f000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b10000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, builds)
@@ -242,14 +242,15 @@ TEST(Golden, statistics)
 	WorkerStats stats{};
 	uint64_t *fields = &stats.started_ns;
 
-	for (uint64_t i = 0; i < 19; i++)
+	for (uint64_t i = 0; i < 21; i++)
 		fields[i] = i + 1;
 	EXPECT_EQ(stats.n_queued, 7u);
 	EXPECT_EQ(stats.n_invalid, 14u);
 	EXPECT_EQ(stats.kept_bytes, 19u);
-	EXPECT_EQ(offsetof(WorkerStats, latency_histogram), 152u);
-	EXPECT_EQ(offsetof(WorkerStats, device), 408u);
-	EXPECT_EQ(sizeof(WorkerStats), 472u);
+	EXPECT_EQ(stats.n_filters_found, 21u);
+	EXPECT_EQ(offsetof(WorkerStats, latency_histogram), 168u);
+	EXPECT_EQ(offsetof(WorkerStats, device), 424u);
+	EXPECT_EQ(sizeof(WorkerStats), 488u);
 }
 
 TEST(Golden, slot)
