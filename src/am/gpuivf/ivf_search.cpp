@@ -367,14 +367,16 @@ search_all(const SegmentSearch *search)
 	return search_places(search, 0, search->segment->n_rows, group);
 }
 
-/// Offers the worker's candidates of the round, for an index without full vectors. A segment all of whose lists are
-/// looked at is read from the table, as without the worker.
+/// Offers candidates, for an index without full vectors: all of an exact search, or the worker's of the round. A
+/// segment all of whose lists a round looks at is read from the table, as without the worker.
 bool
 search_found(const SegmentSearch *search)
 {
 	const IvfLayout layout = ivf_layout(search->meta);
 	IvfModel model;
 
+	if (search->approximate->exact) // all rows that are wanted
+		return ivf_refine_found(search, &layout);
 	if (!ivf_read_model(search->index, search->meta, search->segment, &model, search->strategy))
 		return false;
 	if (ivf_round_probes(search->meta, search->segment, &model, search->approximate->round,

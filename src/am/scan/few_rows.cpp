@@ -92,22 +92,34 @@ offer(const SegmentSearch *search, FewRows *few)
 	few->n = 0;
 }
 
-/// The table has the vectors, which the access method reads when it looks at all rows.
-bool
-search_all_rows(const AccessMethod *am, const SegmentSearch *search)
-{
-	ApproximateSearch approximate = *search->approximate;
-	SegmentSearch exact = *search;
-
-	approximate.exact = true;
-	exact.approximate = &approximate;
-	return am->search_segment(&exact);
-}
-
 bool
 passes(const SegmentSearch *search, uint64 row)
 {
 	return (search->passing[row / 8] & (1 << (row % 8))) != 0;
+}
+
+/// The table has the vectors: the access method reads those of the rows that pass, as it reads candidates. False if a
+/// page was foreign.
+bool
+search_table_rows(const AccessMethod *am, const SegmentSearch *search)
+{
+	const uint64 n_rows = search->segment->n_rows;
+	const uint64 n_passing = engine::predicate::count_rows(search->passing, 0, n_rows);
+	RowId *passing =
+		static_cast<RowId *>(palloc_extended(Max(n_passing, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
+	ApproximateSearch approximate = *search->approximate;
+	SegmentSearch exact = *search;
+	FewRows *few = static_cast<FewRows *>(palloc0(sizeof(FewRows)));
+	uint64 n = 0;
+
+	for (uint64 row = 0; row < n_rows; row++)
+		if (passes(search, row) && !read_row_ids(search, row, 1, few, &passing[n++]))
+			return false;
+	approximate.exact = true;
+	approximate.candidates = passing;
+	approximate.n_candidates = n;
+	exact.approximate = &approximate;
+	return am->search_segment(&exact);
 }
 
 /// Reads and offers the stored values of the rows that pass, one by one. False if a page was foreign.
@@ -163,7 +175,7 @@ few_search_segment(const AccessMethod *am, const SegmentSearch *search)
 	if (am->values != nullptr)
 		return search_values(am->values, search);
 	if (am->format != nullptr && am->format->reads_back != nullptr && !am->format->reads_back(search->meta))
-		return search_all_rows(am, search);
+		return search_table_rows(am, search);
 	few.stride = meta_vector_bytes(search->meta);
 	few.capacity = Max(UINT64CONST(1), Min(kBatchRows, kBatchBytes / few.stride));
 	few.vectors = static_cast<char *>(palloc(few.capacity * few.stride));
