@@ -47,22 +47,20 @@ public:
 		selection_.start(query, n_rows);
 	}
 
+	/// Of a view with conditions the rows that fail are not scored.
 	void search(const Part &part)
 	{
-		const RowListView &rows = part.view->rows;
-
+		if (part.view->mask == nullptr)
+			return search_run(part);
 		for (uint64_t at = part.first; at < part.last;)
 		{
-			const uint64_t slot = at - rows.chunk_start;
-			const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
-			const size_t in_chunk = slot % rows.chunk_rows;
-			const size_t n = std::min<uint64_t>({part.last - at, rows.chunk_rows - in_chunk, kBlockRows});
-			double scores[kBlockRows];
+			uint64_t end = at;
 
-			compute_scores(spec_, query_.query, chunk.vectors() + in_chunk * row_bytes_, row_bytes_, n, scores);
-			if (topk_wants(selection_.topk(), scores, n))
-				offer(*part.view, at, scores, n);
-			at += n;
+			while (end < part.last && !is_dead_at(*part.view, end))
+				end++;
+			if (end > at)
+				search_run({part.view, at, end});
+			at = end + 1;
 		}
 	}
 
@@ -86,6 +84,30 @@ public:
 	}
 
 private:
+	static bool is_dead_at(const RowsView &view, uint64_t place)
+	{
+		return is_dead(view, view.lists != nullptr ? view.lists->numbers()[place] : place);
+	}
+
+	void search_run(const Part &part)
+	{
+		const RowListView &rows = part.view->rows;
+
+		for (uint64_t at = part.first; at < part.last;)
+		{
+			const uint64_t slot = at - rows.chunk_start;
+			const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
+			const size_t in_chunk = slot % rows.chunk_rows;
+			const size_t n = std::min<uint64_t>({part.last - at, rows.chunk_rows - in_chunk, kBlockRows});
+			double scores[kBlockRows];
+
+			compute_scores(spec_, query_.query, chunk.vectors() + in_chunk * row_bytes_, row_bytes_, n, scores);
+			if (topk_wants(selection_.topk(), scores, n))
+				offer(*part.view, at, scores, n);
+			at += n;
+		}
+	}
+
 	/// Offer the rows at places [first, first + n) whose scores can matter. Their row ids lie anywhere in the segment.
 	void offer(const RowsView &view, uint64_t first, const double *scores, size_t n)
 	{
@@ -119,6 +141,14 @@ private:
 	Selection selection_;
 	bool left_out_nan_ = false;
 };
+
+/// Note how the search of a segment has looked for rows that pass: the greatest way counts.
+inline void
+note_filter_way(const SearchQuery &query, FilterWay way)
+{
+	if (query.filter_way != nullptr)
+		*query.filter_way = std::max(*query.filter_way, way);
+}
 
 inline bool
 stopped(const SearchControl *control)
