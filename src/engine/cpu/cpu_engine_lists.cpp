@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
 
 #include "engine/cpu/part_search.hpp"
@@ -86,14 +87,17 @@ private:
 		return ranked;
 	}
 
-	/// The nearest lists that together hold as many passing rows as n_probes lists hold rows. None if the nearest lists
-	/// hold so few of them that the passing rows lie away from the query: all of them are scored then.
+	/// The nearest lists that together hold enough passing rows: as many as n_probes lists hold rows if at least half
+	/// of all pass; fewer of fewer, which lie in more lists and so find more. None if the nearest lists hold so few
+	/// that the passing rows lie away from the query: all of them are scored then.
 	static std::vector<Neighbor> lists_with_enough(
 		const DistanceSpec &spec, const RowsView &view, const float *vector, uint32_t n_probes)
 	{
 		const Lists &lists = *view.lists;
 		const PassingMask &mask = *view.mask;
-		const uint64_t wanted = std::max<uint64_t>(1, n_probes * lists.layout().n_rows / lists.n_lists());
+		const double n_rows = static_cast<double>(lists.layout().n_rows);
+		const double part = std::min(1.0, std::cbrt(2 * static_cast<double>(mask.n_pass) / n_rows));
+		const auto wanted = static_cast<uint64_t>(std::ceil(part * n_probes * n_rows / lists.n_lists()));
 		const uint64_t even = n_probes * lists.layout().n_rows / std::max<uint64_t>(mask.n_pass, 1) + 1;
 		const uint32_t most = static_cast<uint32_t>(std::min<uint64_t>(kFarFactor * even, lists.n_lists()));
 		std::vector<Neighbor> ranked = nearest_lists(spec, lists, vector, most);

@@ -13,9 +13,6 @@ namespace
 {
 
 constexpr size_t kPieceRows = 4096; // scored between two signs of life; a thread takes no less
-constexpr size_t kAhead = 4;        // rows prefetched
-constexpr size_t kLine = 64;
-constexpr size_t kMostPrefetched = 1024; // bytes of a row
 
 struct Piece
 {
@@ -24,28 +21,12 @@ struct Piece
 	size_t last;
 };
 
-void
-search_piece(const Piece &piece, size_t row_bytes, PartSearcher *searcher)
-{
-	const RowsView &view = *piece.rows->view;
-	const std::vector<uint32_t> &places = *piece.rows->places;
-
-	for (size_t i = piece.first; i < piece.last; i++)
-	{
-		if (i + kAhead < piece.last)
-			for (size_t line = 0; line < std::min(row_bytes, kMostPrefetched); line += kLine)
-				__builtin_prefetch(view.rows.vector(places[i + kAhead], row_bytes) + line);
-		searcher->search_place(view, places[i]);
-	}
-}
-
 } // namespace
 
 void
 search_listed(const DistanceSpec &spec, std::span<const ListedRows> listed, std::span<const SearchQuery> queries,
 	ThreadPool &pool, std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 {
-	const size_t row_bytes = vector_bytes(spec.element, spec.dim);
 	std::vector<Piece> pieces;
 	uint64_t n_rows = 0;
 
@@ -73,10 +54,12 @@ search_listed(const DistanceSpec &spec, std::span<const ListedRows> listed, std:
 		for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n_items && !stopped(control);)
 		{
 			const size_t query = i / pieces.size();
+			const Piece &piece = pieces[i % pieces.size()];
 
 			if (own[query] == nullptr)
 				own[query] = std::make_unique<PartSearcher>(spec, exact[query], n_rows);
-			search_piece(pieces[i % pieces.size()], row_bytes, own[query].get());
+			own[query]->search_places(
+				*piece.rows->view, piece.rows->places->data() + piece.first, piece.last - piece.first);
 			progress(control);
 		}
 		searchers[worker] = std::move(own);
