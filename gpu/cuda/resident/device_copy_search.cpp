@@ -4,6 +4,7 @@
 #include "cuda/resident/device_copy.hpp"
 #include "cuda/search/graph_search.hpp"
 #include "cuda/search/ivf_search.hpp"
+#include "cuda/search/passing_search.hpp"
 #include "cuda/search/ways.hpp"
 
 namespace vectorgpu::cuda
@@ -25,12 +26,22 @@ DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery
 			queries.begin(), queries.end(), [](const engine::SearchQuery &query) { return query.probes.empty(); }))
 		return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
 
+	const bool with_conditions = any_passing(queries);
+
+	if (candidates_only && with_conditions)
+		return Status::error(StatusCode::kInvalidArgument, "searches of codes alone have no conditions");
+
 	const SearchCall call = {
 		means.device, means.context, spec_, shape_, *held, queries, options, results, counts, control};
 
-	if (kind_ == engine::CopyKind::kLists || engine::has_codes(kind_))
-		return search_lists(call);
-	return kind_ == engine::CopyKind::kGraph ? search_graphs(call) : search_snapshot(call);
+	const auto search_kind = [&](const SearchCall &some)
+	{
+		if (kind_ == engine::CopyKind::kLists || engine::has_codes(kind_))
+			return search_lists(some);
+		return kind_ == engine::CopyKind::kGraph ? search_graphs(some) : search_snapshot(some);
+	};
+
+	return with_conditions ? search_passing(call, budget_, search_kind) : search_kind(call);
 }
 
 } // namespace vectorgpu::cuda

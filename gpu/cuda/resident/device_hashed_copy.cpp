@@ -360,9 +360,10 @@ DeviceHashedCopy::search(const SearchMeans &means, std::span<const engine::Searc
 	results->resize(queries.size());
 	for (uint32_t i = 0; i < queries.size(); i++)
 	{
-		if (queries[i].probes.empty())
+		if (queries[i].probes.empty() || queries[i].passing != nullptr)
 		{
 			exact.push_back(queries[i]);
+			exact.back().probes = {}; // rows that pass are found among all
 			exact_numbers.push_back(i);
 			continue;
 		}
