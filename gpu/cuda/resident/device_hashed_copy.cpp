@@ -9,6 +9,7 @@
 #include "cuda/device/arena.hpp"
 #include "cuda/resident/device_codes.hpp"
 #include "cuda/device/stop.hpp"
+#include "cuda/search/passing_search.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
 #include "engine/graph/build.hpp"
 #include "engine/graph/search.hpp"
@@ -356,14 +357,15 @@ DeviceHashedCopy::search(const SearchMeans &means, std::span<const engine::Searc
 	std::vector<std::unique_ptr<engine::HashedAnswer>> &answers = batch.answers;
 	Status status = device->provoke(context->stream.get());
 
+	if (have_conditions(queries))
+		return Status::error(StatusCode::kUnsupported, "graphs with codes are searched without conditions");
 	answers.resize(queries.size());
 	results->resize(queries.size());
 	for (uint32_t i = 0; i < queries.size(); i++)
 	{
-		if (queries[i].probes.empty() || queries[i].passing != nullptr)
+		if (queries[i].probes.empty())
 		{
 			exact.push_back(queries[i]);
-			exact.back().probes = {}; // rows that pass are found among all
 			exact_numbers.push_back(i);
 			continue;
 		}

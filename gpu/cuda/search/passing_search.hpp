@@ -11,16 +11,17 @@ namespace vectorgpu::cuda
 
 /// True if a query has conditions.
 inline bool
-any_passing(std::span<const engine::SearchQuery> queries)
+have_conditions(std::span<const engine::SearchQuery> queries)
 {
 	return std::any_of(
 		queries.begin(), queries.end(), [](const engine::SearchQuery &query) { return query.passing != nullptr; });
 }
 
-/// Answer a batch exactly: queries with conditions by lists of the rows that pass (passing_lists.hpp), or by masks
-/// (passing_masks.hpp), whatever structure segments have; the others, which go together, by search_others. Coverage
-/// and filter_way are set. Throws bad_alloc. Waits for the stream.
-Status search_passing(
+/// Answer a batch: queries with conditions by lists of the rows that pass (passing_lists.hpp) or by masks
+/// (passing_masks.hpp), exactly, or where that is dear and there are inverted lists, by those (passing_probes.hpp); the
+/// others, which go together, by search_others. Coverage and filter_way are set. Throws bad_alloc. Waits for the
+/// stream.
+Status search_with_conditions(
 	const SearchCall &call, Budget *budget, const std::function<Status(const SearchCall &)> &search_others);
 
 } // namespace vectorgpu::cuda

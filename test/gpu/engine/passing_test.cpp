@@ -135,6 +135,85 @@ TEST(Passing, BatchesOfManyConditions)
 	}
 }
 
+/// Then a filter over all rows may be the faster way.
+TEST(Passing, ManyQueriesWithTheSameConditions)
+{
+	PassingWorld world({Metric::kL2, ElementType::kFloat32, 128}, Values::kBytes, {80000, 900, 300}, 27);
+	const auto many = world.passing(random_condition(.095, 1));
+	const auto few = world.passing(random_condition(.01, 1));
+	std::vector<SearchQuery> queries = world.batch({many.get()}, 140, 10);
+	const std::vector<SearchQuery> others = world.batch({few.get()}, 20, 10);
+	std::vector<FilterWay> ways(queries.size() + others.size(), FilterWay::kNone);
+	std::vector<std::vector<Neighbor>> found;
+
+	for (SearchQuery &query : queries)
+		query.has_after = false;
+	queries.insert(queries.end(), others.begin(), others.end());
+	for (size_t i = 0; i < queries.size(); i++)
+		queries[i].filter_way = &ways[i];
+	ASSERT_OK(world.engine()->search(world.copy(), queries, &found, nullptr));
+	for (size_t i = 0; i < queries.size(); i++)
+	{
+		ASSERT_NO_FATAL_FAILURE(expect_same(found[i], world.nearest(queries[i])));
+		EXPECT_EQ(ways[i], queries[i].passing == many.get() ? FilterWay::kMask : FilterWay::kList);
+	}
+}
+
+/// Where a pass over all rows counts as dear.
+TEST(Passing, ListsThatHoldEnoughRowsThatPass)
+{
+	std::unique_ptr<CudaEngine> engine;
+	CudaEngineOptions options;
+
+	options.exact_pass_bytes = 1;
+	options.workspace_bytes = size_t{256} << 20;
+	options.self_test = false;
+	ASSERT_OK(make_cuda_engine(options, &engine));
+	for (const CopyKind kind : {CopyKind::kLists, CopyKind::kCodedLists})
+	{
+		PassingWorld world(engine::CopySpec({Metric::kL2, ElementType::kFloat32, 8}, kind), Values::kReal,
+			{12000, 900, 100, 400, 8}, 71, engine.get());
+		const auto even = world.passing(random_condition(.5, 1));
+		const auto far = world.passing(correlated(world, world.query_vector(1), 9000, false));
+		size_t n_found = 0;
+		size_t n_true = 0;
+
+		world.kill_rows();
+
+		std::vector<SearchQuery> queries = world.batch({even.get()}, 80, 8);
+
+		queries[1].passing = far.get();
+		for (size_t i = 1; i < queries.size(); i++)
+		{
+			SearchQuery query = queries[i];
+			const std::vector<Neighbor> expected = world.nearest(query);
+			const bool by_lists = i != 1 && !query.probes.empty();
+			FilterWay way = FilterWay::kNone;
+			Coverage coverage = Coverage::kScored;
+			std::vector<std::vector<Neighbor>> found;
+
+			query.filter_way = &way;
+			query.coverage = &coverage;
+			ASSERT_OK(world.engine()->search(world.copy(), {&query, 1}, &found, nullptr));
+			ASSERT_EQ(way, by_lists ? FilterWay::kLists : FilterWay::kMask);
+			ASSERT_EQ(coverage, by_lists ? Coverage::kPart : Coverage::kAll);
+			if (!by_lists)
+			{
+				ASSERT_NO_FATAL_FAILURE(expect_same(found[0], expected));
+				continue;
+			}
+			ASSERT_EQ(found[0].size(), query.k);
+			for (const Neighbor &neighbor : found[0])
+			{
+				ASSERT_TRUE(world.is_right(query, neighbor));
+				n_found += neighbor.score <= expected.back().score ? 1 : 0;
+			}
+			n_true += query.k;
+		}
+		EXPECT_GT(n_found * 10, n_true * 4); // a third of the rows lies in any list
+	}
+}
+
 TEST(Passing, LargeAndSmallK)
 {
 	PassingWorld world({Metric::kL2, ElementType::kFloat32, 12}, Values::kReal, {60000, 900, 300}, 29);
@@ -322,16 +401,6 @@ TEST(Passing, SegmentsMayBeMissing)
 		for (size_t i = 0; i < queries.size(); i++)
 			ASSERT_NO_FATAL_FAILURE(expect_same(found[i], expected[i]));
 	}
-}
-
-/// The host's engine answers for copies in host memory.
-TEST(Passing, GraphsWithCodes)
-{
-	PassingWorld world(engine::CopySpec({Metric::kL2, ElementType::kFloat32, 24}, CopyKind::kHashedGraph),
-		Values::kReal, {3000, 500, 100}, 61);
-
-	world.kill_rows();
-	ASSERT_NO_FATAL_FAILURE(expect_all_shares(&world));
 }
 
 TEST(Passing, Reduced)

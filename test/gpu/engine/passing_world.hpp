@@ -57,11 +57,14 @@ public:
 		size_t first = 20000;
 		size_t second = 900;
 		size_t delta = 300;
+		uint32_t n_lists = 12;
+		uint32_t n_probes = 2; // of the first segment, of queries that name probes
 	};
 
 	PassingWorld(const engine::CopySpec &copy_spec, Values values, const Sizes &sizes, uint32_t seed,
 		CudaEngine *engine = cuda_engine())
-		: engine_(engine), kind_(copy_spec.kind), rng_(seed), spec_(copy_spec.distance), delta_(spec_)
+		: engine_(engine), kind_(copy_spec.kind), n_lists_(sizes.n_lists), rng_(seed), spec_(copy_spec.distance),
+		  delta_(spec_), probes_({{1, sizes.n_probes, 40}, {2, 1, 40}})
 	{
 		EXPECT_TRUE(engine_->create(copy_spec, &copy_).is_ok());
 		add_segment(1, values, sizes.first, 1);
@@ -200,6 +203,16 @@ public:
 		return queries;
 	}
 
+	/// True if the row lives and passes, and has this score.
+	bool is_right(SearchQuery query, const Neighbor &neighbor) const
+	{
+		query.k = SIZE_MAX;
+		for (const Neighbor &one : nearest(query))
+			if (one.row == neighbor.row)
+				return bits_of(one.score) == bits_of(neighbor.score);
+		return false;
+	}
+
 	const void *query_vector(size_t i) const { return segments_.at(1).vector(i * 37 % segments_.at(1).n()); }
 	const Rows &segment(SegmentId id) const { return segments_.at(id); }
 	Rows &delta() { return delta_; }
@@ -275,7 +288,6 @@ private:
 
 	void add_segment(SegmentId id, Values values, size_t n, RowId first_id)
 	{
-		constexpr uint32_t kLists = 12;
 		constexpr uint32_t kDegree = 8;
 		Rows &rows = segments_.try_emplace(id, spec_).first->second;
 		Status status;
@@ -287,10 +299,11 @@ private:
 			EXPECT_TRUE(engine_->seal_segment(copy_, id).is_ok());
 		}
 		else if (kind_ == CopyKind::kLists)
-			status = engine::test::ListRows(rows, kLists, rng_).load(engine_, copy_, id);
+			status = engine::test::ListRows(rows, n_lists_, rng_).load(engine_, copy_, id);
 		else if (kind_ == CopyKind::kCodedLists)
-			status = engine::test::CodedRows(engine::test::ListRows(rows, kLists, rng_), engine::ivf::CodeKind::kHalves)
-						 .load_coded(engine_, copy_, id);
+			status =
+				engine::test::CodedRows(engine::test::ListRows(rows, n_lists_, rng_), engine::ivf::CodeKind::kHalves)
+					.load_coded(engine_, copy_, id);
 		else
 		{
 			engine::test::GraphedRows graph(rows, kDegree, 1, engine::test::Edges::kRandom);
@@ -304,6 +317,7 @@ private:
 
 	CudaEngine *const engine_;
 	const CopyKind kind_;
+	const uint32_t n_lists_;
 	std::mt19937 rng_;
 	const DistanceSpec spec_;
 	engine::CopyId copy_ = 0;
@@ -311,7 +325,7 @@ private:
 	Rows delta_;
 	std::unordered_set<RowId> dead_;
 	uint64_t trimmed_ = 0;
-	const std::vector<SegmentProbes> probes_ = {{1, 2, 40}, {2, 1, 40}};
+	const std::vector<SegmentProbes> probes_;
 };
 
 } // namespace vectorgpu::cuda::test
