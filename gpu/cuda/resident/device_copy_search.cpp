@@ -4,7 +4,7 @@
 #include "cuda/resident/device_copy.hpp"
 #include "cuda/search/graph_search.hpp"
 #include "cuda/search/ivf_search.hpp"
-#include "cuda/search/passing_search.hpp"
+#include "cuda/passing/passing_search.hpp"
 #include "cuda/search/ways.hpp"
 
 namespace vectorgpu::cuda

@@ -27,7 +27,7 @@ struct SearchContext
 	PinnedBuffer given_up;    // a u32: OnePassCounters::given_up
 
 	static constexpr size_t kMaskBytes = size_t{1} << 20;
-	std::shared_ptr<const Held> masks; // [kMaskBytes] of one search by masks, passing_masks.hpp
+	std::shared_ptr<const Held> masks; // [kMaskBytes] of one search by masks: passing_masks.hpp
 	PinnedBuffer masks_in;             // [kMaskBytes / 4] bits of the delta on their way
 
 	Status create(const Device *device, size_t workspace_bytes, size_t pinned_bytes);

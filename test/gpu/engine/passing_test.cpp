@@ -403,6 +403,16 @@ TEST(Passing, SegmentsMayBeMissing)
 	}
 }
 
+/// The host's engine answers for copies in host memory.
+TEST(Passing, GraphsWithCodes)
+{
+	PassingWorld world(engine::CopySpec({Metric::kL2, ElementType::kFloat32, 24}, CopyKind::kHashedGraph),
+		Values::kReal, {3000, 500, 100}, 61);
+
+	world.kill_rows();
+	ASSERT_NO_FATAL_FAILURE(expect_all_shares(&world));
+}
+
 TEST(Passing, Reduced)
 {
 	for (const CopyKind kind : {CopyKind::kRows, CopyKind::kLists})

@@ -1,11 +1,11 @@
 // See passing_search.hpp.
-#include "cuda/search/passing_search.hpp"
+#include "cuda/passing/passing_search.hpp"
 
 #include <map>
 
-#include "cuda/search/passing_lists.hpp"
-#include "cuda/search/passing_masks.hpp"
-#include "cuda/search/passing_probes.hpp"
+#include "cuda/passing/passing_lists.hpp"
+#include "cuda/passing/passing_masks.hpp"
+#include "cuda/passing/passing_probes.hpp"
 #include "cuda/search/search.hpp"
 
 namespace vectorgpu::cuda

@@ -1,6 +1,6 @@
 // See passing_lists.hpp. Queries with the same conditions follow each other, and up to kListedQueries of them score a
 // list together. A chunk has as many queries as the buffers hold, up to kMostAnswers.
-#include "cuda/search/passing_lists.hpp"
+#include "cuda/passing/passing_lists.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +13,7 @@
 #include "cuda/resident/ivf_lists.hpp"
 #include "cuda/search/answers.hpp"
 #include "cuda/search/chunk.hpp"
-#include "cuda/search/passing_device.hpp"
+#include "cuda/passing/passing_device.hpp"
 #include "kernels/canonical/listed.hpp"
 
 namespace vectorgpu::cuda

@@ -1,6 +1,6 @@
 // See passing_masks.hpp. Bits travel into the workspace, where a kernel joins them with tombstones before the search
 // that uses the workspace next on the same stream.
-#include "cuda/search/passing_masks.hpp"
+#include "cuda/passing/passing_masks.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "cuda/resident/ivf_lists.hpp"
 #include "cuda/search/chunk.hpp"
-#include "cuda/search/passing_device.hpp"
+#include "cuda/passing/passing_device.hpp"
 #include "kernels/select/pass_bits.hpp"
 
 namespace vectorgpu::cuda

@@ -1,5 +1,5 @@
 // See passing_device.hpp.
-#include "cuda/search/passing_device.hpp"
+#include "cuda/passing/passing_device.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // See passing_probes.hpp. If passing rows are spread evenly over the lists, n_rows / n_pass times as many lists hold as
 // many of them as the query's own lists hold rows. Whether they are is seen from the answer: it asks for more rows than
 // the query, and if it finds fewer, passing rows are rare near the query, which goes over all rows then.
-#include "cuda/search/passing_probes.hpp"
+#include "cuda/passing/passing_probes.hpp"
 
 #include <algorithm>
 #include <cmath>
