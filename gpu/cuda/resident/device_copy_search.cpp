@@ -1,10 +1,10 @@
 // Searches of a copy in device memory: by its kind they go over lists, graphs or all rows. See device_copy.hpp.
 #include <algorithm>
 
+#include "cuda/passing/passing_search.hpp"
 #include "cuda/resident/device_copy.hpp"
 #include "cuda/search/graph_search.hpp"
 #include "cuda/search/ivf_search.hpp"
-#include "cuda/passing/passing_search.hpp"
 #include "cuda/search/ways.hpp"
 
 namespace vectorgpu::cuda
