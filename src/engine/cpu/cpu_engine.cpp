@@ -23,7 +23,6 @@
 #include "engine/cpu/cpu_engine_lists.hpp"
 #include "engine/cpu/cpu_engine_match.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
-#include "engine/cpu/passing_search.hpp"
 #include "engine/cpu/thread_pool.hpp"
 
 namespace vectorgpu::engine
@@ -339,40 +338,19 @@ private:
 
 		const std::shared_ptr<const Snapshot> snapshot = copy.snapshot();
 
-		if (!any_passing(queries))
-			search_rows(copy, *snapshot, queries, results, control);
-		else if (copy.kind() == CopyKind::kCodes)
-			return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
-		else
-			search_passing(
-				copy.spec(), *snapshot, queries,
-				copy.kind() == CopyKind::kLists || copy.kind() == CopyKind::kCodedLists ||
-					copy.kind() == CopyKind::kGraph,
-				[&](const Snapshot &rows, std::span<const SearchQuery> group, std::vector<std::vector<Neighbor>> *found)
-				{ search_rows(copy, rows, group, found, control); }, pool_, results, control);
-		return Status::ok();
-	}
-
-	/// Search rows of a copy: all, or without those that fail conditions, which are then dead.
-	void search_rows(const CpuCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
-		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
-	{
-		// Codes would choose among dead rows, too: passing rows are scored at once.
-		const bool by_lists =
-			copy.kind() == CopyKind::kLists || (copy.kind() == CopyKind::kCodedLists && any_passing(queries));
-
-		if (by_lists)
-			search_lists(copy.spec(), snapshot, queries, pool_, results, control);
+		if (copy.kind() == CopyKind::kLists)
+			search_lists(copy.spec(), *snapshot, queries, pool_, results, control);
 		else if (copy.kind() == CopyKind::kCodedLists)
 			n_rescored_ +=
-				search_coded_lists(copy.spec(), snapshot, queries, CodedAnswer::kNearest, pool_, results, control);
+				search_coded_lists(copy.spec(), *snapshot, queries, CodedAnswer::kNearest, pool_, results, control);
 		else if (copy.kind() == CopyKind::kCodes)
 			(void) search_coded_lists(
-				copy.spec(), snapshot, queries, CodedAnswer::kCandidates, pool_, results, control);
+				copy.spec(), *snapshot, queries, CodedAnswer::kCandidates, pool_, results, control);
 		else if (copy.kind() == CopyKind::kGraph || copy.kind() == CopyKind::kHashedGraph)
-			search_graph_copy(copy, snapshot, queries, results, control);
+			search_graph_copy(copy, *snapshot, queries, results, control);
 		else
-			n_rescored_ += search_snapshot(copy.spec(), snapshot, queries, options_, pool_, results, control);
+			n_rescored_ += search_snapshot(copy.spec(), *snapshot, queries, options_, pool_, results, control);
+		return Status::ok();
 	}
 
 	Status search_one(MatchCopy &copy, std::span<const SearchQuery> queries,

@@ -185,7 +185,7 @@ CpuCopy::seal_segment(SegmentId id)
 	if (Status status = prepare(segment); !status.is_ok())
 		return status;
 	segment->sealed = std::make_shared<const RowsView>(
-		RowsView{segment->rows.view(), nullptr, 0, id, segment->lists, segment->graph, nullptr});
+		RowsView{segment->rows.view(), nullptr, 0, id, segment->lists, segment->graph});
 	publish_or([&] { segment->sealed = nullptr; });
 	return Status::ok();
 }

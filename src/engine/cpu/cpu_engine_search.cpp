@@ -30,7 +30,6 @@ struct RowSpan
 	size_t n_rows;
 	const uint8_t *dead;
 	size_t dead_offset; // bit of the first row
-	bool sparse;        // many rows are dead: they are not scored
 
 	bool is_dead(size_t row) const
 	{
@@ -60,7 +59,7 @@ add_spans(const RowsView &view, size_t row_bytes, std::vector<RowSpan> *spans)
 		else if (position < dead_first)
 			end = std::min(end, dead_first);
 		spans->push_back({rows.chunks[slot / rows.chunk_rows].get(), slot % rows.chunk_rows, end - position,
-			covered ? view.dead->data() : nullptr, covered ? position - dead_first : 0, view.mask != nullptr});
+			covered ? view.dead->data() : nullptr, covered ? position - dead_first : 0});
 		position = end;
 	}
 }
@@ -113,7 +112,7 @@ public:
 		if (!direct_.empty())
 			for (size_t first = 0; first < span.n_rows; first += kDirectBlockRows)
 				for (size_t query : direct_)
-					score_block(query, span, first, std::min(kDirectBlockRows, span.n_rows - first));
+					score_rows(query, span, first, std::min(kDirectBlockRows, span.n_rows - first));
 
 		size_t filter_start = 0;
 
@@ -138,23 +137,6 @@ public:
 	uint64_t n_rescored() const { return n_rescored_; }
 
 private:
-	/// Score rows [first, first + n) of the span; of a sparse one only those that are alive.
-	void score_block(size_t query, const RowSpan &span, size_t first, size_t n)
-	{
-		if (!span.sparse)
-			return score_rows(query, span, first, n);
-		for (size_t at = first; at < first + n;)
-		{
-			size_t end = at;
-
-			while (end < first + n && !span.is_dead(end))
-				end++;
-			if (end > at)
-				score_rows(query, span, at, end - at);
-			at = end + 1;
-		}
-	}
-
 	/// Score rows [first, first + n) of the span canonically, n <= kDirectBlockRows.
 	void score_rows(size_t query, const RowSpan &span, size_t first, size_t n)
 	{

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "engine/cpu/cpu_engine_copy.hpp"
@@ -48,82 +47,7 @@ public:
 		selection_.start(query, n_rows);
 	}
 
-	/// Of a view with conditions the rows that fail are not scored.
 	void search(const Part &part)
-	{
-		uint64_t places[kBlockRows];
-		size_t n = 0;
-
-		if (part.view->mask == nullptr)
-			return search_run(part);
-		for (uint64_t place = part.first; place < part.last; place++)
-		{
-			if (is_dead(*part.view, number_of(*part.view, place)))
-				continue;
-			places[n++] = place;
-			if (n == kBlockRows)
-				search_places(*part.view, places, std::exchange(n, 0));
-		}
-		search_places(*part.view, places, n);
-	}
-
-	/// The rows at some places [n] of a view, in ascending order. They are brought together first: a call for each
-	/// would compute the query's part of the score each time.
-	template <class Place>
-	void search_places(const RowsView &view, const Place *places, size_t n)
-	{
-		double scores[kGatheredRows];
-
-		gathered_.resize(kGatheredRows * row_bytes_);
-		for (size_t first = 0; first < n; first += kGatheredRows)
-		{
-			const size_t here = std::min(kGatheredRows, n - first);
-
-			for (size_t i = 0; i < here; i++)
-			{
-				if (first + i + kAhead < n)
-					for (size_t line = 0; line < std::min(row_bytes_, kMostPrefetched); line += kLine)
-						__builtin_prefetch(view.rows.vector(places[first + i + kAhead], row_bytes_) + line);
-				std::copy_n(
-					view.rows.vector(places[first + i], row_bytes_), row_bytes_, gathered_.data() + i * row_bytes_);
-			}
-			compute_scores(spec_, query_.query, gathered_.data(), row_bytes_, here, scores, 0);
-			if (topk_wants(selection_.topk(), scores, here))
-				offer(view, [&](size_t i) { return places[first + i]; }, scores, here);
-		}
-	}
-
-	/// The row at one place of a segment.
-	void search_place(const RowsView &view, uint64_t place)
-	{
-		double score;
-
-		compute_scores(spec_, query_.query, view.rows.vector(place, row_bytes_), row_bytes_, 1, &score, 0);
-		if (topk_wants(selection_.topk(), &score, 1))
-			offer(view, [place](size_t) { return place; }, &score, 1);
-	}
-
-	Selection &selection() { return selection_; }
-	bool left_out_nan() const { return left_out_nan_; }
-
-	void merge(PartSearcher *other)
-	{
-		selection_.merge(&other->selection_);
-		left_out_nan_ = left_out_nan_ || other->left_out_nan_;
-	}
-
-private:
-	static constexpr size_t kGatheredRows = 32;
-	static constexpr size_t kAhead = 8; // rows prefetched
-	static constexpr size_t kLine = 64;
-	static constexpr size_t kMostPrefetched = 2048; // bytes of a row
-
-	static uint64_t number_of(const RowsView &view, uint64_t place)
-	{
-		return view.lists != nullptr ? view.lists->numbers()[place] : place;
-	}
-
-	void search_run(const Part &part)
 	{
 		const RowListView &rows = part.view->rows;
 
@@ -137,14 +61,33 @@ private:
 
 			compute_scores(spec_, query_.query, chunk.vectors() + in_chunk * row_bytes_, row_bytes_, n, scores);
 			if (topk_wants(selection_.topk(), scores, n))
-				offer(*part.view, [at](size_t i) { return at + i; }, scores, n);
+				offer(*part.view, at, scores, n);
 			at += n;
 		}
 	}
 
-	/// Offer the rows at places place_of(i), i < n, whose scores can matter. Their row ids lie anywhere in the segment.
-	template <class PlaceOf>
-	void offer(const RowsView &view, PlaceOf place_of, const double *scores, size_t n)
+	/// The row at one place of a segment.
+	void search_place(const RowsView &view, uint64_t place)
+	{
+		double score;
+
+		compute_scores(spec_, query_.query, view.rows.vector(place, row_bytes_), row_bytes_, 1, &score, 0);
+		if (topk_wants(selection_.topk(), &score, 1))
+			offer(view, place, &score, 1);
+	}
+
+	Selection &selection() { return selection_; }
+	bool left_out_nan() const { return left_out_nan_; }
+
+	void merge(PartSearcher *other)
+	{
+		selection_.merge(&other->selection_);
+		left_out_nan_ = left_out_nan_ || other->left_out_nan_;
+	}
+
+private:
+	/// Offer the rows at places [first, first + n) whose scores can matter. Their row ids lie anywhere in the segment.
+	void offer(const RowsView &view, uint64_t first, const double *scores, size_t n)
 	{
 		double kept_scores[kBlockRows];
 		RowId kept_rows[kBlockRows];
@@ -155,7 +98,7 @@ private:
 			if (!topk_wants(selection_.topk(), &scores[i], 1))
 				continue;
 
-			const uint64_t position = number_of(view, place_of(i));
+			const uint64_t position = view.lists != nullptr ? view.lists->numbers()[first + i] : first + i;
 
 			if (is_dead(view, position))
 				continue;
@@ -174,17 +117,8 @@ private:
 	const size_t row_bytes_;
 	const SearchQuery &query_;
 	Selection selection_;
-	std::vector<uint8_t> gathered_; // [kGatheredRows, row_bytes]
 	bool left_out_nan_ = false;
 };
-
-/// Note how the search of a segment has looked for rows that pass: the greatest way counts.
-inline void
-note_filter_way(const SearchQuery &query, FilterWay way)
-{
-	if (query.filter_way != nullptr)
-		*query.filter_way = std::max(*query.filter_way, way);
-}
 
 inline bool
 stopped(const SearchControl *control)
