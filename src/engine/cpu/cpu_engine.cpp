@@ -23,6 +23,7 @@
 #include "engine/cpu/cpu_engine_lists.hpp"
 #include "engine/cpu/cpu_engine_match.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
+#include "engine/cpu/passing_groups.hpp"
 #include "engine/cpu/thread_pool.hpp"
 
 namespace vectorgpu::engine
@@ -338,19 +339,43 @@ private:
 
 		const std::shared_ptr<const Snapshot> snapshot = copy.snapshot();
 
+		for (const SearchQuery &query : queries)
+			if (query.filter_way != nullptr)
+				*query.filter_way = FilterWay::kNone;
+		if (!has_conditions(queries))
+		{
+			search_snapshot_of(copy, *snapshot, queries, results, control);
+			return Status::ok();
+		}
+		if (copy.kind() == CopyKind::kCodes)
+			return Status::error(StatusCode::kUnsupported, "candidates have no conditions");
+
+		const Status status = search_groups(
+			*snapshot, queries,
+			[&](const Snapshot &masked, std::span<const SearchQuery> group, std::vector<std::vector<Neighbor>> *found)
+			{ search_snapshot_of(copy, masked, group, found, control); }, results, control);
+
+		if (copy.kind() == CopyKind::kLists || copy.kind() == CopyKind::kCodedLists)
+			copy.recount();
+		return status;
+	}
+
+	/// All queries have the same conditions, those of the snapshot.
+	void search_snapshot_of(const CpuCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
+	{
 		if (copy.kind() == CopyKind::kLists)
-			search_lists(copy.spec(), *snapshot, queries, pool_, results, control);
+			search_lists(copy.spec(), snapshot, queries, pool_, results, control);
 		else if (copy.kind() == CopyKind::kCodedLists)
 			n_rescored_ +=
-				search_coded_lists(copy.spec(), *snapshot, queries, CodedAnswer::kNearest, pool_, results, control);
+				search_coded_lists(copy.spec(), snapshot, queries, CodedAnswer::kNearest, pool_, results, control);
 		else if (copy.kind() == CopyKind::kCodes)
 			(void) search_coded_lists(
-				copy.spec(), *snapshot, queries, CodedAnswer::kCandidates, pool_, results, control);
+				copy.spec(), snapshot, queries, CodedAnswer::kCandidates, pool_, results, control);
 		else if (copy.kind() == CopyKind::kGraph || copy.kind() == CopyKind::kHashedGraph)
-			search_graph_copy(copy, *snapshot, queries, results, control);
+			search_graph_copy(copy, snapshot, queries, results, control);
 		else
-			n_rescored_ += search_snapshot(copy.spec(), *snapshot, queries, options_, pool_, results, control);
-		return Status::ok();
+			n_rescored_ += search_snapshot(copy.spec(), snapshot, queries, options_, pool_, results, control);
 	}
 
 	Status search_one(MatchCopy &copy, std::span<const SearchQuery> queries,

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "engine/cpu/part_search.hpp"
+#include "engine/cpu/passing_graph.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/copies/segment_graph.hpp"
 
@@ -20,6 +21,8 @@ namespace
 using graph::Candidate;
 
 constexpr uint32_t kProgressNodes = 64; // expanded between two signs of life
+constexpr double kRowsOfNode = 8;       // rows that pass, scored in the time of a node; measured in README.md
+constexpr double kMostUneven = 8;       // see prepare_masked
 
 /// A segment's graph and rows, and the query that they are searched for: the context of a GraphView.
 class HeldGraph
@@ -115,10 +118,11 @@ public:
 				continue;
 			if (!has_scores)
 				coverage_ = std::min(coverage_, Coverage::kScored);
-			else if (graph::looks_at_all(width_of(query_.probes, segment->segment), static_cast<double>(n_rows)))
+			else if (graph::looks_at_all(width_of(query_.probes, segment->segment), static_cast<double>(n_rows)) ||
+				(segment->passing != nullptr && segment->passing->listed()))
 				add_parts(*segment, row_bytes, &parts);
 			else
-				search_graph(*segment, width_of(query_.probes, segment->segment));
+				search_graph(*segment, width_of(query_.probes, segment->segment), &parts);
 			progress(control_);
 		}
 		add_parts(snapshot_.delta, row_bytes, &parts);
@@ -129,28 +133,44 @@ public:
 	}
 
 private:
-	void search_graph(const RowsView &view, uint32_t width)
+	/// Parts of the graph whose rows are to be scored instead are appended to *parts.
+	void search_graph(const RowsView &view, uint32_t width, std::vector<Part> *parts)
 	{
 		const SegmentGraph &graph = *view.graph;
 		HeldGraph held(spec_, view, query_.query, control_);
 		const graph::GraphView graph_view = held.view();
+		const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
 		graph::SearchSpec spec;
-		graph::SearchStats stats;
 
 		spec.probe_steps = graph::kSearchSteps;
 		spec.width = width;
-		work_.resize(std::max(work_.size(), graph::graph_search_bytes(graph_view, spec)));
-		found_.resize(std::max<size_t>(found_.size(), width));
-		coverage_ = Coverage::kPart;
 		for (const GraphPartLayout &part : graph.parts())
 		{
-			const uint32_t n_entries = nearest_entries(held, graph.entries() + part.first_entry, part.n_entries);
+			graph::SearchStats stats;
 			uint32_t n_found = 0;
+
+			if (view.passing != nullptr && !prepare_masked(view, part.n_rows, width, kRowsOfNode, kMostUneven, &spec))
+			{
+				add_range(view, part.first_row, part.first_row + part.n_rows, row_bytes, parts);
+				continue;
+			}
+			work_.resize(std::max(work_.size(), graph::graph_search_bytes(graph_view, spec)));
+			found_.resize(std::max<size_t>(found_.size(), width));
+
+			const uint32_t n_entries = nearest_entries(held, graph.entries() + part.first_entry, part.n_entries);
 			const graph::Outcome outcome = graph::graph_search(graph_view, spec, entries_.data(), n_entries,
 				found_.data(), &n_found, &stats, work_.data(), work_.size());
 
 			if (!outcome.is_ok()) // stopped
 				return;
+			if (gave_up(spec, stats))
+			{
+				add_range(view, part.first_row, part.first_row + part.n_rows, row_bytes, parts);
+				continue;
+			}
+			coverage_ = Coverage::kPart;
+			if (view.passing != nullptr)
+				note_way(query_, FilterWay::kGraph);
 			offer(view, n_found);
 		}
 	}

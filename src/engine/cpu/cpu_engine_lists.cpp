@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "engine/cpu/part_search.hpp"
+#include "engine/cpu/passing_lists.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/ivf/list_metric.hpp"
 
@@ -32,7 +33,7 @@ public:
 			if (segment->lists != nullptr)
 				add_segment(spec, *segment, floats.data(), query);
 		for (uint64_t at = snapshot.delta.rows.first; at < snapshot.delta.rows.last; at += kDeltaPartRows)
-			parts_.push_back({&snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)});
+			parts_.push_back(part_of(snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)));
 	}
 
 	const std::vector<Part> &parts() const { return parts_; }
@@ -43,30 +44,43 @@ private:
 	{
 		const Lists &lists = *view.lists;
 		const uint32_t n_probes = probes_of(query.probes, view.segment, lists.n_lists());
-		const auto add = [&](size_t list)
-		{
-			if (lists.offsets()[list] < lists.offsets()[list + 1])
-				parts_.push_back({&view, lists.offsets()[list], lists.offsets()[list + 1]});
-		};
 
+		if (view.passing != nullptr && view.passing->listed())
+			return add_parts(view, vector_bytes(spec.element, spec.dim), &parts_);
 		if (n_probes == lists.n_lists())
-		{
-			for (uint32_t list = 0; list < n_probes; list++)
-				add(list);
-			return;
-		}
-		coverage_ = Coverage::kPart;
+			return add_all(view);
 
 		std::vector<double> scores(lists.n_lists());
 		std::vector<Neighbor> ranked(lists.n_lists());
+		uint32_t n_chosen = n_probes;
 
 		ivf::centroid_scores(spec, vector, lists.centroids(), spec.dim * sizeof(float), lists.n_lists(), scores.data());
 		for (uint32_t list = 0; list < lists.n_lists(); list++)
 			ranked[list] = {scores[list], list};
-		std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);
-		std::sort(ranked.begin(), ranked.begin() + n_probes, neighbor_less);
-		for (uint32_t i = 0; i < n_probes; i++)
-			add(ranked[i].row);
+		if (view.passing == nullptr)
+		{
+			std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);
+			std::sort(ranked.begin(), ranked.begin() + n_probes, neighbor_less);
+		}
+		else if (n_chosen = choose_lists(view, n_probes, ranked); n_chosen == 0)
+			return add_all(view);
+		else
+			note_way(query, FilterWay::kLists);
+		coverage_ = Coverage::kPart;
+		for (uint32_t i = 0; i < n_chosen; i++)
+			add_list(view, static_cast<uint32_t>(ranked[i].row));
+	}
+
+	void add_all(const RowsView &view)
+	{
+		for (uint32_t list = 0; list < view.lists->n_lists(); list++)
+			add_list(view, list);
+	}
+
+	void add_list(const RowsView &view, uint32_t list)
+	{
+		if (list_counts(view, list))
+			parts_.push_back(part_of(view, view.lists->offsets()[list], view.lists->offsets()[list + 1]));
 	}
 
 	std::vector<Part> parts_;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "engine/cpu/cpu_engine_copy.hpp"
+#include "engine/cpu/passing_rows.hpp"
+#include "engine/cpu/row_scores.hpp"
 #include "engine/cpu/selection.hpp"
 #include "engine/cpu/thread_pool.hpp"
 #include "engine/distance/distance.hpp"
@@ -25,7 +27,23 @@ struct Part
 	const RowsView *view;
 	uint64_t first;
 	uint64_t last;
+	const uint32_t *listed = nullptr; // if not null: the places listed[first .. last)
+	const uint8_t *fails = nullptr;   // if not null: bit place - fails_first is 1 if the row fails
+	uint64_t fails_first = 0;
 };
+
+/// Places [first, last) without the rows that fail. The view's rows are not listed.
+inline Part
+part_of(const RowsView &view, uint64_t first, uint64_t last)
+{
+	Part part = {&view, first, last};
+
+	if (view.passing == nullptr)
+		return part;
+	part.fails = view.passing->places != nullptr ? view.passing->places->fails.data() : view.dead->data();
+	part.fails_first = view.passing->places != nullptr ? 0 : view.dead_first;
+	return part;
+}
 
 /// True if rows have a score for the query: a zero vector has no cosine with any row.
 inline bool
@@ -49,6 +67,9 @@ public:
 
 	void search(const Part &part)
 	{
+		if (part.listed != nullptr || part.fails != nullptr)
+			return search_passing(part);
+
 		const RowListView &rows = part.view->rows;
 
 		for (uint64_t at = part.first; at < part.last;)
@@ -61,7 +82,7 @@ public:
 
 			compute_scores(spec_, query_.query, chunk.vectors() + in_chunk * row_bytes_, row_bytes_, n, scores);
 			if (topk_wants(selection_.topk(), scores, n))
-				offer(*part.view, at, scores, n);
+				offer(*part.view, [at](size_t i) { return at + i; }, scores, n);
 			at += n;
 		}
 	}
@@ -73,7 +94,7 @@ public:
 
 		compute_scores(spec_, query_.query, view.rows.vector(place, row_bytes_), row_bytes_, 1, &score, 0);
 		if (topk_wants(selection_.topk(), &score, 1))
-			offer(view, place, &score, 1);
+			offer(view, [place](size_t) { return place; }, &score, 1);
 	}
 
 	Selection &selection() { return selection_; }
@@ -86,8 +107,39 @@ public:
 	}
 
 private:
-	/// Offer the rows at places [first, first + n) whose scores can matter. Their row ids lie anywhere in the segment.
-	void offer(const RowsView &view, uint64_t first, const double *scores, size_t n)
+	/// The rows of a part that pass, block by block.
+	void search_passing(const Part &part)
+	{
+		uint32_t places[kBlockRows];
+
+		for (uint64_t at = part.first; at < part.last;)
+		{
+			const size_t n = std::min<uint64_t>(part.last - at, kBlockRows);
+
+			if (part.listed != nullptr)
+				search_places(*part.view, 0, part.listed + at, n);
+			else
+				search_places(*part.view, at, places, zero_bits(part.fails, at - part.fails_first, n, places));
+			at += n;
+		}
+	}
+
+	/// The rows at first + places [n], at most kBlockRows.
+	void search_places(const RowsView &view, uint64_t first, const uint32_t *places, size_t n)
+	{
+		const uint8_t *vectors[kBlockRows];
+		double scores[kBlockRows];
+
+		for (size_t i = 0; i < n; i++)
+			vectors[i] = view.rows.vector(first + places[i], row_bytes_);
+		score_vectors(spec_, query_.query, vectors, row_bytes_, n, scores);
+		if (topk_wants(selection_.topk(), scores, n))
+			offer(view, [=](size_t i) { return first + places[i]; }, scores, n);
+	}
+
+	/// Offer the rows at places place_of(0 .. n) whose scores can matter. Their row ids lie anywhere in the segment.
+	template <class PlaceOf>
+	void offer(const RowsView &view, PlaceOf place_of, const double *scores, size_t n)
 	{
 		double kept_scores[kBlockRows];
 		RowId kept_rows[kBlockRows];
@@ -98,7 +150,8 @@ private:
 			if (!topk_wants(selection_.topk(), &scores[i], 1))
 				continue;
 
-			const uint64_t position = view.lists != nullptr ? view.lists->numbers()[first + i] : first + i;
+			const uint64_t place = place_of(i);
+			const uint64_t position = view.lists != nullptr ? view.lists->numbers()[place] : place;
 
 			if (is_dead(view, position))
 				continue;
@@ -135,14 +188,29 @@ progress(SearchControl *control)
 
 constexpr size_t kPartBytes = size_t{1} << 20; // of rows between two signs of life: several a second
 
-/// Append all rows of a view in parts.
+/// Append the rows of a view at [first, last) in parts. They are not listed.
+inline void
+add_range(const RowsView &view, uint64_t first, uint64_t last, size_t row_bytes, std::vector<Part> *parts)
+{
+	const uint64_t most = std::max<uint64_t>(kPartBytes / row_bytes, kBlockRows);
+
+	for (uint64_t at = first; at < last; at += most)
+		parts->push_back(part_of(view, at, std::min(last, at + most)));
+}
+
+/// Append all rows of a view that pass, in parts.
 inline void
 add_parts(const RowsView &view, size_t row_bytes, std::vector<Part> *parts)
 {
 	const uint64_t most = std::max<uint64_t>(kPartBytes / row_bytes, kBlockRows);
 
-	for (uint64_t first = view.rows.first; first < view.rows.last; first += most)
-		parts->push_back({&view, first, std::min(view.rows.last, first + most)});
+	if (view.passing == nullptr || !view.passing->listed())
+		return add_range(view, view.rows.first, view.rows.last, row_bytes, parts);
+
+	const std::span<const uint32_t> rows = view.passing->rows();
+
+	for (uint64_t first = 0; first < rows.size(); first += most)
+		parts->push_back({&view, first, std::min<uint64_t>(rows.size(), first + most), rows.data()});
 }
 
 /// Offer the parts to a query's searcher, with a sign of life and a look at the stop after each. pool: its threads
