@@ -23,6 +23,7 @@
 #include "cuda/resident/device_match_copy.hpp"
 #include "cuda/search/ways.hpp"
 #include "engine/copies/match_delta.hpp"
+#include "kernels/canonical/listed.hpp"
 #include "kernels/codes/codes.hpp"
 #include "kernels/filter/filter.hpp"
 #include "kernels/graph/graph.hpp"
@@ -43,6 +44,7 @@ Status
 prepare_kernels(const Device &device)
 {
 	VECTORGPU_TRY(device.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
+	VECTORGPU_TRY(device.check(kernels::prepare_listed_kernels(), "prepare the kernels of listed rows"));
 	VECTORGPU_TRY(device.check(kernels::prepare_ivf_few(), "prepare the kernels of few queries over lists"));
 	VECTORGPU_TRY(device.check(kernels::prepare_graph_kernels(), "prepare the graph kernels"));
 	VECTORGPU_TRY(device.check(kernels::prepare_code_graph_kernels(), "prepare the kernels of graphs with codes"));

@@ -38,7 +38,9 @@ struct CudaEngineOptions
 	OnePassTrace *one_pass_trace = nullptr; // for its benchmark: data of the last search
 	bool few_lists = true;                  // small batches over lists of bytes in two launches, where possible
 	bool few_real_lists = true;             // the same over lists of any numbers, where that is faster
-	double few_real_pairs = 0;      // up to this many pairs of a query and a list for each list; 0: tuning.hpp decides
+	double few_real_pairs = 0; // up to this many pairs of a query and a list for each list; 0: tuning.hpp decides
+	// Searches with conditions of copies with lists look at all rows of up to so many bytes of vectors, some 0.3 ms.
+	uint64_t exact_pass_bytes = uint64_t{1} << 30;
 	uint32_t hang_limit_ms = 30000; // work on the GPU that takes longer means a lost device; far above any batch
 	kernels::GraphTuning graph;     // for the benchmark of graphs
 	Log log;

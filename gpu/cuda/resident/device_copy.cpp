@@ -75,6 +75,7 @@ DeviceCopy::make_snapshot(const Delta &delta, const DeltaDead &dead) const
 			source.dead_bits = segment.dead_bits;
 			source.rows_ascending = segment.lists == nullptr;
 			source.segment = id;
+			source.alive = segment.alive;
 			source.lists = segment.lists;
 			source.graph = segment.graph;
 			next->n_rows += segment.n_rows;
@@ -88,6 +89,7 @@ DeviceCopy::make_snapshot(const Delta &delta, const DeltaDead &dead) const
 		source.dead = dead.bits;
 		source.dead_bits = dead.n_bits;
 		source.dead_start = static_cast<int64_t>(part.position - dead.first);
+		source.position = part.position;
 		source.ticket = delta.ticket();
 		next->n_rows += part.n_rows;
 	}
@@ -217,6 +219,7 @@ DeviceCopy::set_tombstones(engine::SegmentId id, std::span<const uint8_t> bits)
 		return invalid("the tombstones do not fit the segment");
 
 	std::shared_ptr<const Held> dead;
+	std::shared_ptr<const void> alive = std::make_shared<char>();
 
 	VECTORGPU_TRY(upload_bits(bits, &dead));
 	if (segment->lists != nullptr)
@@ -228,12 +231,14 @@ DeviceCopy::set_tombstones(engine::SegmentId id, std::span<const uint8_t> bits)
 
 	const auto before = std::exchange(segment->dead, std::move(dead));
 	const uint64_t bits_before = std::exchange(segment->dead_bits, bits.size() * 8);
+	const auto alive_before = std::exchange(segment->alive, std::move(alive));
 
 	publish_or(
 		[&]
 		{
 			segment->dead = before;
 			segment->dead_bits = bits_before;
+			segment->alive = alive_before;
 		});
 	return Status::ok();
 }

@@ -37,6 +37,7 @@ struct DeviceSegment
 	std::shared_ptr<const DeviceGraph> graph;
 	std::shared_ptr<const Held> dead;
 	uint64_t dead_bits = 0;
+	std::shared_ptr<const void> alive; // Source::alive: another object after every change of `dead`
 };
 
 /// How float32 rows are kept.

@@ -241,6 +241,14 @@ look_at_lists(Look *look, const DeviceLists &lists, const Block &block, uint64_t
 			return kernels::launch_ivf_row_ids(block.row_ids.as<RowId>(), lists.numbers.as<uint32_t>() + at,
 				static_cast<uint32_t>(here), reinterpret_cast<uint64_t *>(to), look->stream());
 		}));
+	if (const std::shared_ptr<const Held> places = made_places(lists); places != nullptr)
+		VECTORGPU_TRY(look->items(*places, sizeof(uint32_t), first, n,
+			[&](uint64_t at, uint64_t here, uint8_t *to)
+			{
+				return kernels::launch_ivf_places(lists.numbers.as<uint32_t>(),
+					static_cast<uint32_t>(lists.layout.n_rows), static_cast<uint32_t>(at), static_cast<uint32_t>(here),
+					reinterpret_cast<uint32_t *>(to), look->stream());
+			}));
 	if (first == 0)
 	{
 		VECTORGPU_TRY(look->items(lists.list_ids, sizeof(uint64_t), 0, lists.n_lists(),

@@ -339,6 +339,7 @@ DeviceCopy::seal_segment(engine::SegmentId id)
 	if (segment->searched)
 		return Status::ok();
 	VECTORGPU_TRY(prepare(segment));
+	segment->alive = std::make_shared<char>();
 	segment->searched = true;
 	publish_or([&] { segment->searched = false; });
 	return Status::ok();

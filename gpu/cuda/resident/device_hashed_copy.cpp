@@ -10,6 +10,7 @@
 #include "cuda/resident/device_codes.hpp"
 #include "cuda/device/stop.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
+#include "engine/cpu/passing_search.hpp"
 #include "engine/graph/build.hpp"
 #include "engine/graph/search.hpp"
 #include "kernels/graph/graph_codes.hpp"
@@ -342,6 +343,24 @@ DeviceHashedCopy::search_device(
 	return Status::ok();
 }
 
+/// The host searches among all rows: queries without probes, and those with conditions. Return how many rows a filter
+/// passed on.
+uint64_t
+DeviceHashedCopy::search_exact(const engine::Snapshot &snapshot, std::span<const engine::SearchQuery> queries,
+	std::vector<std::vector<engine::Neighbor>> *found, engine::SearchControl *control) const
+{
+	uint64_t n_rescored = 0;
+	const auto search_group = [&](const engine::Snapshot &rows, std::span<const engine::SearchQuery> group,
+								  std::vector<std::vector<engine::Neighbor>> *results)
+	{ n_rescored += engine::search_snapshot(spec(), rows, group, {}, *pool_, results, control); };
+
+	if (engine::any_passing(queries))
+		engine::search_passing(spec(), snapshot, queries, false, search_group, *pool_, found, control);
+	else
+		search_group(snapshot, queries, found);
+	return n_rescored;
+}
+
 Status
 DeviceHashedCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,
 	std::vector<std::vector<engine::Neighbor>> *results, BatchCounts *counts, engine::SearchControl *control)
@@ -360,7 +379,7 @@ DeviceHashedCopy::search(const SearchMeans &means, std::span<const engine::Searc
 	results->resize(queries.size());
 	for (uint32_t i = 0; i < queries.size(); i++)
 	{
-		if (queries[i].probes.empty())
+		if (queries[i].probes.empty() || queries[i].passing != nullptr)
 		{
 			exact.push_back(queries[i]);
 			exact_numbers.push_back(i);
@@ -415,7 +434,7 @@ DeviceHashedCopy::search(const SearchMeans &means, std::span<const engine::Searc
 	{
 		std::vector<std::vector<engine::Neighbor>> found;
 
-		counts->n_rescored += engine::search_snapshot(spec(), *snapshot, exact, {}, *pool_, &found, control);
+		counts->n_rescored += search_exact(*snapshot, exact, &found, control);
 		for (size_t i = 0; i < exact.size(); i++)
 			(*results)[exact_numbers[i]] = std::move(found[i]);
 	}

@@ -132,4 +132,33 @@ permute_bits(Budget *budget, Uploader *uploader, const DeviceLists &lists, const
 	return Status::ok();
 }
 
+Status
+places_of(Budget *budget, const Stream &stream, const DeviceLists &lists, std::shared_ptr<const Held> *places)
+{
+	const std::lock_guard lock(lists.places_mutex);
+	const uint32_t n_rows = static_cast<uint32_t>(lists.layout.n_rows);
+
+	if (lists.places == nullptr)
+	{
+		auto made = std::make_shared<Held>();
+
+		VECTORGPU_TRY(made->allocate(budget, lists.layout.n_rows * sizeof(uint32_t), "places of rows"));
+		VECTORGPU_TRY(budget->device()->check(kernels::launch_ivf_places(lists.numbers.as<uint32_t>(), n_rows, 0,
+												  n_rows, made->as<uint32_t>(), stream.get()),
+			"find places of rows"));
+		VECTORGPU_TRY(stream.synchronize());
+		lists.places = std::move(made);
+	}
+	*places = lists.places;
+	return Status::ok();
+}
+
+std::shared_ptr<const Held>
+made_places(const DeviceLists &lists)
+{
+	const std::lock_guard lock(lists.places_mutex);
+
+	return lists.places;
+}
+
 } // namespace vectorgpu::cuda

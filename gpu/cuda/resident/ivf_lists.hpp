@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "cuda/device/block.hpp"
@@ -26,6 +27,9 @@ struct DeviceLists
 	std::unique_ptr<const DeviceCodes> codes; // of a copy of lists with codes
 	bool with_vectors = true;                 // false: rows have codes only
 
+	mutable std::mutex places_mutex;
+	mutable std::shared_ptr<const Held> places; // [n_rows] uint32, by number; null until places_of() was called
+
 	uint32_t n_lists() const { return layout.n_lists; }
 
 	/// Bytes of the description.
@@ -47,5 +51,11 @@ Status read_lists(
 /// Make a bitmap by place from one by number.
 Status permute_bits(Budget *budget, Uploader *uploader, const DeviceLists &lists, const Held &by_number,
 	std::shared_ptr<const Held> *by_place);
+
+/// Return the places of rows by their numbers. The first call makes them, and waits for the stream.
+Status places_of(Budget *budget, const Stream &stream, const DeviceLists &lists, std::shared_ptr<const Held> *places);
+
+/// The same, or null if nobody has asked for them.
+std::shared_ptr<const Held> made_places(const DeviceLists &lists);
 
 } // namespace vectorgpu::cuda

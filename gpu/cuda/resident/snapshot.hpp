@@ -27,6 +27,8 @@ struct Source
 	int64_t dead_start = 0; // bit of row `first`
 	bool rows_ascending = false;
 	engine::SegmentId segment = engine::kDeltaSegment;
+	uint64_t position = 0;             // of the delta: of row `first`
+	std::shared_ptr<const void> alive; // of a segment: names it and `dead`, for what searches keep of both; see Passing
 	std::shared_ptr<const DeviceLists> lists; // of a copy of lists: the block's rows and `dead` are by place
 	std::shared_ptr<const DeviceGraph> graph; // of a copy of graphs
 	double max_norm = 0;                      // this and the next four: as in the block's Filled

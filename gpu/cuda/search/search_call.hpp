@@ -49,6 +49,7 @@ struct SearchOptions
 	double few_real_pairs = 0;      // ... up to this many pairs of a query and a list per list; 0: tuning.hpp
 	bool candidates_only = false;   // search_lists: the copy is of kind kCodes; all queries have probes
 	bool bins = true;               // PartialReduce for queries with a recall target; false: they are answered exactly
+	uint64_t exact_pass_bytes = 0;  // of vectors: searches with conditions look at all rows up to this
 };
 
 struct SearchCounts

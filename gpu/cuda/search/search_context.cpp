@@ -22,6 +22,12 @@ SearchContext::create(const Device *device, size_t workspace_bytes, size_t pinne
 	VECTORGPU_TRY(device->check(cudaMemsetAsync(counters.get(), 0, counters.bytes(), stream.get()), "clear counters"));
 	VECTORGPU_TRY(given_up.allocate(device, sizeof(uint32_t), "counters of a search"));
 	*given_up.as<uint32_t>() = 0;
+
+	auto made = std::make_shared<Held>();
+
+	VECTORGPU_TRY(made->allocate(device, nullptr, kMaskBytes, "rows that pass"));
+	masks = std::move(made);
+	VECTORGPU_TRY(masks_in.allocate(device, kMaskBytes / 4, "rows that pass"));
 	return pinned_out.allocate(device, pinned_bytes, "results");
 }
 

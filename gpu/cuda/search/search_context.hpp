@@ -4,8 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
-#include "cuda/device/device.hpp"
+#include "cuda/device/budget.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -24,6 +25,10 @@ struct SearchContext
 	DeviceBuffer counters;    // kernels::OnePassCounters
 	uint32_t counted[5] = {}; // the values of the counters after all launches up to this moment
 	PinnedBuffer given_up;    // a u32: OnePassCounters::given_up
+
+	static constexpr size_t kMaskBytes = size_t{1} << 20;
+	std::shared_ptr<const Held> masks; // [kMaskBytes] of one search by masks: passing_masks.hpp
+	PinnedBuffer masks_in;             // [kMaskBytes / 4] bits of the delta on their way
 
 	Status create(const Device *device, size_t workspace_bytes, size_t pinned_bytes);
 };

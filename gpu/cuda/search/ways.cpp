@@ -189,6 +189,7 @@ asked_ways(const CudaEngineOptions &options)
 	ways.few_real_pairs = options.few_real_pairs;
 	ways.graph_alone = options.graph_alone;
 	ways.graph_choice = options.graph_choice;
+	ways.exact_pass_bytes = options.exact_pass_bytes;
 	return ways;
 }
 

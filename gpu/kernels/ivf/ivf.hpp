@@ -96,6 +96,10 @@ bool ivf_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
 [[nodiscard]] cudaError_t launch_ivf_bits_back(const uint8_t *by_place, const uint32_t *numbers, uint32_t n_rows,
 	uint32_t first, uint32_t n, uint32_t *by_number, cudaStream_t stream);
 
+/// Set places [n] to the places of the rows with numbers [first, first + n), of n_rows.
+[[nodiscard]] cudaError_t launch_ivf_places(
+	const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n, uint32_t *places, cudaStream_t stream);
+
 /// Set ids [n] to 0, 1, 2, ...
 [[nodiscard]] cudaError_t launch_ivf_iota(uint64_t *ids, uint32_t n, cudaStream_t stream);
 

@@ -32,6 +32,16 @@ row_ids_kernel(const uint64_t *by_number, const uint32_t *numbers, uint32_t n_ro
 		by_place[place] = by_number[numbers[place]];
 }
 
+/// Grid ceil(n_rows / 256), block 256: a thread per place.
+__global__ void __launch_bounds__(kThreads)
+places_kernel(const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n, uint32_t *places)
+{
+	const uint32_t place = blockIdx.x * kThreads + threadIdx.x;
+
+	if (place < n_rows && numbers[place] - first < n) // a number before `first`: huge
+		places[numbers[place] - first] = place;
+}
+
 /// Grid ceil(n_rows / 8 / 256), block 256: a thread per byte.
 __global__ void __launch_bounds__(kThreads)
 bits_kernel(const uint8_t *by_number, const uint32_t *numbers, uint32_t n_rows, uint8_t *by_place)
@@ -255,6 +265,16 @@ launch_ivf_bits_back(const uint8_t *by_place, const uint32_t *numbers, uint32_t 
 		error != cudaSuccess)
 		return error;
 	bits_back_kernel<<<blocks_for(n_rows), kThreads, 0, stream>>>(by_place, numbers, n_rows, first, n, by_number);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_ivf_places(
+	const uint32_t *numbers, uint32_t n_rows, uint32_t first, uint32_t n, uint32_t *places, cudaStream_t stream)
+{
+	if (n == 0 || n_rows == 0)
+		return cudaSuccess;
+	places_kernel<<<blocks_for(n_rows), kThreads, 0, stream>>>(numbers, n_rows, first, n, places);
 	return cudaGetLastError();
 }
 

@@ -9,6 +9,17 @@ namespace vectorgpu::kernels
 constexpr int kMergeThreads = 256;
 constexpr uint32_t kMergeLeast = 512; // entries of the smallest merge buffer: k + threads must fit
 
+/// Entries of the merge buffer for results of up to max_k rows.
+inline uint32_t
+merge_entries(uint32_t max_k)
+{
+	uint32_t n = kMergeLeast;
+
+	while (n < 2 * max_k)
+		n *= 2;
+	return n;
+}
+
 /// Sort the first `fill` of entries and keep k. Returns how many are kept.
 template <class Threads = WholeBlock>
 __device__ inline uint32_t

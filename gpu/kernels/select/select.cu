@@ -11,16 +11,6 @@ constexpr int kThresholdThreads = 512;
 constexpr int kCompactThreads = 256;
 constexpr uint32_t kCompactPerThread = 16;
 
-uint32_t
-merge_entries(uint32_t max_k)
-{
-	uint32_t n = kMergeLeast;
-
-	while (n < 2 * max_k)
-		n *= 2;
-	return n;
-}
-
 /// Grid n_queries, block 512. The k-th smallest of the minima's upper halves bounds k different rows from above.
 __global__ void __launch_bounds__(kThresholdThreads)
 thresholds_kernel(const Queries queries, const uint64_t *minima, uint32_t n_groups, const Best best,

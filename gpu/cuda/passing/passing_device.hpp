@@ -1,0 +1,40 @@
+// What the engine keeps on the device of a segment's rows that pass (engine::PassingSegment::device), so that the
+// searches that share the conditions send it once. It counts against the budget, and is freed with the PassingSegment,
+// which must not outlive the engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "cuda/search/search_call.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// Null: not yet needed.
+struct DevicePassing
+{
+	std::shared_ptr<const Held> rows; // [n_pass] uint32: the numbers of the rows
+	std::shared_ptr<const Held> dead; // a bitmap of the rows that fail or are dead, as Source::dead
+};
+
+/// What is kept of the segment for this source, as `dead` is now; nothing if that has changed.
+DevicePassing kept_of(const engine::PassingSegment &segment, const Source &source);
+
+/// Keep it, beside the other part that is kept.
+void keep(const engine::PassingSegment &segment, const Source &source, DevicePassing made);
+
+/// True if the segment's rows are those of the source.
+inline bool
+fits(const engine::PassingSegment &segment, const Source &source)
+{
+	return segment.n_rows == source.n_rows &&
+		(!segment.listed || segment.rows.empty() || segment.rows.back() < source.n_rows) &&
+		(segment.listed || segment.bits.size() >= (source.n_rows + 7) / 8);
+}
+
+/// Copy bytes to the device through context->pinned_in, which is free before a search begins. Waits for the stream.
+Status send_through(const SearchCall &call, uint8_t *to, std::span<const uint8_t> bytes);
+
+} // namespace vectorgpu::cuda

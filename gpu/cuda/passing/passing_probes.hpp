@@ -1,0 +1,16 @@
+// Searches by masks where a pass over all rows is dear: inverted lists instead, more of them the fewer rows pass.
+#pragma once
+
+#include <vector>
+
+#include "cuda/search/search_call.hpp"
+
+namespace vectorgpu::cuda
+{
+
+/// Of the queries of these numbers, which have the conditions `passing` and probes from their caller, answer those for
+/// which a part of the lists of `view`, the masked snapshot, will do. The others are added to *left.
+Status search_passing_lists(const SearchCall &call, const Snapshot &view, const engine::Passing &passing,
+	std::span<const uint32_t> numbers, std::vector<uint32_t> *left);
+
+} // namespace vectorgpu::cuda

@@ -1,0 +1,12 @@
+// The launchers of listed_<metric>.cu, one per metric. Called by listed.cu.
+#pragma once
+
+#include "kernels/canonical/listed.hpp"
+
+namespace vectorgpu::kernels
+{
+
+template <Metric metric>
+cudaError_t launch_listed_metric(const ListedArgs &args, cudaStream_t stream);
+
+} // namespace vectorgpu::kernels
