@@ -88,7 +88,7 @@ protected:
 		host_bytes_.store(bytes, std::memory_order_relaxed);
 	}
 
-	RowsView delta_view() const { return {delta_.view(), delta_dead_, delta_dead_first_, kDeltaSegment, {}, {}, {}}; }
+	RowsView delta_view() const { return {delta_.view(), delta_dead_, delta_dead_first_, kDeltaSegment, {}, {}}; }
 	uint64_t n_delta_rows() const { return delta_.last() - delta_.first(); }
 
 	static Status invalid(const char *message) { return Status::error(StatusCode::kInvalidArgument, message); }

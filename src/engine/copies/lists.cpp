@@ -90,6 +90,21 @@ Lists::check_lists(const ListsLayout &layout)
 	return Status::ok();
 }
 
+const uint32_t *
+Lists::places() const
+{
+	const std::lock_guard lock(places_mutex_);
+
+	if (places_.empty())
+	{
+		places_.resize(layout_.n_rows);
+		for (uint64_t place = 0; place < layout_.n_rows; place++)
+			places_[numbers()[place]] = static_cast<uint32_t>(place);
+		places_bytes_.store(places_.size() * sizeof(uint32_t), std::memory_order_relaxed);
+	}
+	return places_.data();
+}
+
 uint32_t
 probes_of(std::span<const SegmentProbes> probes, uint32_t segment, uint32_t n_lists)
 {

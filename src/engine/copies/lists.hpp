@@ -1,8 +1,10 @@
 // Inverted lists of a segment in host memory. See lists_layout.hpp.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -35,6 +37,10 @@ public:
 	const float *centroids() const { return reinterpret_cast<const float *>(bytes_.data() + layout_.centroids_at()); }
 	const uint32_t *numbers() const { return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.numbers_at()); }
 
+	/// The inverse of numbers(): [n_rows], places by number. Made at the first call, by any thread; throws bad_alloc.
+	const uint32_t *places() const;
+	uint64_t places_bytes() const { return places_bytes_.load(std::memory_order_relaxed); }
+
 	// After check_coded().
 	const CodesLayout &codes_layout() const { return codes_layout_; }
 	/// The model of the codes. Alive as long as this object, which must not move.
@@ -58,6 +64,9 @@ private:
 	CodesLayout codes_layout_;
 	ivf::CodeModel model_;
 	std::vector<uint8_t> bytes_;
+	mutable std::mutex places_mutex_;
+	mutable std::vector<uint32_t> places_;
+	mutable std::atomic<uint64_t> places_bytes_{0};
 };
 
 struct SegmentProbes;

@@ -20,12 +20,7 @@ using Bitmap = std::vector<uint8_t>; // bit i of byte i / 8 is 1 << (i % 8)
 /// it. bitmap: null: all 0.
 void copy_bits(const Bitmap *bitmap, uint64_t bitmap_first, uint64_t first, size_t n, uint8_t *bits);
 
-/// Beside the tombstones of a view in which rows that fail the conditions of a search count as dead.
-struct PassingMask
-{
-	uint64_t n_pass = 0;            // rows that meet them, those with a tombstone included
-	std::vector<uint32_t> in_lists; // the same of each list; empty without lists
-};
+struct PassingRows; // an engine's
 
 /// A list of rows as one search sees it.
 struct RowsView
@@ -36,8 +31,8 @@ struct RowsView
 	SegmentId segment = kDeltaSegment;
 	std::shared_ptr<const Lists>
 		lists; // of a segment of kind kLists, kCodedLists or kCodes: vectors lie by place, row ids and bitmap by number
-	std::shared_ptr<const SegmentGraph> graph; // of a segment of kind kGraph or kHashedGraph
-	std::shared_ptr<const PassingMask> mask;   // null: the search has no conditions
+	std::shared_ptr<const SegmentGraph> graph;            // of a segment of kind kGraph or kHashedGraph
+	std::shared_ptr<const PassingRows> passing = nullptr; // null: all rows pass the search's conditions
 
 	bool holds(uint64_t first, uint64_t n_rows) const
 	{

@@ -23,7 +23,7 @@
 #include "engine/cpu/cpu_engine_lists.hpp"
 #include "engine/cpu/cpu_engine_match.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
-#include "engine/cpu/passing_search.hpp"
+#include "engine/cpu/passing_groups.hpp"
 #include "engine/cpu/thread_pool.hpp"
 
 namespace vectorgpu::engine
@@ -339,29 +339,32 @@ private:
 
 		const std::shared_ptr<const Snapshot> snapshot = copy.snapshot();
 
-		if (!any_passing(queries))
-			search_rows(copy, *snapshot, queries, results, control);
-		else if (copy.kind() == CopyKind::kCodes)
-			return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
-		else
-			search_passing(
-				copy.spec(), *snapshot, queries,
-				copy.kind() == CopyKind::kLists || copy.kind() == CopyKind::kCodedLists ||
-					copy.kind() == CopyKind::kGraph,
-				[&](const Snapshot &rows, std::span<const SearchQuery> group, std::vector<std::vector<Neighbor>> *found)
-				{ search_rows(copy, rows, group, found, control); }, pool_, results, control);
-		return Status::ok();
+		for (const SearchQuery &query : queries)
+			if (query.filter_way != nullptr)
+				*query.filter_way = FilterWay::kNone;
+		if (!has_conditions(queries))
+		{
+			search_snapshot_of(copy, *snapshot, queries, results, control);
+			return Status::ok();
+		}
+		if (copy.kind() == CopyKind::kCodes)
+			return Status::error(StatusCode::kUnsupported, "candidates have no conditions");
+
+		const Status status = search_groups(
+			*snapshot, queries,
+			[&](const Snapshot &masked, std::span<const SearchQuery> group, std::vector<std::vector<Neighbor>> *found)
+			{ search_snapshot_of(copy, masked, group, found, control); }, results, control);
+
+		if (copy.kind() == CopyKind::kLists || copy.kind() == CopyKind::kCodedLists)
+			copy.recount();
+		return status;
 	}
 
-	/// Search rows of a copy: all, or without those that fail conditions, which are then dead.
-	void search_rows(const CpuCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+	/// All queries have the same conditions, those of the snapshot.
+	void search_snapshot_of(const CpuCopy &copy, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 	{
-		// Codes would choose among dead rows, too: passing rows are scored at once.
-		const bool by_lists =
-			copy.kind() == CopyKind::kLists || (copy.kind() == CopyKind::kCodedLists && any_passing(queries));
-
-		if (by_lists)
+		if (copy.kind() == CopyKind::kLists)
 			search_lists(copy.spec(), snapshot, queries, pool_, results, control);
 		else if (copy.kind() == CopyKind::kCodedLists)
 			n_rescored_ +=

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "engine/cpu/part_search.hpp"
+#include "engine/cpu/passing_lists.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/ivf/code_query.hpp"
 #include "engine/ivf/kmeans.hpp"
@@ -63,7 +64,7 @@ public:
 		if (answer == CodedAnswer::kCandidates)
 			return;
 		for (uint64_t at = snapshot.delta.rows.first; at < snapshot.delta.rows.last; at += kDeltaPartRows)
-			add_rows({&snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)});
+			add_rows(part_of(snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)));
 	}
 
 	const std::vector<CodedPart> &parts() const { return parts_; }
@@ -88,34 +89,59 @@ private:
 		const Lists &lists = *view.lists;
 		const uint32_t n_probes = probes_of(query.probes, view.segment, lists.n_lists());
 
+		if (view.passing != nullptr && view.passing->listed())
+			return add_listed(spec, view);
 		if (n_probes == lists.n_lists() && answer_ == CodedAnswer::kNearest)
-		{
-			for (uint32_t list = 0; list < n_probes; list++)
-				add_rows({&view, lists.offsets()[list], lists.offsets()[list + 1]});
-			return;
-		}
+			return add_all(view);
 
 		const DistanceSpec coarse = {spec.metric, ElementType::kFloat32, spec.dim};
 		CodedSegment segment = {&view, candidates_of(query.probes, view.segment), 0};
 		std::vector<double> scores(lists.n_lists());
 		std::vector<Neighbor> ranked(lists.n_lists());
+		uint32_t n_chosen = n_probes;
 
 		compute_scores(
 			coarse, floats_.data(), lists.centroids(), spec.dim * sizeof(float), lists.n_lists(), scores.data());
 		for (uint32_t list = 0; list < lists.n_lists(); list++)
 			ranked[list] = {scores[list], list};
-		std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);
-		std::sort(ranked.begin(), ranked.begin() + n_probes, neighbor_less);
-		for (uint32_t i = 0; i < n_probes; i++)
+		if (view.passing == nullptr)
 		{
-			const Part part = {&view, lists.offsets()[ranked[i].row], lists.offsets()[ranked[i].row + 1]};
+			std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);
+			std::sort(ranked.begin(), ranked.begin() + n_probes, neighbor_less);
+		}
+		else if (n_chosen = choose_lists(view, n_probes, ranked); n_chosen == 0)
+			return add_all(view);
+		else
+			note_way(query, FilterWay::kLists);
+		for (uint32_t i = 0; i < n_chosen; i++)
+		{
+			const uint32_t list = static_cast<uint32_t>(ranked[i].row);
+			const Part part = part_of(view, lists.offsets()[list], lists.offsets()[list + 1]);
 
 			segment.n_rows += part.last - part.first;
-			if (part.first < part.last)
+			if (list_counts(view, list))
 				parts_.push_back({part, static_cast<uint32_t>(segments_.size()), true,
 					ivf::code_list_constant(lists.codes_layout().spec, ranked[i].score)});
 		}
 		segments_.push_back(segment);
+	}
+
+	void add_listed(const DistanceSpec &spec, const RowsView &view)
+	{
+		std::vector<Part> parts;
+
+		add_parts(view, vector_bytes(spec.element, spec.dim), &parts);
+		for (const Part &part : parts)
+			add_rows(part);
+	}
+
+	void add_all(const RowsView &view)
+	{
+		const Lists &lists = *view.lists;
+
+		for (uint32_t list = 0; list < lists.n_lists(); list++)
+			if (list_counts(view, list))
+				add_rows(part_of(view, lists.offsets()[list], lists.offsets()[list + 1]));
 	}
 
 	const CodedAnswer answer_;
@@ -252,7 +278,8 @@ private:
 				continue;
 			for (size_t i = skipped; i < n; i++)
 				places[i] = first + i;
-			topk_push(scan->candidates.topk(), scores + skipped, places + skipped, n - skipped, nullptr, 0);
+			topk_push(scan->candidates.topk(), scores + skipped, places + skipped, n - skipped, part.rows.fails,
+				first + skipped);
 		}
 	}
 

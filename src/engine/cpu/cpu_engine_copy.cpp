@@ -58,7 +58,8 @@ CpuCopy::bytes_of(const CpuSegment &segment) const
 {
 	const RowsView *const sealed = segment.sealed.get();
 
-	return segment.rows.memory_bytes() + (segment.lists != nullptr ? segment.lists->bytes().size() : 0) +
+	return segment.rows.memory_bytes() +
+		(segment.lists != nullptr ? segment.lists->bytes().size() + segment.lists->places_bytes() : 0) +
 		(segment.graph != nullptr ? segment.graph->bytes().size() : 0) +
 		(sealed != nullptr && sealed->dead != nullptr ? sealed->dead->size() : 0);
 }
@@ -185,7 +186,7 @@ CpuCopy::seal_segment(SegmentId id)
 	if (Status status = prepare(segment); !status.is_ok())
 		return status;
 	segment->sealed = std::make_shared<const RowsView>(
-		RowsView{segment->rows.view(), nullptr, 0, id, segment->lists, segment->graph, nullptr});
+		RowsView{segment->rows.view(), nullptr, 0, id, segment->lists, segment->graph});
 	publish_or([&] { segment->sealed = nullptr; });
 	return Status::ok();
 }
@@ -282,6 +283,15 @@ CpuCopy::check_derived(SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_
 					: 0;
 		});
 	return Status::ok();
+}
+
+void
+CpuCopy::recount()
+{
+	const std::unique_lock lock(mutex_, std::try_to_lock);
+
+	if (lock.owns_lock()) // else the writer counts
+		account();
 }
 
 std::shared_ptr<const SegmentGraph>

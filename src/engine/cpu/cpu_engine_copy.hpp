@@ -62,6 +62,9 @@ public:
 	/// Return the graph of a prepared segment; null if it has none or is not prepared.
 	std::shared_ptr<const SegmentGraph> prepared_graph(SegmentId segment) const;
 
+	/// Count the bytes held anew, after a search that has derived something. Does not wait.
+	void recount();
+
 	/// For tests: block writers, as a segment does that is being prepared.
 	std::unique_lock<std::mutex> hold_writers() const { return std::unique_lock(mutex_); }
 

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "engine/cpu/part_search.hpp"
+#include "engine/cpu/passing_graph.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/copies/segment_graph.hpp"
 
@@ -20,6 +21,8 @@ namespace
 using graph::Candidate;
 
 constexpr uint32_t kProgressNodes = 64; // expanded between two signs of life
+constexpr double kRowsOfNode = 8;       // rows that pass, scored in the time of a node; measured in README.md
+constexpr double kMostUneven = 8;       // see prepare_masked
 
 /// A segment's graph and rows, and the query that they are searched for: the context of a GraphView.
 class HeldGraph
@@ -115,15 +118,11 @@ public:
 				continue;
 			if (!has_scores)
 				coverage_ = std::min(coverage_, Coverage::kScored);
-			else if (segment->mask != nullptr)
-				search_passing(*segment, row_bytes, &parts);
-			else if (graph::looks_at_all(width_of(query_.probes, segment->segment), static_cast<double>(n_rows)))
+			else if (graph::looks_at_all(width_of(query_.probes, segment->segment), static_cast<double>(n_rows)) ||
+				(segment->passing != nullptr && segment->passing->listed()))
 				add_parts(*segment, row_bytes, &parts);
 			else
-			{
-				find_nodes(*segment, width_of(query_.probes, segment->segment));
-				offer(*segment);
-			}
+				search_graph(*segment, width_of(query_.probes, segment->segment), &parts);
 			progress(control_);
 		}
 		add_parts(snapshot_.delta, row_bytes, &parts);
@@ -134,55 +133,45 @@ public:
 	}
 
 private:
-	/// A segment of whose rows a part passes: a search as wide as it takes for `width` rows that pass, if they are
-	/// spread evenly. Where it finds less than half of them they lie away from the query, and all are scored, as they
-	/// are where that is cheaper.
-	void search_passing(const RowsView &view, size_t row_bytes, std::vector<Part> *parts)
-	{
-		const uint32_t width = width_of(query_.probes, view.segment);
-		const uint64_t n_rows = view.rows.last;
-		const uint64_t wide = width * n_rows / std::max<uint64_t>(view.mask->n_pass, 1) + 1;
-		const bool by_graph = !graph::looks_at_all(static_cast<double>(wide), static_cast<double>(view.mask->n_pass));
-
-		if (by_graph)
-		{
-			find_nodes(view, static_cast<uint32_t>(wide));
-			std::erase_if(nodes_, [&](const Candidate &node) { return is_dead(view, node.node); });
-		}
-		if (by_graph && nodes_.size() * 2 >= width)
-		{
-			offer(view);
-			note_filter_way(query_, FilterWay::kGraph);
-			return;
-		}
-		add_parts(view, row_bytes, parts);
-		note_filter_way(query_, FilterWay::kMask);
-	}
-
-	/// Set nodes_ to the nodes that a search finds, part by part, the nearest of each first. None if it was stopped.
-	void find_nodes(const RowsView &view, uint32_t width)
+	/// Parts of the graph whose rows are to be scored instead are appended to *parts.
+	void search_graph(const RowsView &view, uint32_t width, std::vector<Part> *parts)
 	{
 		const SegmentGraph &graph = *view.graph;
 		HeldGraph held(spec_, view, query_.query, control_);
 		const graph::GraphView graph_view = held.view();
+		const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
 		graph::SearchSpec spec;
-		graph::SearchStats stats;
 
 		spec.probe_steps = graph::kSearchSteps;
 		spec.width = width;
-		work_.resize(std::max(work_.size(), graph::graph_search_bytes(graph_view, spec)));
-		found_.resize(std::max<size_t>(found_.size(), width));
-		nodes_.clear();
 		for (const GraphPartLayout &part : graph.parts())
 		{
-			const uint32_t n_entries = nearest_entries(held, graph.entries() + part.first_entry, part.n_entries);
+			graph::SearchStats stats;
 			uint32_t n_found = 0;
+
+			if (view.passing != nullptr && !prepare_masked(view, part.n_rows, width, kRowsOfNode, kMostUneven, &spec))
+			{
+				add_range(view, part.first_row, part.first_row + part.n_rows, row_bytes, parts);
+				continue;
+			}
+			work_.resize(std::max(work_.size(), graph::graph_search_bytes(graph_view, spec)));
+			found_.resize(std::max<size_t>(found_.size(), width));
+
+			const uint32_t n_entries = nearest_entries(held, graph.entries() + part.first_entry, part.n_entries);
 			const graph::Outcome outcome = graph::graph_search(graph_view, spec, entries_.data(), n_entries,
 				found_.data(), &n_found, &stats, work_.data(), work_.size());
 
 			if (!outcome.is_ok()) // stopped
-				return nodes_.clear();
-			nodes_.insert(nodes_.end(), found_.begin(), found_.begin() + n_found);
+				return;
+			if (gave_up(spec, stats))
+			{
+				add_range(view, part.first_row, part.first_row + part.n_rows, row_bytes, parts);
+				continue;
+			}
+			coverage_ = Coverage::kPart;
+			if (view.passing != nullptr)
+				note_way(query_, FilterWay::kGraph);
+			offer(view, n_found);
 		}
 	}
 
@@ -198,14 +187,15 @@ private:
 		return std::min(n, graph::kSearchEntries);
 	}
 
-	/// Offer nodes_. Infinite scores may stand for NaN: an exact search finds those rows.
-	void offer(const RowsView &view)
+	/// Offer found_ in order. Infinite scores may stand for NaN: an exact search finds those rows.
+	void offer(const RowsView &view, uint32_t n_found)
 	{
-		coverage_ = Coverage::kPart;
-		for (const Candidate &candidate : nodes_)
+		for (uint32_t i = 0; i < n_found; i++)
 		{
+			const Candidate &candidate = found_[i];
+
 			if (std::isinf(candidate.score) && candidate.score > 0)
-				continue;
+				return;
 			if (is_dead(view, candidate.node) || !topk_wants(rows_.selection().topk(), &candidate.score, 1))
 				continue;
 
@@ -223,7 +213,6 @@ private:
 	Coverage coverage_ = Coverage::kAll;
 	std::vector<uint8_t> work_;
 	std::vector<Candidate> found_;
-	std::vector<Candidate> nodes_;
 	std::vector<Candidate> entries_;
 	std::vector<double> scores_;
 };

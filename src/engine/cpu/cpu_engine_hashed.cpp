@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "engine/cpu/passing_graph.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/copies/segment_graph.hpp"
 
@@ -17,8 +18,11 @@ namespace
 using graph::Candidate;
 
 constexpr uint32_t kProgressNodes = 64; // expanded between two signs of life
-constexpr size_t kBlockNodes = 256;     // scored at a time, on the stack
-constexpr size_t kAhead = 4;            // rows prefetched
+constexpr double kRowsOfNode = 4;       // rows that pass, scored in the time of a node; measured in README.md
+// See prepare_masked. Codes order rows badly that lie away from the query: there more than `width` would be needed.
+constexpr double kMostUneven = 2;
+constexpr size_t kBlockNodes = 256; // scored at a time, on the stack
+constexpr size_t kAhead = 4;        // rows prefetched
 constexpr size_t kLine = 64;
 constexpr size_t kMostAhead = 1024; // bytes prefetched of a row
 
@@ -83,7 +87,9 @@ HashedAnswer::width(const RowsView &segment) const
 	const uint64_t n_rows = segment.rows.last;
 	const uint32_t width = width_of(query_.probes, segment.segment);
 
-	return !has_scores_ || n_rows == 0 || graph::looks_at_all(width, static_cast<double>(n_rows)) ? 0 : width;
+	if (!has_scores_ || n_rows == 0 || (segment.passing != nullptr && segment.passing->listed()))
+		return 0;
+	return graph::looks_at_all(width, static_cast<double>(n_rows)) ? 0 : width;
 }
 
 void
@@ -128,33 +134,39 @@ HashedAnswer::add(const RowsView &segment, const uint32_t *nodes, size_t n)
 		progress(control_);
 	}
 	n_rescored_ += n;
+	coverage_ = Coverage::kPart; // where conditions are met, not every graph is searched
+	if (segment.passing != nullptr)
+		note_way(query_, FilterWay::kGraph);
+}
+
+void
+HashedAnswer::score_all(const RowsView &segment, uint64_t first, uint64_t last)
+{
+	add_range(segment, first, last, vector_bytes(spec_.element, spec_.dim), &parts_);
 }
 
 void
 HashedAnswer::finish(std::vector<Neighbor> *result, ThreadPool *pool)
 {
 	const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
-	Coverage coverage = Coverage::kAll;
-	std::vector<Part> parts;
-
 	for (const auto &segment : snapshot_.segments)
 	{
 		if (segment->rows.last == 0)
 			continue;
 		if (!has_scores_)
-			coverage = std::min(coverage, Coverage::kScored);
-		else if (width(*segment) != 0)
-			coverage = Coverage::kPart;
-		else
-			add_parts(*segment, row_bytes, &parts);
+			coverage_ = std::min(coverage_, Coverage::kScored);
+		else if (width(*segment) == 0)
+			add_parts(*segment, row_bytes, &parts_);
+		else if (segment->passing == nullptr)
+			coverage_ = Coverage::kPart;
 	}
-	add_parts(snapshot_.delta, row_bytes, &parts);
-	search_parts(spec_, query_, snapshot_.n_rows, parts, pool, &rows_, control_);
+	add_parts(snapshot_.delta, row_bytes, &parts_);
+	search_parts(spec_, query_, snapshot_.n_rows, parts_, pool, &rows_, control_);
 	if (stopped(control_))
 		return;
 	*result = rows_.selection().finish();
 	if (query_.coverage != nullptr)
-		*query_.coverage = std::min(coverage, rows_.left_out_nan() ? Coverage::kScored : Coverage::kAll);
+		*query_.coverage = std::min(coverage_, rows_.left_out_nan() ? Coverage::kScored : Coverage::kAll);
 }
 
 bool
@@ -166,23 +178,36 @@ CodeSearcher::search(const DistanceSpec &spec, const RowsView &segment, const vo
 	HeldCodes codes = {&held, code_, control, 0};
 	const graph::GraphView view = codes.view();
 	graph::SearchSpec search;
-	graph::SearchStats stats;
 
 	floats_.resize(std::max(floats_.size(), graph::hash_work_floats(model.spec)));
 	graph::hash_query(model, query, code_, floats_.data());
 	search.probe_steps = graph::kSearchSteps;
 	search.width = width;
-	work_.resize(std::max(work_.size(), graph::graph_search_bytes(view, search)));
 	found_.resize(std::max<size_t>(found_.size(), width));
 	for (const GraphPartLayout &part : held.parts())
 	{
-		const uint32_t n_entries = nearest_entries(codes.rows(), held.entries() + part.first_entry, part.n_entries);
+		graph::SearchStats stats;
 		uint32_t n_found = 0;
+
+		if (segment.passing != nullptr &&
+			!prepare_masked(segment, part.n_rows, width, kRowsOfNode, kMostUneven, &search))
+		{
+			answer->score_all(segment, part.first_row, part.first_row + part.n_rows);
+			continue;
+		}
+		work_.resize(std::max(work_.size(), graph::graph_search_bytes(view, search)));
+
+		const uint32_t n_entries = nearest_entries(codes.rows(), held.entries() + part.first_entry, part.n_entries);
 
 		if (!graph::graph_search(
 				view, search, entries_.data(), n_entries, found_.data(), &n_found, &stats, work_.data(), work_.size())
 				.is_ok())
 			return false;
+		if (gave_up(search, stats))
+		{
+			answer->score_all(segment, part.first_row, part.first_row + part.n_rows);
+			continue;
+		}
 		nodes_.resize(n_found);
 		for (uint32_t i = 0; i < n_found; i++)
 			nodes_[i] = found_[i].node;

@@ -27,6 +27,9 @@ public:
 	/// Score the nodes [n] that were found in a part of a segment, in any order, each once.
 	void add(const RowsView &segment, const uint32_t *nodes, size_t n);
 
+	/// Have finish() score the rows [first, last) of a segment that pass: a search by codes does not pay.
+	void score_all(const RowsView &segment, uint64_t first, uint64_t last);
+
 	/// Score the rows that have no search by codes, and give the answer. Sets the query's coverage. pool: its threads
 	/// help; null: none do.
 	void finish(std::vector<Neighbor> *result, ThreadPool *pool);
@@ -41,6 +44,8 @@ private:
 	SearchControl *control_;
 	PartSearcher rows_;
 	bool has_scores_;
+	Coverage coverage_ = Coverage::kAll;
+	std::vector<Part> parts_; // for finish()
 	uint64_t n_rescored_ = 0;
 };
 

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <memory>
 
 #include "engine/cpu/part_search.hpp"
+#include "engine/cpu/passing_lists.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/ivf/list_metric.hpp"
 
@@ -19,9 +19,6 @@ namespace
 {
 
 constexpr uint64_t kDeltaPartRows = 8192; // of a part of the delta
-
-// Passing rows lie away from a query if their lists are this number of times as many as if they were spread evenly.
-constexpr uint64_t kFarFactor = 2;
 
 /// The parts of a query's work, the nearest lists first.
 class Plan
@@ -36,7 +33,7 @@ public:
 			if (segment->lists != nullptr)
 				add_segment(spec, *segment, floats.data(), query);
 		for (uint64_t at = snapshot.delta.rows.first; at < snapshot.delta.rows.last; at += kDeltaPartRows)
-			parts_.push_back({&snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)});
+			parts_.push_back(part_of(snapshot.delta, at, std::min(at + kDeltaPartRows, snapshot.delta.rows.last)));
 	}
 
 	const std::vector<Part> &parts() const { return parts_; }
@@ -47,67 +44,43 @@ private:
 	{
 		const Lists &lists = *view.lists;
 		const uint32_t n_probes = probes_of(query.probes, view.segment, lists.n_lists());
-		const auto add = [&](size_t list)
-		{
-			if (lists.offsets()[list] < lists.offsets()[list + 1])
-				parts_.push_back({&view, lists.offsets()[list], lists.offsets()[list + 1]});
-		};
 
-		std::vector<Neighbor> ranked;
+		if (view.passing != nullptr && view.passing->listed())
+			return add_parts(view, vector_bytes(spec.element, spec.dim), &parts_);
+		if (n_probes == lists.n_lists())
+			return add_all(view);
 
-		if (n_probes < lists.n_lists())
-			ranked = view.mask != nullptr ? lists_with_enough(spec, view, vector, n_probes)
-										  : nearest_lists(spec, lists, vector, n_probes);
-		if (view.mask != nullptr)
-			note_filter_way(query, ranked.empty() ? FilterWay::kMask : FilterWay::kLists);
-		if (ranked.empty())
-		{
-			for (uint32_t list = 0; list < lists.n_lists(); list++)
-				add(list);
-			return;
-		}
-		coverage_ = Coverage::kPart;
-		for (const Neighbor &list : ranked)
-			add(list.row);
-	}
-
-	/// The n lists nearest to the query, in order.
-	static std::vector<Neighbor> nearest_lists(
-		const DistanceSpec &spec, const Lists &lists, const float *vector, uint32_t n)
-	{
 		std::vector<double> scores(lists.n_lists());
 		std::vector<Neighbor> ranked(lists.n_lists());
+		uint32_t n_chosen = n_probes;
 
 		ivf::centroid_scores(spec, vector, lists.centroids(), spec.dim * sizeof(float), lists.n_lists(), scores.data());
 		for (uint32_t list = 0; list < lists.n_lists(); list++)
 			ranked[list] = {scores[list], list};
-		std::nth_element(ranked.begin(), ranked.begin() + n, ranked.end(), neighbor_less);
-		std::sort(ranked.begin(), ranked.begin() + n, neighbor_less);
-		ranked.resize(n);
-		return ranked;
+		if (view.passing == nullptr)
+		{
+			std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);
+			std::sort(ranked.begin(), ranked.begin() + n_probes, neighbor_less);
+		}
+		else if (n_chosen = choose_lists(view, n_probes, ranked); n_chosen == 0)
+			return add_all(view);
+		else
+			note_way(query, FilterWay::kLists);
+		coverage_ = Coverage::kPart;
+		for (uint32_t i = 0; i < n_chosen; i++)
+			add_list(view, static_cast<uint32_t>(ranked[i].row));
 	}
 
-	/// The nearest lists that together hold enough passing rows: as many as n_probes lists hold rows if at least half
-	/// of all pass; fewer of fewer, which lie in more lists and so find more. None if the nearest lists hold so few
-	/// that the passing rows lie away from the query: all of them are scored then.
-	static std::vector<Neighbor> lists_with_enough(
-		const DistanceSpec &spec, const RowsView &view, const float *vector, uint32_t n_probes)
+	void add_all(const RowsView &view)
 	{
-		const Lists &lists = *view.lists;
-		const PassingMask &mask = *view.mask;
-		const double n_rows = static_cast<double>(lists.layout().n_rows);
-		const double part = std::min(1.0, std::cbrt(2 * static_cast<double>(mask.n_pass) / n_rows));
-		const auto wanted = static_cast<uint64_t>(std::ceil(part * n_probes * n_rows / lists.n_lists()));
-		const uint64_t even = n_probes * lists.layout().n_rows / std::max<uint64_t>(mask.n_pass, 1) + 1;
-		const uint32_t most = static_cast<uint32_t>(std::min<uint64_t>(kFarFactor * even, lists.n_lists()));
-		std::vector<Neighbor> ranked = nearest_lists(spec, lists, vector, most);
-		uint64_t n_pass = 0;
-		size_t n = 0;
+		for (uint32_t list = 0; list < view.lists->n_lists(); list++)
+			add_list(view, list);
+	}
 
-		while (n < ranked.size() && n_pass < wanted)
-			n_pass += mask.in_lists[ranked[n++].row];
-		ranked.resize(n_pass < wanted ? 0 : n);
-		return ranked;
+	void add_list(const RowsView &view, uint32_t list)
+	{
+		if (list_counts(view, list))
+			parts_.push_back(part_of(view, view.lists->offsets()[list], view.lists->offsets()[list + 1]));
 	}
 
 	std::vector<Part> parts_;

@@ -8,6 +8,8 @@
 #include <memory>
 
 #include "engine/cpu/gemm_filter.hpp"
+#include "engine/cpu/passing_rows.hpp"
+#include "engine/cpu/row_scores.hpp"
 #include "engine/cpu/selection.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/distance/topk.hpp"
@@ -22,15 +24,16 @@ constexpr size_t kSpanBytes = size_t{1} << 20; // of a span
 constexpr size_t kFirstBlockRows = 32;         // of a filter's first block, of which all survive
 constexpr size_t kQueriesPerProduct = GemmFilter::kMaxQueries;
 
-/// Consecutive rows in one chunk. `dead` is null or covers all of them.
+/// Consecutive rows in one chunk; `dead` is null or covers all of them. Or rows that a search's conditions list.
 struct RowSpan
 {
 	const RowChunk *chunk;
 	size_t first; // slot
 	size_t n_rows;
 	const uint8_t *dead;
-	size_t dead_offset; // bit of the first row
-	bool sparse;        // many rows are dead: they are not scored
+	size_t dead_offset;               // bit of the first row
+	const RowsView *view = nullptr;   // of listed rows
+	const uint32_t *listed = nullptr; // if not null: [n_rows], numbers in the view
 
 	bool is_dead(size_t row) const
 	{
@@ -47,6 +50,17 @@ add_spans(const RowsView &view, size_t row_bytes, std::vector<RowSpan> *spans)
 	const uint64_t most = std::max<uint64_t>(kSpanBytes / row_bytes, kDirectBlockRows);
 	const RowListView &rows = view.rows;
 	const uint64_t dead_first = view.dead_first;
+
+	if (view.passing != nullptr && view.passing->listed())
+	{
+		const std::span<const uint32_t> listed = view.passing->rows();
+
+		for (size_t first = 0; first < listed.size(); first += most)
+			spans->push_back(
+				{nullptr, 0, std::min<size_t>(listed.size() - first, most), nullptr, 0, &view, listed.data() + first});
+		return;
+	}
+
 	const uint64_t dead_last = view.dead == nullptr ? dead_first : dead_first + view.dead->size() * 8;
 
 	for (uint64_t position = rows.first; position < rows.last;)
@@ -60,7 +74,7 @@ add_spans(const RowsView &view, size_t row_bytes, std::vector<RowSpan> *spans)
 		else if (position < dead_first)
 			end = std::min(end, dead_first);
 		spans->push_back({rows.chunks[slot / rows.chunk_rows].get(), slot % rows.chunk_rows, end - position,
-			covered ? view.dead->data() : nullptr, covered ? position - dead_first : 0, view.mask != nullptr});
+			covered ? view.dead->data() : nullptr, covered ? position - dead_first : 0});
 		position = end;
 	}
 }
@@ -110,10 +124,11 @@ public:
 
 	void search(const RowSpan &span)
 	{
+		if (span.listed != nullptr)
+			return search_listed(span);
 		if (!direct_.empty())
 			for (size_t first = 0; first < span.n_rows; first += kDirectBlockRows)
-				for (size_t query : direct_)
-					score_block(query, span, first, std::min(kDirectBlockRows, span.n_rows - first));
+				search_block(span, first, std::min(kDirectBlockRows, span.n_rows - first));
 
 		size_t filter_start = 0;
 
@@ -138,21 +153,68 @@ public:
 	uint64_t n_rescored() const { return n_rescored_; }
 
 private:
-	/// Score rows [first, first + n) of the span; of a sparse one only those that are alive.
-	void score_block(size_t query, const RowSpan &span, size_t first, size_t n)
+	/// Rows of a block, at most kDirectBlockRows, that do not follow each other.
+	struct Scattered
 	{
-		if (!span.sparse)
-			return score_rows(query, span, first, n);
-		for (size_t at = first; at < first + n;)
-		{
-			size_t end = at;
+		const uint8_t *vectors[kDirectBlockRows];
+		RowId row_ids[kDirectBlockRows];
+		size_t n = 0;
+	};
 
-			while (end < first + n && !span.is_dead(end))
-				end++;
-			if (end > at)
-				score_rows(query, span, at, end - at);
-			at = end + 1;
+	/// Listed rows, without the dead ones, for all queries: too few for a filter.
+	void search_listed(const RowSpan &span)
+	{
+		for (size_t first = 0; first < span.n_rows; first += kDirectBlockRows)
+		{
+			Scattered rows;
+
+			for (size_t i = first; i < std::min(span.n_rows, first + kDirectBlockRows); i++)
+			{
+				if (is_dead(*span.view, span.listed[i]))
+					continue;
+				rows.vectors[rows.n] = span.view->rows.vector(span.listed[i], row_bytes_);
+				rows.row_ids[rows.n++] = span.view->rows.row_id(span.listed[i]);
+			}
+			for (size_t query = 0; query < queries_.size(); query++)
+				score_scattered(query, rows);
 		}
+	}
+
+	/// Rows [first, first + n) of the span for the direct queries. Where most rows are dead, the others are scored
+	/// alone.
+	void search_block(const RowSpan &span, size_t first, size_t n)
+	{
+		uint32_t alive[kDirectBlockRows];
+		const size_t n_alive = span.dead == nullptr ? n : zero_bits(span.dead, span.dead_offset + first, n, alive);
+
+		if (n_alive == 0)
+			return;
+		if (n_alive > n / 2)
+		{
+			for (size_t query : direct_)
+				score_rows(query, span, first, n);
+			return;
+		}
+
+		Scattered rows;
+
+		for (; rows.n < n_alive; rows.n++)
+		{
+			const size_t slot = span.first + first + alive[rows.n];
+
+			rows.vectors[rows.n] = span.chunk->vectors() + slot * row_bytes_;
+			rows.row_ids[rows.n] = span.chunk->row_ids()[slot];
+		}
+		for (size_t query : direct_)
+			score_scattered(query, rows);
+	}
+
+	void score_scattered(size_t query, const Scattered &rows)
+	{
+		double scores[kDirectBlockRows];
+
+		score_vectors(spec_, queries_[query].query, rows.vectors, row_bytes_, rows.n, scores);
+		topk_push(selections_[query].topk(), scores, rows.row_ids, rows.n, nullptr, 0);
 	}
 
 	/// Score rows [first, first + n) of the span canonically, n <= kDirectBlockRows.
@@ -172,6 +234,9 @@ private:
 		const size_t n_rows = std::min(block_rows_[filter_start / kQueriesPerProduct], span.n_rows - first);
 		const size_t slot = span.first + first;
 		uint32_t survivors[GemmFilter::kBlockRows];
+
+		if (span.dead != nullptr && zero_bits(span.dead, span.dead_offset + first, n_rows, survivors) == 0)
+			return n_rows;
 
 		const TopK *topks[kQueriesPerProduct] = {};
 

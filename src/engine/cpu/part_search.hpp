@@ -7,10 +7,11 @@
 #include <cmath>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "engine/cpu/cpu_engine_copy.hpp"
+#include "engine/cpu/passing_rows.hpp"
+#include "engine/cpu/row_scores.hpp"
 #include "engine/cpu/selection.hpp"
 #include "engine/cpu/thread_pool.hpp"
 #include "engine/distance/distance.hpp"
@@ -26,7 +27,23 @@ struct Part
 	const RowsView *view;
 	uint64_t first;
 	uint64_t last;
+	const uint32_t *listed = nullptr; // if not null: the places listed[first .. last)
+	const uint8_t *fails = nullptr;   // if not null: bit place - fails_first is 1 if the row fails
+	uint64_t fails_first = 0;
 };
+
+/// Places [first, last) without the rows that fail. The view's rows are not listed.
+inline Part
+part_of(const RowsView &view, uint64_t first, uint64_t last)
+{
+	Part part = {&view, first, last};
+
+	if (view.passing == nullptr)
+		return part;
+	part.fails = view.passing->places != nullptr ? view.passing->places->fails.data() : view.dead->data();
+	part.fails_first = view.passing->places != nullptr ? 0 : view.dead_first;
+	return part;
+}
 
 /// True if rows have a score for the query: a zero vector has no cosine with any row.
 inline bool
@@ -48,48 +65,25 @@ public:
 		selection_.start(query, n_rows);
 	}
 
-	/// Of a view with conditions the rows that fail are not scored.
 	void search(const Part &part)
 	{
-		uint64_t places[kBlockRows];
-		size_t n = 0;
+		if (part.listed != nullptr || part.fails != nullptr)
+			return search_passing(part);
 
-		if (part.view->mask == nullptr)
-			return search_run(part);
-		for (uint64_t place = part.first; place < part.last; place++)
+		const RowListView &rows = part.view->rows;
+
+		for (uint64_t at = part.first; at < part.last;)
 		{
-			if (is_dead(*part.view, number_of(*part.view, place)))
-				continue;
-			places[n++] = place;
-			if (n == kBlockRows)
-				search_places(*part.view, places, std::exchange(n, 0));
-		}
-		search_places(*part.view, places, n);
-	}
+			const uint64_t slot = at - rows.chunk_start;
+			const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
+			const size_t in_chunk = slot % rows.chunk_rows;
+			const size_t n = std::min<uint64_t>({part.last - at, rows.chunk_rows - in_chunk, kBlockRows});
+			double scores[kBlockRows];
 
-	/// The rows at some places [n] of a view, in ascending order. They are brought together first: a call for each
-	/// would compute the query's part of the score each time.
-	template <class Place>
-	void search_places(const RowsView &view, const Place *places, size_t n)
-	{
-		double scores[kGatheredRows];
-
-		gathered_.resize(kGatheredRows * row_bytes_);
-		for (size_t first = 0; first < n; first += kGatheredRows)
-		{
-			const size_t here = std::min(kGatheredRows, n - first);
-
-			for (size_t i = 0; i < here; i++)
-			{
-				if (first + i + kAhead < n)
-					for (size_t line = 0; line < std::min(row_bytes_, kMostPrefetched); line += kLine)
-						__builtin_prefetch(view.rows.vector(places[first + i + kAhead], row_bytes_) + line);
-				std::copy_n(
-					view.rows.vector(places[first + i], row_bytes_), row_bytes_, gathered_.data() + i * row_bytes_);
-			}
-			compute_scores(spec_, query_.query, gathered_.data(), row_bytes_, here, scores, 0);
-			if (topk_wants(selection_.topk(), scores, here))
-				offer(view, [&](size_t i) { return places[first + i]; }, scores, here);
+			compute_scores(spec_, query_.query, chunk.vectors() + in_chunk * row_bytes_, row_bytes_, n, scores);
+			if (topk_wants(selection_.topk(), scores, n))
+				offer(*part.view, [at](size_t i) { return at + i; }, scores, n);
+			at += n;
 		}
 	}
 
@@ -113,36 +107,37 @@ public:
 	}
 
 private:
-	static constexpr size_t kGatheredRows = 32;
-	static constexpr size_t kAhead = 8; // rows prefetched
-	static constexpr size_t kLine = 64;
-	static constexpr size_t kMostPrefetched = 2048; // bytes of a row
-
-	static uint64_t number_of(const RowsView &view, uint64_t place)
+	/// The rows of a part that pass, block by block.
+	void search_passing(const Part &part)
 	{
-		return view.lists != nullptr ? view.lists->numbers()[place] : place;
-	}
-
-	void search_run(const Part &part)
-	{
-		const RowListView &rows = part.view->rows;
+		uint32_t places[kBlockRows];
 
 		for (uint64_t at = part.first; at < part.last;)
 		{
-			const uint64_t slot = at - rows.chunk_start;
-			const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
-			const size_t in_chunk = slot % rows.chunk_rows;
-			const size_t n = std::min<uint64_t>({part.last - at, rows.chunk_rows - in_chunk, kBlockRows});
-			double scores[kBlockRows];
+			const size_t n = std::min<uint64_t>(part.last - at, kBlockRows);
 
-			compute_scores(spec_, query_.query, chunk.vectors() + in_chunk * row_bytes_, row_bytes_, n, scores);
-			if (topk_wants(selection_.topk(), scores, n))
-				offer(*part.view, [at](size_t i) { return at + i; }, scores, n);
+			if (part.listed != nullptr)
+				search_places(*part.view, 0, part.listed + at, n);
+			else
+				search_places(*part.view, at, places, zero_bits(part.fails, at - part.fails_first, n, places));
 			at += n;
 		}
 	}
 
-	/// Offer the rows at places place_of(i), i < n, whose scores can matter. Their row ids lie anywhere in the segment.
+	/// The rows at first + places [n], at most kBlockRows.
+	void search_places(const RowsView &view, uint64_t first, const uint32_t *places, size_t n)
+	{
+		const uint8_t *vectors[kBlockRows];
+		double scores[kBlockRows];
+
+		for (size_t i = 0; i < n; i++)
+			vectors[i] = view.rows.vector(first + places[i], row_bytes_);
+		score_vectors(spec_, query_.query, vectors, row_bytes_, n, scores);
+		if (topk_wants(selection_.topk(), scores, n))
+			offer(view, [=](size_t i) { return first + places[i]; }, scores, n);
+	}
+
+	/// Offer the rows at places place_of(0 .. n) whose scores can matter. Their row ids lie anywhere in the segment.
 	template <class PlaceOf>
 	void offer(const RowsView &view, PlaceOf place_of, const double *scores, size_t n)
 	{
@@ -155,7 +150,8 @@ private:
 			if (!topk_wants(selection_.topk(), &scores[i], 1))
 				continue;
 
-			const uint64_t position = number_of(view, place_of(i));
+			const uint64_t place = place_of(i);
+			const uint64_t position = view.lists != nullptr ? view.lists->numbers()[place] : place;
 
 			if (is_dead(view, position))
 				continue;
@@ -174,17 +170,8 @@ private:
 	const size_t row_bytes_;
 	const SearchQuery &query_;
 	Selection selection_;
-	std::vector<uint8_t> gathered_; // [kGatheredRows, row_bytes]
 	bool left_out_nan_ = false;
 };
-
-/// Note how the search of a segment has looked for rows that pass: the greatest way counts.
-inline void
-note_filter_way(const SearchQuery &query, FilterWay way)
-{
-	if (query.filter_way != nullptr)
-		*query.filter_way = std::max(*query.filter_way, way);
-}
 
 inline bool
 stopped(const SearchControl *control)
@@ -201,14 +188,29 @@ progress(SearchControl *control)
 
 constexpr size_t kPartBytes = size_t{1} << 20; // of rows between two signs of life: several a second
 
-/// Append all rows of a view in parts.
+/// Append the rows of a view at [first, last) in parts. They are not listed.
+inline void
+add_range(const RowsView &view, uint64_t first, uint64_t last, size_t row_bytes, std::vector<Part> *parts)
+{
+	const uint64_t most = std::max<uint64_t>(kPartBytes / row_bytes, kBlockRows);
+
+	for (uint64_t at = first; at < last; at += most)
+		parts->push_back(part_of(view, at, std::min(last, at + most)));
+}
+
+/// Append all rows of a view that pass, in parts.
 inline void
 add_parts(const RowsView &view, size_t row_bytes, std::vector<Part> *parts)
 {
 	const uint64_t most = std::max<uint64_t>(kPartBytes / row_bytes, kBlockRows);
 
-	for (uint64_t first = view.rows.first; first < view.rows.last; first += most)
-		parts->push_back({&view, first, std::min(view.rows.last, first + most)});
+	if (view.passing == nullptr || !view.passing->listed())
+		return add_range(view, view.rows.first, view.rows.last, row_bytes, parts);
+
+	const std::span<const uint32_t> rows = view.passing->rows();
+
+	for (uint64_t first = 0; first < rows.size(); first += most)
+		parts->push_back({&view, first, std::min<uint64_t>(rows.size(), first + most), rows.data()});
 }
 
 /// Offer the parts to a query's searcher, with a sign of life and a look at the stop after each. pool: its threads

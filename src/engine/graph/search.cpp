@@ -31,12 +31,19 @@ memory_scores(void *context, const uint32_t *nodes, size_t n, double *scores)
 	return true;
 }
 
+/// Nodes kept to be expanded.
+uint32_t
+n_open(const SearchSpec &spec)
+{
+	return spec.kept == 0 ? spec.width : spec.kept;
+}
+
 /// A set with deletion needs room for the nodes in the queues; a set without, for the nodes that may be visited. Not
 /// every neighbour of every node is new: room for half of them is enough, and saturation is no error.
 VisitedSize
 visited_size(const GraphView &view, const SearchSpec &spec)
 {
-	const size_t n_kept = std::min<size_t>(spec.width, view.n_nodes);
+	const size_t n_kept = std::min<size_t>(std::max(spec.width, n_open(spec)), view.n_nodes);
 	size_t n_others = spec.selected_insertion ? 8 * n_kept : n_kept * view.degree / 2;
 
 	if (spec.selected_insertion && spec.visited_deletion)
@@ -64,7 +71,7 @@ visited_bytes(const GraphView &view, const SearchSpec &spec)
 /// The arrays of a search.
 struct Memory
 {
-	Candidate *open;     // [width]
+	Candidate *open;     // [n_open]
 	uint32_t *neighbors; // [degree]
 	uint32_t *located;   // [probe_steps * degree]
 	double *scores;      // [probe_steps * degree]
@@ -74,7 +81,7 @@ struct Memory
 	{
 		const size_t located_size = static_cast<size_t>(spec.probe_steps) * view.degree;
 
-		open = arena->take<Candidate>(spec.width);
+		open = arena->take<Candidate>(n_open(spec));
 		neighbors = arena->take<uint32_t>(view.degree);
 		located = arena->take<uint32_t>(located_size);
 		scores = arena->take<double>(located_size);
@@ -97,7 +104,7 @@ class Search
 public:
 	Search(const GraphView &view, const SearchSpec &spec, const Memory &memory, Candidate *found)
 		: view_(view), spec_(spec), memory_(memory), visited_(visited_size(view, spec), memory.visited),
-		  open_(memory.open, spec.width), best_(found, spec.width)
+		  open_(memory.open, n_open(spec)), best_(found, spec.width)
 	{
 	}
 
@@ -106,7 +113,7 @@ public:
 		for (size_t i = 0; i < n_entries; i++)
 			if (entries[i].node < view_.n_nodes)
 				offer({std::isnan(entries[i].score) ? HUGE_VAL : entries[i].score, entries[i].node}, false);
-		for (;;)
+		for (uint64_t n_expanded = 0; spec_.most_expanded == 0 || n_expanded < spec_.most_expanded;)
 		{
 			size_t n_located = 0;
 			size_t n_marked = 0;
@@ -119,8 +126,11 @@ public:
 					break;
 				const Candidate now = open_.pop_first();
 
-				forget(best_.push(now));
+				// One that fails stays visited: it would be wanted again.
+				if (passes(now.node))
+					forget(best_.push(now));
 				expanded = true;
+				n_expanded++;
 				stats->n_expanded++;
 				if (!locate(now.node, &n_located, &n_marked))
 					return false;
@@ -140,6 +150,11 @@ public:
 	uint32_t n_found() const { return static_cast<uint32_t>(best_.size()); }
 
 private:
+	bool passes(uint32_t node) const
+	{
+		return spec_.fails == nullptr || ((spec_.fails[node / 8] >> (node % 8)) & 1) == 0;
+	}
+
 	/// Candidate locating: add the unvisited neighbours. The first *n_marked count as visited from then on.
 	bool locate(uint32_t node, size_t *n_located, size_t *n_marked)
 	{

@@ -1,0 +1,28 @@
+// The choice of inverted lists for a query with conditions. Internal to the CPU engine.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/cpu/passing_rows.hpp"
+
+namespace vectorgpu::engine
+{
+
+/// Whether the list may have rows for a search of the view.
+inline bool
+list_counts(const RowsView &view, uint32_t list)
+{
+	if (view.passing != nullptr)
+		return view.passing->places->n_in_list[list] > 0;
+	return view.lists->offsets()[list] < view.lists->offsets()[list + 1];
+}
+
+/// Sort the lists that a query searches to the front of ranked [n_lists], its lists with their scores, and return how
+/// many; 0: all rows that pass are to be scored. n_probes: lists that the query would search without conditions, fewer
+/// than there are; it searches lists until they hold as many rows that pass as those hold rows, and as so many lists
+/// hold on average.
+/// view: masked, with lists.
+uint32_t choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked);
+
+} // namespace vectorgpu::engine
