@@ -219,6 +219,8 @@ public:
 						return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
 					if (query.coverage != nullptr)
 						*query.coverage = engine::Coverage::kAll;
+					if (query.filter_way != nullptr)
+						*query.filter_way = engine::FilterWay::kNone;
 				}
 
 				const ContextPool::Lease context(&contexts_);

@@ -29,7 +29,7 @@ DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery
 	const bool with_conditions = have_conditions(queries);
 
 	if (candidates_only && with_conditions)
-		return Status::error(StatusCode::kInvalidArgument, "searches of codes alone have no conditions");
+		return Status::error(StatusCode::kUnsupported, "candidates have no conditions");
 
 	const SearchCall call = {
 		means.device, means.context, spec_, shape_, *held, queries, options, results, counts, control};

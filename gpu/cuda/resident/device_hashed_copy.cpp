@@ -10,7 +10,7 @@
 #include "cuda/resident/device_codes.hpp"
 #include "cuda/device/stop.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
-#include "engine/cpu/passing_search.hpp"
+#include "engine/cpu/passing_groups.hpp"
 #include "engine/graph/build.hpp"
 #include "engine/graph/search.hpp"
 #include "kernels/graph/graph_codes.hpp"
@@ -343,22 +343,19 @@ DeviceHashedCopy::search_device(
 	return Status::ok();
 }
 
-/// The host searches among all rows: queries without probes, and those with conditions. Return how many rows a filter
-/// passed on.
-uint64_t
+/// The host searches among all rows: queries without probes, and those with conditions.
+Status
 DeviceHashedCopy::search_exact(const engine::Snapshot &snapshot, std::span<const engine::SearchQuery> queries,
-	std::vector<std::vector<engine::Neighbor>> *found, engine::SearchControl *control) const
+	std::vector<std::vector<engine::Neighbor>> *found, BatchCounts *counts, engine::SearchControl *control) const
 {
-	uint64_t n_rescored = 0;
 	const auto search_group = [&](const engine::Snapshot &rows, std::span<const engine::SearchQuery> group,
 								  std::vector<std::vector<engine::Neighbor>> *results)
-	{ n_rescored += engine::search_snapshot(spec(), rows, group, {}, *pool_, results, control); };
+	{ counts->n_rescored += engine::search_snapshot(spec(), rows, group, {}, *pool_, results, control); };
 
-	if (engine::any_passing(queries))
-		engine::search_passing(spec(), snapshot, queries, false, search_group, *pool_, found, control);
-	else
-		search_group(snapshot, queries, found);
-	return n_rescored;
+	if (engine::has_conditions(queries))
+		return engine::search_groups(snapshot, queries, search_group, found, control);
+	search_group(snapshot, queries, found);
+	return Status::ok();
 }
 
 Status
@@ -434,7 +431,7 @@ DeviceHashedCopy::search(const SearchMeans &means, std::span<const engine::Searc
 	{
 		std::vector<std::vector<engine::Neighbor>> found;
 
-		counts->n_rescored += search_exact(*snapshot, exact, &found, control);
+		VECTORGPU_TRY(search_exact(*snapshot, exact, &found, counts, control));
 		for (size_t i = 0; i < exact.size(); i++)
 			(*results)[exact_numbers[i]] = std::move(found[i]);
 	}

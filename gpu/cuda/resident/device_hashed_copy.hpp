@@ -67,8 +67,8 @@ private:
 	static Status make_wave(const Batch &batch, const engine::RowsView &view, const HashedPart &part,
 		std::span<const uint32_t> numbers, Wave *wave);
 	void hash_queries(const Batch &batch, const engine::RowsView &view, const HashedPart &part, const Wave &wave) const;
-	uint64_t search_exact(const engine::Snapshot &snapshot, std::span<const engine::SearchQuery> queries,
-		std::vector<std::vector<engine::Neighbor>> *found, engine::SearchControl *control) const;
+	Status search_exact(const engine::Snapshot &snapshot, std::span<const engine::SearchQuery> queries,
+		std::vector<std::vector<engine::Neighbor>> *found, BatchCounts *counts, engine::SearchControl *control) const;
 	Status search_wave(Batch *batch, const engine::RowsView &view, const HashedPart &part, Wave *wave);
 
 	Budget *const budget_;
