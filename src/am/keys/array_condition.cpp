@@ -113,7 +113,8 @@ array_column_condition(const KeyColumn *column, uint16 stream, StrategyNumber st
 		default:
 			write_equal(stream, elements, condition);
 	}
-	// Scans read a stream that a step of an earlier kind than kBits names; and NULL fails `@> '{}'`, too.
+	// NULL fails `@> '{}'`, too. Beside bits this is no more than a mark: scans of pages read a stream only if a step
+	// of a kind before kAnd names it.
 	*node = joint(Op::kAnd);
 	for (int i = 0; i < kMostKeyStreams; i++)
 		add_operand(node, key_node(not_null(static_cast<uint16>(stream + i))));
