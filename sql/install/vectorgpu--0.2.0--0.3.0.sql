@@ -80,7 +80,8 @@ COMMENT ON COLUMN vectorgpu_indexes.key_bytes IS
 	'bytes of the codes of these columns, in segments and delta';
 
 -- Filter classes: operator classes of further key columns, for conditions inside an index. Function 1 names the kind of codes (src/am/keys), 4 compares
--- values of two types or enums, as of btree, 5 hashes one. gpumatch has default classes for texts to be matched: there the filter class of texts has to be named.
+-- values of two types or enums, as of btree, 5 hashes one. gpumatch has default classes for texts and arrays to be matched: there their filter classes have to
+-- be named. Operators 7 to 9 are those of arrays, whose class is for all that have hashable elements.
 DO $script$
 DECLARE
 	of record; -- a type, or a pair of types of one family
@@ -137,6 +138,12 @@ BEGIN
 					OPERATOR 5 pg_catalog.> (%3$s), OPERATOR 6 pg_catalog.<> (%3$s), FUNCTION 4 (%3$s) pg_catalog.%4$s(%3$s)',
 				of.family, method, pg_catalog.format('pg_catalog.%s, pg_catalog.%s', of.a, of.b), of.compare);
 		END LOOP;
+	END LOOP;
+	CREATE FUNCTION array_filter_shape() RETURNS pg_catalog.int4 AS 'MODULE_PATHNAME', 'vectorgpu_shape_filter_array' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+	FOREACH method IN ARRAY ARRAY['gpuflat', 'gpuivf', 'gpugraph', 'gpumatch'] LOOP
+		EXECUTE pg_catalog.format('CREATE OPERATOR CLASS array_filter_ops %s FOR TYPE pg_catalog.anyarray USING %s AS
+				OPERATOR 3 pg_catalog.=, OPERATOR 7 pg_catalog.&&, OPERATOR 8 pg_catalog.@>, OPERATOR 9 pg_catalog.<@, FUNCTION 1 array_filter_shape()',
+			CASE WHEN method OPERATOR(pg_catalog.=) 'gpumatch' THEN '' ELSE 'DEFAULT' END, method);
 	END LOOP;
 END
 $script$;

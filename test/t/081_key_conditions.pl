@@ -42,7 +42,7 @@ sub try_conditions
 }
 
 $node->safe_psql('postgres', 'SELECT setseed(' . ($seed % 1000 / 1000) . '); SELECT add_rows(1, 1200); ANALYZE k; SELECT note_facts()');
-$node->safe_psql('postgres', "CREATE INDEX ki ON k USING $AM (v vector_l2_ops, b, c, i2, i4, i8, o, f4, f8, n, dy, t, ts, tz, s, l, vc, u, y, e, a, dom, (m->>'tenant'), (i4 % 10))");
+$node->safe_psql('postgres', "CREATE INDEX ki ON k USING $AM (v vector_l2_ops, b, c, i2, i4, i8, o, f4, f8, n, dy, t, ts, tz, s, l, vc, u, y, e, a, dom, (m->>'tenant'), (i4 % 10), ta, tl, ia)");
 try_conditions('built');
 try_conditions('built, New York', zone => 'America/New_York');
 check_index($node, 'ki', name => 'built: check', recall => 0);
@@ -52,7 +52,7 @@ $node->safe_psql('postgres', <<'SQL');
 SELECT setseed(0.7);
 DELETE FROM k WHERE id % 7 = 0;
 SELECT add_rows(2001, 2500);
-UPDATE k SET i4 = i4 / 2, s = word() WHERE id % 5 = 0;
+UPDATE k SET i4 = i4 / 2, s = word(), ta = ta || word(), ia = ia[2:] WHERE id % 5 = 0;
 UPDATE k SET v = v + v WHERE id % 11 = 1;
 UPDATE k SET v = NULL WHERE id % 50 = 1;
 UPDATE k SET id = id + 100000 WHERE id % 13 = 1;

@@ -16,13 +16,14 @@ use VectorgpuTest;
 my $node = make_node('key_life', streaming => 1, conf => "wal_consistency_checking = 'generic'\nrestart_after_crash = on\nmax_prepared_transactions = 2\n");
 my $faults = faults_enabled($node);
 my $vector = random_vector_sql('i', dims => 8);
-my $rows = "SELECT i, i % 10, $vector, CASE WHEN i % 11 > 0 THEN i % 50 END, CASE WHEN i % 13 > 0 THEN 'tenant ' || i % 20 END, now() - i * interval '1 h', jsonb_build_object('t', i % 7) FROM generate_series";
+my $rows = "SELECT i, i % 10, $vector, CASE WHEN i % 11 > 0 THEN i % 50 END, CASE WHEN i % 13 > 0 THEN 'tenant ' || i % 20 END, now() - i * interval '1 h', jsonb_build_object('t', i % 7), "
+  . "CASE WHEN i % 17 > 0 THEN ARRAY(SELECT nullif('tag ' || (i * j) % 23, 'tag 3') FROM generate_series(1, i % 6) j) END FROM generate_series";
 create_comparer($node);
 my $standby = make_standby($node, 'key_life_standby');
 
 # One test: scans with conditions of all kinds agree, of a table of `rows`.
 #   on  the node
-my @conditions = ('n = 7', 'n < 5', 'n IS NULL', 's = \'tenant 3\'', 's >= \'tenant 12\' AND n <> 20', 'n BETWEEN 10 AND 30 AND v IS NOT NULL', '(j->>\'t\') = \'4\' AND n > 3', 'at < now() - interval \'50 h\'', 's IS NOT NULL');
+my @conditions = ('n = 7', 'n < 5', 'n IS NULL', 's = \'tenant 3\'', 's >= \'tenant 12\' AND n <> 20', 'n BETWEEN 10 AND 30 AND v IS NOT NULL', '(j->>\'t\') = \'4\' AND n > 3', 'at < now() - interval \'50 h\'', 's IS NOT NULL', 'tags @> \'{tag 4}\'', 'tags && \'{tag 5,tag 9}\' AND n < 40');
 sub conditions_agree
 {
 	my ($name, %opt) = @_;
@@ -55,8 +56,8 @@ sub step
 	return;
 }
 
-my $columns = "(v vector_l2_ops, n, s, at, (j->>'t'))";
-my $table = 'id bigint, category int, v vector(8), n int, s text COLLATE "C", at timestamptz, j jsonb';
+my $columns = "(v vector_l2_ops, n, s, at, (j->>'t'), tags)";
+my $table = 'id bigint, category int, v vector(8), n int, s text COLLATE "C", at timestamptz, j jsonb, tags text[]';
 $node->safe_psql('postgres', "CREATE TABLE t ($table) WITH (fillfactor = 70)");
 step('build', "INSERT INTO t $rows(1, 600) i; CREATE INDEX t_v ON t USING $AM $columns");
 step('inserts', "INSERT INTO t $rows(601, 900) i");
@@ -115,7 +116,7 @@ conditions_agree('a parallel build', table => 'parallel');
 conditions_agree('a partial index', table => '(SELECT * FROM part WHERE category < 5) part');
 is($node->safe_psql('postgres', "SET $PARALLEL_MODE = on; SET enable_seqscan = off; SET enable_sort = off; SELECT count(*) FROM (SELECT id FROM parallel WHERE n = 7 ORDER BY v <-> array_fill(0, ARRAY[8])::vector LIMIT 1000) s"),
 	$node->safe_psql('postgres', 'SELECT count(*) FROM parallel WHERE n = 7'), 'in a parallel worker');
-check_index($node, $_, narrow => 0) for qw(o_v parts0_v_n_s_at_expr_idx parallel_v part_v);
+check_index($node, $_, narrow => 0) for qw(o_v parts0_v_n_s_at_expr_tags_idx parallel_v part_v);
 
 # --- dump and restore ---
 

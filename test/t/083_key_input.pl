@@ -19,12 +19,14 @@ create_comparer($node);
 
 # --- refused ---
 
-$node->safe_psql('postgres', 'CREATE DOMAIN document AS json; CREATE TABLE odd (id int, v vector(3), w vector(3), j json, p point, d document, i int, s text, b bit(3), x xml)');
+$node->safe_psql('postgres', 'CREATE DOMAIN document AS json; CREATE TABLE odd (id int, v vector(3), w vector(3), j json, p point, d document, bx box[], i int, s text, b bit(3), x xml)');
 for my $case (
 	[ '(v vector_l2_ops, j)', '42704', qr/type json has no default operator class/ ],
 	[ '(v vector_l2_ops, p)', '42704', qr/type point has no default operator class/ ],
 	[ '(v vector_l2_ops, d)', '42704', qr/type document has no default operator class/ ],
 	[ '(v vector_l2_ops, x)', '42704', qr/type xml has no default operator class/ ],
+	[ '(v vector_l2_ops, bx)', '42883', qr/could not identify an extended hash function for type box.*hashes of their elements/s ],
+	[ '(v vector_l2_ops, i array_filter_ops)', '42804', qr/does not accept data type integer/ ],
 	[ '(v vector_l2_ops, w vector_l2_ops)', '0A000', qr/is not for conditions.*Only the first key column is searched by distance.*_filter_ops/s ],
 	[ '(v vector_l2_ops, b)', '0A000', qr/is not for conditions/ ],
 	[ '(i, v vector_l2_ops)', '0A000', qr/column "i" cannot be the first key column.*Operator classes for the first column/s ],
@@ -137,6 +139,30 @@ SQL
 same('texts of a megabyte', 'long', '', q{s = repeat('b', 1000000) || '4'}, q{s < repeat('b', 1000000)}, q{s > repeat('b', 1000000) || '4'}, q{s <> repeat('a', 1000000) || '3'}, q{y = decode(repeat('00', 1000000) || '04', 'hex')}, q{y > '\x00'});
 check_index($node, 'long_v', narrow => 0);
 cmp_ok($node->safe_psql('postgres', q{SELECT pg_relation_size('long_v')}), '<', 1_000_000, 'the index has codes, not texts');
+
+# Arrays: large ones, of several dimensions, with bounds of their own, NULLs; constants of more elements than a program holds; elements that are equal in another
+# collation; parameters, also NULL; a domain; an array type of a domain.
+$node->safe_psql('postgres', <<SQL);
+CREATE DOMAIN label AS text;
+CREATE DOMAIN labels AS text[] CHECK (cardinality(VALUE) < 10);
+CREATE TABLE sets (id int, v vector(3), i int[], t text[] COLLATE any_case, l label[], d labels, n varchar(10)[], f float8[]);
+CREATE INDEX sets_v ON sets USING gpuivf (v vector_l2_ops, i, t, l, d, n, f, ((i)[1:2]));
+CREATE FUNCTION add_sets(first int, last int) RETURNS void LANGUAGE sql AS \$f\$
+	INSERT INTO sets SELECT i, ARRAY[i, 1, 1]::vector, CASE i % 10 WHEN 0 THEN NULL WHEN 1 THEN '{}' WHEN 2 THEN '{NULL}' WHEN 3 THEN ARRAY(SELECT i * j FROM generate_series(1, 20000) j)
+			WHEN 4 THEN ARRAY[ARRAY[ARRAY[i, 7], ARRAY[8, NULL]]] WHEN 5 THEN '[-3:-1]={7,8,9}' ELSE ARRAY[i % 4, i % 6] END,
+		ARRAY[chr(97 + i % 26), chr(65 + i % 3), repeat('xY', 1000 * (i % 3))], ARRAY['l' || i % 5]::label[], ARRAY['l' || i % 5, 'm']::labels, ARRAY['n' || i % 5, ''], ARRAY[(ARRAY['NaN', '0', '-0', '1'])[1 + i % 4]]::float8[]
+		FROM generate_series(first, last) i
+\$f\$;
+SELECT add_sets(1, 60), vectorgpu_merge('sets_v'), add_sets(61, 120);
+SQL
+my $many = q{ARRAY(SELECT 3 * j FROM generate_series(1, %d) j)};
+same('arrays', 'sets', '', q{i @> '{7}'}, q{i @> '{7,8}'}, q{i && '{3,NULL}'}, q{i @> '{3,NULL}'}, q{i && '{}'}, q{i @> '{}'}, q{i <@ '{}'}, q{i <@ '{0,1,2,3,4,5,7,8,9}'}, q{i = '{}'}, q{i = '{NULL}'}, q{i = '{7,8,9}'}, q{i = '[-3:-1]={7,8,9}'},
+	q{i @> '{{8,7},{34,7}}'}, q{'{1,9}' && i}, q{'{5}' <@ i}, q{i && '{1}' AND i @> '{1,3}' AND NOT i @> '{3,1}'}, (map { 'i && ' . sprintf $many, $_ } 100, 5000), (map { 'i @> ' . sprintf $many, $_ } 2, 6000),
+	q{t @> '{Q}'}, q{t && '{z,XYXY}'}, q{t @> ARRAY[repeat('xy', 1000)]}, q{l @> '{l3}'}, q{d && '{l1,l2}'}, q{d @> '{m,l4}'}, q{n @> '{n2}'}, q{n = '{n2,""}'}, q{f @> '{0}'}, q{f && '{NaN}'}, q{(i)[1:2] && '{7}'},
+	q{i && (SELECT '{5}'::int[])}, q{i @> (SELECT NULL::int[])}, q{t IS NULL}, q{i IS NULL AND l @> '{l0}'});
+is($node->safe_psql('postgres', "$by_index PREPARE ask(int[]) AS SELECT count(*) FROM (SELECT FROM sets WHERE i @> \$1 ORDER BY v <-> '[1,2,3]') s; SET plan_cache_mode = force_generic_plan; EXECUTE ask('{7}'); EXECUTE ask(NULL); EXECUTE ask('{}')"),
+	join("\n", map { $node->safe_psql('postgres', "SELECT count(*) FROM sets WHERE i @> $_") } "'{7}'", 'NULL', "'{}'"), 'arrays of parameters');
+check_index($node, 'sets_v', narrow => 0);
 
 # --- row security: what a condition of the user's own may see ---
 

@@ -33,7 +33,7 @@ my @kinds = (
 		q{'v <%> ''' || array(SELECT (n * 7919 + j * 31) % 1000 FROM generate_series(1, 20) j)::text || ''''}, '' ],
 	[ 'hashes', 'vector(4)', 'v vector_lsh_l2_ops (hashes = 24, width = 3)', q{ARRAY[sin(i * 7), cos(i * 3), i % 5, i % 3]::real[]::vector},
 		q{'v <-> ''[' || (n % 7) / 7.0 || ',0.5,2,' || n % 3 || ']'''}, '' ]);
-my $columns = 'tenant, at, state text_filter_ops, price, flag, u, big, f';
+my $columns = 'tenant, at, state text_filter_ops, price, flag, u, big, f, labels array_filter_ops';
 
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE kinds (name text, q text, match text);
@@ -44,11 +44,11 @@ DECLARE
 	n int := floor(random() * 1000);
 	op text := pick('{<,<=,=,>=,>,<>}');
 BEGIN
-	RETURN CASE floor(random() * 14)
+	RETURN CASE floor(random() * 16)
 		WHEN 0 THEN format('tenant %s %s', op, n % 21)
 		WHEN 1 THEN format('tenant = %s', n % 25)
 		WHEN 2 THEN format('tenant BETWEEN %s AND %s', n % 20, n % 20 + n % 4)
-		WHEN 3 THEN format('%s IS %s NULL', pick('{tenant,at,state,price,flag,u,big,f}'), pick('{"",NOT}'))
+		WHEN 3 THEN format('%s IS %s NULL', pick('{tenant,at,state,price,flag,u,big,f,labels}'), pick('{"",NOT}'))
 		WHEN 4 THEN format('at %s %L', op, timestamptz '2026-01-01' + n * interval '3 h')
 		WHEN 5 THEN format('at >= %L AND at < %L', timestamptz '2026-01-01' + n * interval '3 h', timestamptz '2026-01-01' + (n + n % 90) * interval '3 h')
 		WHEN 6 THEN format('state %s ''state %s''', op, n % 6)
@@ -58,6 +58,8 @@ BEGIN
 		WHEN 10 THEN format('u %s %L::uuid', op, md5((n % 50)::text))
 		WHEN 11 THEN format('big %s %s', op, n * 4)
 		WHEN 12 THEN format('f %s %L::float8', op, pick('{0,-Infinity,NaN,0.5,-0.25,Infinity}'))
+		WHEN 13 THEN format('labels %s ''{label %s,label %s}''', pick('{&&,@>,<@}'), n % 31, n % 7)
+		WHEN 14 THEN format('labels @> ''{label %s}''', n % 33)
 		ELSE format('big = %s', n * 3) END;
 END $$;
 CREATE FUNCTION conditions() RETURNS text LANGUAGE sql AS $$
@@ -125,14 +127,15 @@ for my $kind (@kinds)
 
 	$node->safe_psql('postgres', <<SQL);
 INSERT INTO kinds VALUES ('$table', \$q\$$q\$q\$, \$q\$$match\$q\$);
-CREATE TABLE $table (id int, v $type, tenant int, at timestamptz, state text, price numeric, flag bool, u uuid, big bigint, f float8);
+CREATE TABLE $table (id int, v $type, tenant int, at timestamptz, state text, price numeric, flag bool, u uuid, big bigint, f float8, labels text[]);
 CREATE FUNCTION add_$table(first int, last int) RETURNS void LANGUAGE sql AS \$f\$
 	INSERT INTO $table SELECT i, CASE WHEN i % 23 <> 0 THEN $value END, CASE WHEN i % 19 <> 0 THEN (i * 31) % 20 END,
 		CASE WHEN i % 29 <> 0 THEN timestamptz '2026-01-01' + i * interval '1 h' END,
 		(ARRAY['state 1', 'state 2', 'state 3', 's', '', NULL, 'a very long name of a state, ' || i % 9])[1 + i % 7],
 		CASE WHEN i % 31 <> 0 THEN round((i * 17 % 1000) / 7.0, i % 4) END, CASE i % 4 WHEN 0 THEN true WHEN 1 THEN NULL ELSE false END,
 		CASE WHEN i % 37 <> 0 THEN md5((i % 50)::text)::uuid END, CASE WHEN i % 41 <> 0 THEN i END,
-		(ARRAY[0, -0.25, 'NaN', 'Infinity', '-Infinity', sin(i), NULL]::float8[])[1 + (i / 3) % 7] FROM generate_series(first, last) i
+		(ARRAY[0, -0.25, 'NaN', 'Infinity', '-Infinity', sin(i), NULL]::float8[])[1 + (i / 3) % 7],
+		CASE WHEN i % 43 <> 0 THEN ARRAY(SELECT 'label ' || (i * 13 + j * j) % 31 FROM generate_series(1, i % 6) j) END FROM generate_series(first, last) i
 \$f\$;
 SELECT add_$table(1, 2000);
 CREATE INDEX ${table}_v ON $table USING gpumatch ($indexed, $columns);

@@ -1,6 +1,7 @@
 // See key_column.hpp.
 #include "am/keys/key_column.hpp"
 
+#include "am/keys/array_code.hpp"
 #include "am/keys/exact_code.hpp"
 #include "am/keys/value_code.hpp"
 #include "am/method/am_interface.hpp"
@@ -29,16 +30,8 @@ set_streams(KeyColumn *column)
 	column->widths[1] = sizeof(uint64);
 	if (column->kind == KeyKind::kEnum)
 		column->widths[0] = sizeof(Oid);
-	if (column->kind == KeyKind::kUuid || column->in_order)
+	if (column->kind == KeyKind::kUuid || column->kind == KeyKind::kArray || column->in_order)
 		column->n_streams = 2;
-}
-
-uint64
-hash_of(const KeyColumn *column, Datum value)
-{
-	FmgrInfo *hash = const_cast<FmgrInfo *>(&column->hash);
-
-	return DatumGetUInt64(FunctionCall2Coll(hash, column->collation, value, UInt64GetDatum(0)));
 }
 
 /// A text or bytea: equality first, then, where values sort as bytes do, the prefix.
@@ -52,11 +45,24 @@ encode_bytes(const KeyColumn *column, Datum value, uint64 *codes)
 	if (column->bytewise && size <= kShortBytes)
 		codes[0] = short_bytes_code(bytes, size);
 	else
-		codes[0] = hashed_code(hash_of(column, PointerGetDatum(stored)));
+		codes[0] = hashed_code(key_hash(column, PointerGetDatum(stored)));
 	if (column->in_order)
 		codes[1] = prefix_code(bytes, size);
 	if (reinterpret_cast<Pointer>(stored) != DatumGetPointer(value))
 		pfree(stored);
+}
+
+void
+encode_array(const KeyColumn *column, Datum value, uint64 *codes)
+{
+	ArrayElements elements;
+	ArrayBits signature;
+
+	array_elements(column, value, &elements);
+	signature = array_signature(elements);
+	for (int i = 0; i < kMostKeyStreams; i++)
+		codes[i] = signature.bits[i];
+	pfree(elements.elements);
 }
 
 } // namespace
@@ -79,11 +85,14 @@ key_column_open(Oid family, Oid class_type, Oid type, Oid collation, KeyColumn *
 	column->class_type = class_type;
 	column->type = getBaseType(type);
 	column->collation = collation;
-	column->bytewise =
-		column->kind == KeyKind::kBytea || (column->kind == KeyKind::kText && get_collation_isdeterministic(collation));
+	column->bytewise = column->kind == KeyKind::kBytea ||
+		((column->kind == KeyKind::kText || column->kind == KeyKind::kArray) && OidIsValid(collation) &&
+			get_collation_isdeterministic(collation));
 	column->in_order =
 		column->kind == KeyKind::kBytea || (column->kind == KeyKind::kText && pg::collation_sorts_bytes(collation));
-	if (OidIsValid(hash))
+	if (column->kind == KeyKind::kArray)
+		array_column_open(column);
+	else if (OidIsValid(hash))
 		fmgr_info(hash, &column->hash);
 	set_streams(column);
 }
@@ -101,6 +110,14 @@ uint32
 key_format(const KeyColumn *column)
 {
 	return static_cast<uint32>(column->kind) | (column->bytewise ? 1u << 8 : 0) | (column->in_order ? 1u << 9 : 0);
+}
+
+uint64
+key_hash(const KeyColumn *column, Datum value)
+{
+	FmgrInfo *hash = const_cast<FmgrInfo *>(&column->hash);
+
+	return DatumGetUInt64(FunctionCall2Coll(hash, column->collation, value, UInt64GetDatum(0)));
 }
 
 void
@@ -125,10 +142,13 @@ key_encode(const KeyColumn *column, Datum value, uint64 *codes)
 			return;
 		case KeyKind::kInet:
 			if (!ipv4_code(value, codes))
-				codes[0] = hashed_code(hash_of(column, value));
+				codes[0] = hashed_code(key_hash(column, value));
 			return;
 		case KeyKind::kEnum:
 			codes[0] = DatumGetObjectId(value);
+			return;
+		case KeyKind::kArray:
+			encode_array(column, value, codes);
 			return;
 		default:
 			codes[0] = exact_code(column->kind, value);

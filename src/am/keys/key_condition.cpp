@@ -1,6 +1,7 @@
 // See key_condition.hpp.
 #include "am/keys/key_condition.hpp"
 
+#include "am/keys/array_condition.hpp"
 #include "am/keys/enum_condition.hpp"
 #include "am/keys/exact_code.hpp"
 #include "am/keys/exact_condition.hpp"
@@ -209,6 +210,9 @@ write_condition(const Condition &condition, Node *node)
 			return inet_condition(condition, node);
 		case KeyKind::kEnum:
 			return enum_condition(condition.column, condition.stream, condition.strategy, condition.constant, node);
+		case KeyKind::kArray:
+			return array_column_condition(
+				condition.column, condition.stream, condition.strategy, condition.constant, node);
 		default:
 			return exact_condition(condition.column, condition.stream, condition.strategy, condition.constant,
 				condition.constant_type, node);
@@ -279,7 +283,7 @@ write_key(const KeyColumn *column, uint16 stream, const ScanKeyData *key, Node *
 		*node = not_null(stream);
 	else if ((key->sk_flags & SK_ISNULL) != 0)
 		*node = nothing(); // the operators are strict
-	else if ((key->sk_flags & SK_ROW_HEADER) != 0 || key->sk_strategy < 1 || key->sk_strategy > kNotEqualStrategy)
+	else if ((key->sk_flags & SK_ROW_HEADER) != 0 || key->sk_strategy < 1 || key->sk_strategy > kLastStrategy)
 		elog(ERROR, "unexpected scan key of a key column: flags %x, strategy %d", key->sk_flags, key->sk_strategy);
 	else
 	{

@@ -28,8 +28,9 @@ enum class KeyKind : uint8
 	kBytea = 16,
 	kInet = 17,
 	kEnum = 18,
+	kArray = 19,
 };
-constexpr int kLastKeyKind = 18;
+constexpr int kLastKeyKind = 19;
 
 /// In the code that support function 1 returns (kShapeSupport): the class is a filter class; the low byte is the kind.
 constexpr int32 kFilterClass = 1 << 25;
@@ -47,5 +48,10 @@ constexpr int16 kLastSupport = 5;
 
 /// Strategies of filter classes: 1 to 5 as of btree (BTLessStrategyNumber …), and <>.
 constexpr int16 kNotEqualStrategy = 6;
+/// Those of arrays, beside 3.
+constexpr int16 kOverlapStrategy = 7;   // &&
+constexpr int16 kContainsStrategy = 8;  // @>
+constexpr int16 kContainedStrategy = 9; // <@
+constexpr int16 kLastStrategy = 9;
 
 } // namespace vectorgpu::am

@@ -29,6 +29,7 @@ struct Subject
 	const char *method;
 	Oid family;
 	Oid input_type;
+	int kind; // KeyKind, as far as the class names one
 };
 
 bool
@@ -78,11 +79,19 @@ check_support(const Subject *subject, Form_pg_amproc form)
 }
 
 bool
+is_strategy_of(int kind, int16 strategy)
+{
+	if (kind == static_cast<int>(KeyKind::kArray))
+		return strategy == BTEqualStrategyNumber || (strategy >= kOverlapStrategy && strategy <= kLastStrategy);
+	return strategy >= 1 && strategy <= kNotEqualStrategy;
+}
+
+bool
 check_operator(const Subject *subject, Form_pg_amop form)
 {
 	const bool of_one_type = form->amoplefttype == form->amoprighttype;
 
-	if (form->amopstrategy < 1 || form->amopstrategy > kNotEqualStrategy)
+	if (!is_strategy_of(subject->kind, form->amopstrategy))
 		return complain(subject, "contains an operator with a wrong strategy number");
 	if (form->amoppurpose != AMOP_SEARCH)
 		return complain(subject, "contains an operator that is not for search");
@@ -98,8 +107,7 @@ check_operator(const Subject *subject, Form_pg_amop form)
 bool
 check_kind(const Subject *subject)
 {
-	const Oid shape = get_opfamily_proc(subject->family, subject->input_type, subject->input_type, kShapeSupport);
-	const int kind = DatumGetInt32(OidFunctionCall0(shape)) & 0xFF;
+	const int kind = subject->kind;
 	const bool of_hashes = kind == static_cast<int>(KeyKind::kText) || kind == static_cast<int>(KeyKind::kBytea) ||
 		kind == static_cast<int>(KeyKind::kInet);
 
@@ -128,7 +136,8 @@ is_filter_class_of(Oid family, Oid input_type)
 bool
 validate_filter_class(const char *method, Oid family, Oid input_type)
 {
-	const Subject subject = {method, family, input_type};
+	const Oid shape = get_opfamily_proc(family, input_type, input_type, kShapeSupport);
+	const Subject subject = {method, family, input_type, DatumGetInt32(OidFunctionCall0(shape)) & 0xFF};
 	CatCList *operators = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(family));
 	CatCList *functions = SearchSysCacheList1(AMPROCNUM, ObjectIdGetDatum(family));
 	bool valid = check_kind(&subject);

@@ -86,11 +86,17 @@ codes_of(const Block &block, const ColumnCodes &column)
 	return static_cast<const uint8_t *>(column.codes) + block.number * kBlockRows * column.width;
 }
 
+uint64_t
+greatest_code(const ColumnCodes &column)
+{
+	return column.width == 8 ? UINT64_MAX : (uint64_t{1} << (8 * column.width)) - 1;
+}
+
 /// The rows whose code lies in [low, high], NULL or not.
 void
 match_range(const Block &block, const ColumnCodes &column, uint64_t low, uint64_t high, uint64_t *words)
 {
-	const uint64_t most = column.width == 8 ? UINT64_MAX : (uint64_t{1} << (8 * column.width)) - 1;
+	const uint64_t most = greatest_code(column);
 
 	if (low > most || low > high)
 	{
@@ -99,6 +105,21 @@ match_range(const Block &block, const ColumnCodes &column, uint64_t low, uint64_
 	}
 	block.kernels->range[std::countr_zero(column.width)](
 		codes_of(block, column), block.n_rows, low, high < most ? high : most, words);
+}
+
+/// The rows whose code has the bits, NULL or not.
+void
+match_bits(const Block &block, const ColumnCodes &column, uint64_t mask, uint64_t value, uint64_t *words)
+{
+	const uint64_t most = greatest_code(column);
+
+	if (value > most)
+	{
+		fill(block, false, words);
+		return;
+	}
+	block.kernels->bits[std::countr_zero(column.width)](
+		codes_of(block, column), block.n_rows, mask & most, value, words);
 }
 
 void
@@ -130,7 +151,7 @@ match_list(const Block &block, const ColumnCodes &column, const Step &step, uint
 	}
 }
 
-/// kRange, kNotEqual, kIn, from the codes.
+/// kRange, kNotEqual, kIn, kBits, from the codes.
 void
 evaluate_codes(const Block &block, const Step &step, Result *result)
 {
@@ -140,6 +161,8 @@ evaluate_codes(const Block &block, const Step &step, Result *result)
 		match_range(block, column, step.code(0), step.code(1), result->pass);
 	else if (step.op == Op::kIn)
 		match_list(block, column, step, result->pass);
+	else if (step.op == Op::kBits)
+		match_bits(block, column, step.code(0), step.code(1), result->pass);
 	else
 		match_not_equal(block, column, step.code(0), result->pass);
 	drop_nulls(block, column, result->pass);
@@ -158,14 +181,14 @@ evaluate_codes(const Block &block, const Step &step, Result *result)
 		load_nulls(block, column, true, result->pass);
 }
 
-/// A step that is no kAnd or kOr.
+/// A step that is no joint.
 void
 evaluate_leaf(const Block &block, const Step &step, Result *result)
 {
-	const Zone *zones = step.op < Op::kIsNull ? nullptr : block.columns[step.stream].zones;
-	const Verdict verdict = step.op < Op::kIsNull ? judge_zone(step, kNoRows)
-		: zones != nullptr                        ? judge_zone(step, zones[block.number])
-												  : Verdict{Share::kSome, Share::kSome};
+	const Zone *zones = has_stream(step.op) ? block.columns[step.stream].zones : nullptr;
+	const Verdict verdict = !has_stream(step.op) ? judge_zone(step, kNoRows)
+		: zones != nullptr                       ? judge_zone(step, zones[block.number])
+												 : Verdict{Share::kSome, Share::kSome};
 
 	if (verdict.pass != Share::kSome && verdict.sure != Share::kSome)
 	{
@@ -213,7 +236,7 @@ evaluate_block(const Block &block, Result *results)
 
 	for (uint32_t i = 0; i < block.program->n_steps; i++)
 	{
-		if (steps[i].op == Op::kAnd || steps[i].op == Op::kOr)
+		if (is_joint(steps[i].op))
 		{
 			depth--;
 			join(block, steps[i].op, results[depth], &results[depth - 1]);
@@ -255,7 +278,7 @@ program_fits(const Program &program, const ColumnCodes *columns, uint32_t n_colu
 	{
 		const Step &step = program.steps[i];
 
-		if (step.op < Op::kIsNull || step.op > Op::kIn)
+		if (!has_stream(step.op))
 			continue;
 		if (step.stream >= n_columns)
 			return false;
@@ -302,33 +325,19 @@ evaluate_rows(const Program &program, const ColumnCodes *columns, uint64_t first
 RowVerdict
 evaluate_row(const Program &program, const uint64_t *codes, uint64_t nulls)
 {
-	Verdict results[kMostDepth];
-	uint32_t depth = 0;
-
-	for (uint32_t i = 0; i < program.n_steps; i++)
-	{
-		const Step &step = program.steps[i];
-
-		if (step.op == Op::kAnd || step.op == Op::kOr)
+	const Verdict verdict = judge_program(program,
+		[codes, nulls](const Step &step)
 		{
-			const Verdict right = results[--depth];
-			Verdict &left = results[depth - 1];
-			const bool both = step.op == Op::kAnd;
+			Zone zone = kNoRows; // of this row alone: it has or has not each share
 
-			left.pass = (left.pass < right.pass) == both ? left.pass : right.pass;
-			left.sure = (left.sure < right.sure) == both ? left.sure : right.sure;
-			continue;
-		}
+			if (has_stream(step.op))
+				zone_add(&zone, (nulls >> step.stream & 1) != 0, codes[step.stream]);
+			return judge_zone(step, zone);
+		});
 
-		Zone zone = kNoRows; // of this row alone: it has or has not each share
-
-		if (step.op >= Op::kIsNull)
-			zone_add(&zone, (nulls >> step.stream & 1) != 0, codes[step.stream]);
-		results[depth++] = judge_zone(step, zone);
-	}
-	if (results[0].pass == Share::kNone)
+	if (verdict.pass == Share::kNone)
 		return RowVerdict::kFails;
-	return results[0].sure == Share::kEvery ? RowVerdict::kPasses : RowVerdict::kMaybe;
+	return verdict.sure == Share::kEvery ? RowVerdict::kPasses : RowVerdict::kMaybe;
 }
 
 } // namespace vectorgpu::engine::predicate

@@ -47,7 +47,7 @@ spread(uint64_t code)
 
 template <class Code>
 VECTORGPU_PREDICATE_INLINE uint64_t
-match(__m512i codes, __m512i low, __m512i span)
+match_range(__m512i codes, __m512i low, __m512i span)
 {
 	if constexpr (sizeof(Code) == 1)
 		return _mm512_cmple_epu8_mask(_mm512_sub_epi8(codes, low), span);
@@ -60,13 +60,29 @@ match(__m512i codes, __m512i low, __m512i span)
 }
 
 template <class Code>
-struct Compare
+VECTORGPU_PREDICATE_INLINE uint64_t
+match_bits(__m512i codes, __m512i mask, __m512i value)
+{
+	const __m512i bits = _mm512_and_si512(codes, mask);
+
+	if constexpr (sizeof(Code) == 1)
+		return _mm512_cmpeq_epi8_mask(bits, value);
+	else if constexpr (sizeof(Code) == 2)
+		return _mm512_cmpeq_epi16_mask(bits, value);
+	else if constexpr (sizeof(Code) == 4)
+		return _mm512_cmpeq_epi32_mask(bits, value);
+	else
+		return _mm512_cmpeq_epi64_mask(bits, value);
+}
+
+template <class Code>
+struct InRange
 {
 	static constexpr int kVectors = sizeof(Code); // of 64 codes
 	__m512i low;
 	__m512i span;
 
-	Compare(Code low_code, Code code_span) : low(spread(low_code)), span(spread(code_span)) {}
+	InRange(Code low_code, Code code_span) : low(spread(low_code)), span(spread(code_span)) {}
 
 	VECTORGPU_PREDICATE_INLINE uint64_t word(const uint8_t *at) const
 	{
@@ -74,7 +90,27 @@ struct Compare
 
 #pragma GCC unroll 8
 		for (int i = 0; i < kVectors; i++)
-			bits |= match<Code>(load(at, i), low, span) << (64 / kVectors * i);
+			bits |= match_range<Code>(load(at, i), low, span) << (64 / kVectors * i);
+		return bits;
+	}
+};
+
+template <class Code>
+struct HasBits
+{
+	static constexpr int kVectors = sizeof(Code); // of 64 codes
+	__m512i mask;
+	__m512i value;
+
+	HasBits(Code code_mask, Code code_value) : mask(spread(code_mask)), value(spread(code_value)) {}
+
+	VECTORGPU_PREDICATE_INLINE uint64_t word(const uint8_t *at) const
+	{
+		uint64_t bits = 0;
+
+#pragma GCC unroll 8
+		for (int i = 0; i < kVectors; i++)
+			bits |= match_bits<Code>(load(at, i), mask, value) << (64 / kVectors * i);
 		return bits;
 	}
 };

@@ -15,9 +15,14 @@ namespace vectorgpu::engine::predicate
 /// [n_rows], any alignment; low <= high <= the greatest code of the width.
 using RangeKernel = void (*)(const void *codes, size_t n_rows, uint64_t low, uint64_t high, uint64_t *bits);
 
+/// The same of the rows whose code's bits of `mask` are those of `value`. mask <= the greatest code of the width; value
+/// has no bit beyond the mask.
+using BitsKernel = void (*)(const void *codes, size_t n_rows, uint64_t mask, uint64_t value, uint64_t *bits);
+
 struct PredicateKernels
 {
 	RangeKernel range[4]; // codes of 1, 2, 4, 8 bytes
+	BitsKernel bits[4];   // likewise
 };
 
 extern const PredicateKernels kScalarPredicateKernels;

@@ -8,26 +8,48 @@ namespace vectorgpu::engine::predicate
 namespace
 {
 
+/// Bit i of the result: pass(code i of the 64 at `at`).
+template <class Code, class Pass>
+VECTORGPU_PREDICATE_INLINE uint64_t
+word_of(const uint8_t *at, const Pass &pass)
+{
+	uint64_t bits = 0;
+
+	for (int i = 0; i < 64; i++)
+	{
+		Code code;
+
+		memcpy(&code, at + static_cast<size_t>(i) * sizeof(code), sizeof(code));
+		bits |= uint64_t{pass(code)} << i;
+	}
+	return bits;
+}
+
 template <class Code>
-struct Compare
+struct InRange
 {
 	Code low;
 	Code span;
 
-	Compare(Code low_code, Code code_span) : low(low_code), span(code_span) {}
+	InRange(Code low_code, Code code_span) : low(low_code), span(code_span) {}
 
 	VECTORGPU_PREDICATE_INLINE uint64_t word(const uint8_t *at) const
 	{
-		uint64_t bits = 0;
+		return word_of<Code>(at, [this](Code code) { return static_cast<Code>(code - low) <= span; });
+	}
+};
 
-		for (int i = 0; i < 64; i++)
-		{
-			Code code;
+template <class Code>
+struct HasBits
+{
+	Code mask;
+	Code value;
 
-			memcpy(&code, at + static_cast<size_t>(i) * sizeof(code), sizeof(code));
-			bits |= uint64_t{static_cast<Code>(code - low) <= span} << i;
-		}
-		return bits;
+	HasBits(Code code_mask, Code code_value) : mask(code_mask), value(code_value) {}
+
+	VECTORGPU_PREDICATE_INLINE uint64_t word(const uint8_t *at) const
+	{
+		return word_of<Code>(at, [this](Code code) { return static_cast<Code>(code & mask) == value; });
 	}
 };
 

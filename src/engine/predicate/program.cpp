@@ -28,12 +28,6 @@ struct StepHead
 };
 static_assert(sizeof(StepHead) == kHeadBytes);
 
-bool
-has_stream(Op op)
-{
-	return op >= Op::kIsNull && op <= Op::kIn;
-}
-
 const char *
 fault_of_range(const Step &step)
 {
@@ -61,13 +55,24 @@ fault_of_in(const Step &step)
 	return nullptr;
 }
 
+const char *
+fault_of_bits(const Step &step)
+{
+	if (step.n_codes != 2)
+		return "a step has a wrong number of codes";
+	if (step.code(0) == 0)
+		return "a mask has no bits";
+	return (step.code(1) & ~step.code(0)) == 0 ? nullptr : "a value has bits beyond its mask";
+}
+
 /// The fault of a step by itself.
 const char *
 fault_of_step(const Step &step)
 {
-	const bool may_recheck = step.op == Op::kRange || step.op == Op::kNotEqual || step.op == Op::kIn;
+	const bool may_recheck =
+		step.op == Op::kRange || step.op == Op::kNotEqual || step.op == Op::kIn || step.op == Op::kBits;
 
-	if (step.op > Op::kOr)
+	if (step.op > Op::kBits)
 		return "a step is of an unknown kind";
 	if (has_stream(step.op) ? step.stream >= kMostStreams : step.stream != 0)
 		return "a step names a stream that cannot be";
@@ -83,6 +88,8 @@ fault_of_step(const Step &step)
 			return step.n_codes == 1 ? nullptr : "a step has a wrong number of codes";
 		case Op::kIn:
 			return fault_of_in(step);
+		case Op::kBits:
+			return fault_of_bits(step);
 		default:
 			return step.n_codes == 0 ? nullptr : "a step has a wrong number of codes";
 	}
@@ -144,7 +151,7 @@ program_open(const void *bytes, size_t n_bytes, Step *steps, uint32_t n_steps, P
 			program->n_streams = uint32_t{step.stream} + 1;
 		program->exact &= step.flags == 0 && step.op != Op::kMaybe;
 		program->all_sure &= !may_doubt(step);
-		if (step.op == Op::kAnd || step.op == Op::kOr)
+		if (is_joint(step.op))
 		{
 			if (depth < 2)
 				return "a step lacks an operand";

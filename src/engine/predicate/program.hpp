@@ -20,7 +20,7 @@ constexpr uint32_t kMostDepth = 32;   // results that wait at a time
 constexpr uint32_t kMostStreams = 64; // two for each of 31 key columns, and two to spare
 
 /// What a step says of a row: it fails, it passes, or it passes certainly. NULL passes kAll, kMaybe and kIsNull only.
-/// The values are sent over the wire and order the operands of canonical programs: never renumber. 16 and more are for
+/// The values are sent over the wire and order the leaves of canonical programs: never renumber. 16 and more are for
 /// streams of varying width.
 enum class Op : uint8_t
 {
@@ -34,13 +34,28 @@ enum class Op : uint8_t
 	kIn = 7,       // codes: two or more, ascending
 	kAnd = 8,
 	kOr = 9,
+	kBits = 10, // codes: mask, value. The code's bits of the mask are those of the value
 };
 
-/// The row's value decides, not its code. Of kRange and kIn: rows that pass count as certain, but their values must be
-/// checked (equal codes nearly always are equal values), unless kNeverSure or the sure bounds say less. Of kNotEqual:
-/// rows with the code pass, not certainly.
+/// Whether a step of this kind joins the two results before it.
+constexpr bool
+is_joint(Op op)
+{
+	return op == Op::kAnd || op == Op::kOr;
+}
+
+/// Whether a step of this kind names a stream.
+constexpr bool
+has_stream(Op op)
+{
+	return op >= Op::kIsNull && !is_joint(op);
+}
+
+/// The row's value decides, not its code. kRange, kIn, kBits: rows that pass count as certain, but their values must be
+/// checked (equal codes nearly always are equal values), unless kNeverSure or the sure bounds say less. kNotEqual: rows
+/// with the code pass, not certainly.
 constexpr uint8_t kRecheck = 1;
-/// Of kRange and kIn, with kRecheck: no row passes certainly.
+/// kRange, kIn, kBits, with kRecheck: no row passes certainly.
 constexpr uint8_t kNeverSure = 2;
 
 /// One step, opened. codes lie in the program's bytes.

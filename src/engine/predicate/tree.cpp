@@ -21,12 +21,6 @@ leaf(Op op, uint16_t stream)
 	return node;
 }
 
-bool
-is_joint(const Node *node)
-{
-	return node->op == Op::kAnd || node->op == Op::kOr;
-}
-
 /// Make *node another one, at the same place among its parent's operands.
 void
 become(Node *node, const Node &other)
@@ -78,6 +72,27 @@ simplify_in(Node *node)
 		node->recheck |= node->never_sure;
 }
 
+/// Bits in their one form: kNothing if the value has bits beyond the mask, a range of all codes if the mask is empty.
+void
+simplify_bits(Node *node)
+{
+	node->recheck |= node->never_sure;
+	if ((node->high & ~node->low) != 0)
+		become(node, nothing());
+	else if (node->low == 0)
+	{
+		Node every = exact_range(node->stream, 0, UINT64_MAX);
+
+		every.recheck = node->recheck;
+		if (node->never_sure)
+		{
+			every.sure_low = 1;
+			every.sure_high = 0;
+		}
+		become(node, every);
+	}
+}
+
 template <class T>
 int
 order_of(const T &a, const T &b)
@@ -101,11 +116,11 @@ compare_nodes(const Node *a, const Node *b)
 {
 	int order;
 
-	if ((order = order_of(a->op, b->op)) != 0 || (order = order_of(a->stream, b->stream)) != 0 ||
-		(order = order_of(a->low, b->low)) != 0 || (order = order_of(a->high, b->high)) != 0 ||
-		(order = order_of(a->sure_low, b->sure_low)) != 0 || (order = order_of(a->sure_high, b->sure_high)) != 0 ||
-		(order = order_of(a->recheck, b->recheck)) != 0 || (order = order_of(a->never_sure, b->never_sure)) != 0 ||
-		(order = compare_codes(a, b)) != 0)
+	if ((order = order_of(is_joint(a->op), is_joint(b->op))) != 0 || (order = order_of(a->op, b->op)) != 0 ||
+		(order = order_of(a->stream, b->stream)) != 0 || (order = order_of(a->low, b->low)) != 0 ||
+		(order = order_of(a->high, b->high)) != 0 || (order = order_of(a->sure_low, b->sure_low)) != 0 ||
+		(order = order_of(a->sure_high, b->sure_high)) != 0 || (order = order_of(a->recheck, b->recheck)) != 0 ||
+		(order = order_of(a->never_sure, b->never_sure)) != 0 || (order = compare_codes(a, b)) != 0)
 		return order;
 
 	const Node *in_a = a->first;
@@ -226,6 +241,27 @@ intersect_ranges(Node *node)
 	return false;
 }
 
+/// Make the masks of one stream under a sorted kAnd one mask. True if they want a bit to be both 0 and 1.
+bool
+intersect_bits(Node *node)
+{
+	for (Node *operand = node->first; operand != nullptr; operand = operand->next)
+		while (operand->op == Op::kBits && operand->next != nullptr && operand->next->op == Op::kBits &&
+			operand->next->stream == operand->stream)
+		{
+			const Node *other = operand->next;
+
+			if (((operand->high ^ other->high) & operand->low & other->low) != 0)
+				return true;
+			operand->low |= other->low;
+			operand->high |= other->high;
+			operand->recheck |= other->recheck;
+			operand->never_sure |= other->never_sure;
+			operand->next = other->next;
+		}
+	return false;
+}
+
 /// Whether a row that passes the operand has a code in the stream.
 bool
 implies_not_null(const Node *operand, uint16_t stream)
@@ -276,7 +312,7 @@ simplify_joint(Node *node, uint32_t depth)
 		sort_operands(node);
 		if (node->op == Op::kAnd)
 		{
-			decided = intersect_ranges(node);
+			decided = intersect_ranges(node) || intersect_bits(node);
 			drop_not_null(node);
 		}
 		drop_repetitions(node);
@@ -295,12 +331,14 @@ simplify_at(Node *node, uint32_t depth)
 {
 	if (depth > kMostDepth)
 		return false;
-	if (is_joint(node))
+	if (is_joint(node->op))
 		return simplify_joint(node, depth);
 	if (node->op == Op::kRange)
 		simplify_range(node);
 	else if (node->op == Op::kIn)
 		simplify_in(node);
+	else if (node->op == Op::kBits)
+		simplify_bits(node);
 	return true;
 }
 
@@ -314,6 +352,8 @@ codes_of(const Node *node)
 			return node->recheck && !never_sure(node) && (node->sure_low != node->low || node->sure_high != node->high)
 				? 4
 				: 2;
+		case Op::kBits:
+			return 2;
 		case Op::kNotEqual:
 			return 1;
 		case Op::kIn:
@@ -334,7 +374,7 @@ struct Size
 void
 measure(const Node *node, uint32_t waiting, Size *size)
 {
-	if (is_joint(node))
+	if (is_joint(node->op))
 	{
 		for (const Node *operand = node->first; operand != nullptr; operand = operand->next)
 			measure(operand, operand == node->first ? waiting : waiting + 1, size);
@@ -376,7 +416,7 @@ void
 write_leaf(const Node *node, Writer *writer)
 {
 	const uint32_t n_codes = codes_of(node);
-	const bool unsure = node->op == Op::kRange ? never_sure(node) : node->op == Op::kIn && node->never_sure;
+	const bool unsure = node->op == Op::kRange ? never_sure(node) : node->never_sure;
 
 	writer->head(node->op, static_cast<uint8_t>((node->recheck ? kRecheck : 0) | (unsure ? kNeverSure : 0)),
 		node->stream, n_codes);
@@ -395,7 +435,7 @@ write_leaf(const Node *node, Writer *writer)
 void
 write_node(const Node *node, Writer *writer)
 {
-	if (!is_joint(node))
+	if (!is_joint(node->op))
 	{
 		write_leaf(node, writer);
 		return;
@@ -490,6 +530,25 @@ in_list(uint16_t stream, const uint64_t *codes, uint32_t n_codes, bool recheck)
 	node.codes = codes;
 	node.n_codes = n_codes;
 	node.recheck = recheck;
+	return node;
+}
+
+Node
+exact_bits(uint16_t stream, uint64_t mask, uint64_t value)
+{
+	Node node = leaf(Op::kBits, stream);
+
+	node.low = mask;
+	node.high = value;
+	return node;
+}
+
+Node
+loose_bits(uint16_t stream, uint64_t mask, uint64_t value)
+{
+	Node node = exact_bits(stream, mask, value);
+
+	node.recheck = node.never_sure = true;
 	return node;
 }
 

@@ -12,11 +12,11 @@ namespace vectorgpu::engine::predicate
 struct Node
 {
 	Op op;
-	bool recheck;    // kRange, kNotEqual, kIn: see kRecheck
-	bool never_sure; // kIn: see kNeverSure
+	bool recheck;    // kRange, kNotEqual, kIn, kBits: see kRecheck
+	bool never_sure; // kIn, kBits: see kNeverSure
 	uint16_t stream;
-	uint64_t low; // kRange: codes in [low, high] pass, nothing if low > high; kNotEqual: the code
-	uint64_t high;
+	uint64_t low;      // kRange: codes in [low, high] pass, nothing if low > high; kNotEqual: the code; kBits: the mask
+	uint64_t high;     // kBits: the value
 	uint64_t sure_low; // kRange: codes in [sure_low, sure_high] do so certainly, none if sure_low > sure_high
 	uint64_t sure_high;
 	const uint64_t *codes; // kIn: ascending, distinct, any number
@@ -42,13 +42,18 @@ Node not_equal(uint16_t stream, uint64_t code, bool recheck);
 /// codes [n_codes] ascending, distinct.
 Node in_list(uint16_t stream, const uint64_t *codes, uint32_t n_codes, bool recheck);
 
+/// Codes whose bits of the mask are those of the value pass: certainly, or never so and values are checked.
+Node exact_bits(uint16_t stream, uint64_t mask, uint64_t value);
+Node loose_bits(uint16_t stream, uint64_t mask, uint64_t value);
+
 /// kAnd or kOr without operands yet: kAll or kNothing as long as it stays so.
 Node joint(Op op);
 /// Make `operand` an operand of `joint`.
 void add_operand(Node *joint, Node *operand);
 
 /// Bring the tree into its canonical form, in place: joints flat, sorted, without repetitions and without operands that
-/// say nothing; ranges of a stream under kAnd intersected. False if it is deeper than kMostDepth: say kMaybe instead.
+/// say nothing; ranges and masks of a stream under kAnd intersected. False if it is deeper than kMostDepth: say kMaybe
+/// instead.
 bool simplify(Node *root);
 
 /// Bytes of the program of a simplified tree; 0 if it would break a limit: say kMaybe instead.

@@ -85,6 +85,19 @@ judge_in(const Step &step, const Zone &zone)
 	return {pass, (step.flags & kNeverSure) != 0 ? Share::kNone : pass};
 }
 
+/// Bits tell nothing of an order: only a zone of one code is judged.
+Verdict
+judge_bits(const Step &step, const Zone &zone)
+{
+	Share pass = Share::kSome;
+
+	if (zone.least > zone.greatest)
+		pass = Share::kNone;
+	else if (zone.least == zone.greatest)
+		pass = (zone.least & step.code(0)) == step.code(1) ? share_not_null(zone) : Share::kNone;
+	return {pass, (step.flags & kNeverSure) != 0 ? Share::kNone : pass};
+}
+
 template <class Code>
 void
 add_codes(const ColumnCodes &column, uint64_t first, uint64_t end, Zone *zone)
@@ -165,39 +178,34 @@ judge_zone(const Step &step, const Zone &zone)
 			return judge_not_equal(step, zone);
 		case Op::kIn:
 			return judge_in(step, zone);
+		case Op::kBits:
+			return judge_bits(step, zone);
 		default:
 			return kUnknown;
 	}
 }
 
 Verdict
+join_verdicts(Op op, const Verdict &left, const Verdict &right)
+{
+	const auto join = op == Op::kAnd ? smaller : greater;
+
+	return {join(left.pass, right.pass), join(left.sure, right.sure)};
+}
+
+Verdict
 judge_block(const Program &program, const ColumnCodes *columns, uint64_t block)
 {
-	Verdict results[kMostDepth];
-	uint32_t depth = 0;
-
-	for (uint32_t i = 0; i < program.n_steps; i++)
-	{
-		const Step &step = program.steps[i];
-
-		if (step.op == Op::kAnd || step.op == Op::kOr)
+	return judge_program(program,
+		[columns, block](const Step &step)
 		{
-			const Verdict right = results[--depth];
-			Verdict &left = results[depth - 1];
-			const auto join = step.op == Op::kAnd ? smaller : greater;
+			if (!has_stream(step.op))
+				return judge_zone(step, kNoRows);
 
-			left = {join(left.pass, right.pass), join(left.sure, right.sure)};
-		}
-		else if (step.op < Op::kIsNull)
-			results[depth++] = judge_zone(step, kNoRows);
-		else
-		{
 			const Zone *zones = columns[step.stream].zones;
 
-			results[depth++] = zones == nullptr ? kUnknown : judge_zone(step, zones[block]);
-		}
-	}
-	return results[0];
+			return zones == nullptr ? kUnknown : judge_zone(step, zones[block]);
+		});
 }
 
 } // namespace vectorgpu::engine::predicate

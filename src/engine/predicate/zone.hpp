@@ -1,5 +1,5 @@
-// Codes of a key column in memory, and their zone maps: the least and the greatest code of each block of rows, so that
-// blocks are skipped where no row, or every row, passes. Plain structs, no allocation.
+// Codes of a key column in memory, and their zone maps: the least and the greatest code of each block of rows.
+// Evaluation skips a block where no row, or every row, passes. Plain structs, no allocation.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 namespace vectorgpu::engine::predicate
 {
 
-/// Rows of a block, of which each column has one zone.
+/// Rows of a block. Each column has one zone for each block.
 constexpr uint32_t kBlockRows = 1024;
 
 struct Zone
 {
-	uint64_t least; // of the rows that are not NULL; least > greatest if there are none
+	uint64_t least; // of the rows that are not NULL; least > greatest if all are NULL
 	uint64_t greatest;
 	uint32_t n_rows;
 	uint32_t n_nulls;
@@ -28,14 +28,14 @@ struct ColumnCodes
 {
 	const void *codes;
 	const uint8_t *nulls; // a bit a row as in row_bits.hpp, 1: NULL; null: no row is NULL
-	const Zone *zones;    // [ceil(rows / kBlockRows)]; null: there are none
+	const Zone *zones;    // [ceil(rows / kBlockRows)]; null: the column has no zones
 	uint8_t width;        // 1, 2, 4 or 8 bytes a code
 };
 
 /// Code `row` of a stream.
 uint64_t code_at(const void *codes, uint8_t width, uint64_t row);
 
-/// The zone of no rows, for zone_add.
+/// A zone without rows, for zone_add.
 constexpr Zone kNoRows = {UINT64_MAX, 0, 0, 0};
 
 /// Add one row to a zone.
@@ -52,14 +52,14 @@ zone_add(Zone *zone, bool is_null, uint64_t code)
 	}
 }
 
-/// Set the zones of n_rows rows, from the first of a block on. zones [ceil(n_rows / kBlockRows)].
+/// Set the zones of n_rows rows, beginning with a block's first row. zones [ceil(n_rows / kBlockRows)].
 void make_zones(const ColumnCodes &column, uint64_t n_rows, Zone *zones);
 
-/// How many rows of a block something holds for.
+/// How many rows of a block meet a condition.
 enum class Share : uint8_t
 {
 	kNone,
-	kSome, // or not known
+	kSome, // or unknown
 	kEvery,
 };
 
@@ -69,10 +69,36 @@ struct Verdict
 	Share sure; // pass certainly
 };
 
-/// What one step says of a zone. Not kAnd, kOr.
+/// Judge a zone by one step, which is no joint.
 Verdict judge_zone(const Step &step, const Zone &zone);
 
-/// What the program says of block `block`, from the zones of its streams; kSome where there are none.
+/// Join the verdicts of two operands of kAnd or kOr.
+Verdict join_verdicts(Op op, const Verdict &left, const Verdict &right);
+
+/// Judge by the whole program. judge(step) returns the verdict of a step that is no joint.
+template <class Judge>
+Verdict
+judge_program(const Program &program, const Judge &judge)
+{
+	Verdict results[kMostDepth];
+	uint32_t depth = 0;
+
+	for (uint32_t i = 0; i < program.n_steps; i++)
+	{
+		const Step &step = program.steps[i];
+
+		if (is_joint(step.op))
+		{
+			depth--;
+			results[depth - 1] = join_verdicts(step.op, results[depth - 1], results[depth]);
+		}
+		else
+			results[depth++] = judge(step);
+	}
+	return results[0];
+}
+
+/// Judge block `block` from the zones of the program's streams. A stream without zones counts as kSome.
 Verdict judge_block(const Program &program, const ColumnCodes *columns, uint64_t block);
 
 } // namespace vectorgpu::engine::predicate

@@ -110,6 +110,16 @@ list(benchmark::State &state)
 	run(state, stream, &node, nullptr, nullptr, 1);
 }
 
+/// The bits of one element of an array, which a sixteenth of random codes have.
+void
+four_bits(benchmark::State &state)
+{
+	const Stream stream(static_cast<uint8_t>(state.range(0)));
+	Node node = loose_bits(0, 0x8421, 0x8421);
+
+	run(state, stream, &node, nullptr, nullptr, 1);
+}
+
 void
 skipped_blocks(benchmark::State &state)
 {
@@ -124,6 +134,7 @@ BENCHMARK(range)->ArgsProduct({{1, 2, 4, 8}, {10, 500}});
 BENCHMARK(range_with_nulls)->Arg(4)->Arg(8);
 BENCHMARK(two_columns)->Arg(4)->Arg(8);
 BENCHMARK(list)->ArgsProduct({{4, 8}, {4, 24, 100, 1000, 8000}});
+BENCHMARK(four_bits)->Arg(2)->Arg(8);
 BENCHMARK(skipped_blocks)->Arg(4);
 
 } // namespace

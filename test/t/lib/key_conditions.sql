@@ -3,7 +3,7 @@
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 CREATE DOMAIN small AS int CHECK (VALUE < 100000);
 CREATE TABLE k (id bigint PRIMARY KEY, v vector(8), b bool, c "char", i2 int2, i4 int4, i8 int8, o oid, f4 float4, f8 float8, n numeric, dy date, t time, ts timestamp, tz timestamptz,
-	s text COLLATE "C", l text COLLATE tongue, vc varchar COLLATE "C", u uuid, y bytea, e mood, a inet, dom small, m jsonb) WITH (fillfactor = 90);
+	s text COLLATE "C", l text COLLATE tongue, vc varchar COLLATE "C", u uuid, y bytea, e mood, a inet, dom small, m jsonb, ta text[] COLLATE "C", tl text[] COLLATE tongue, ia int4[]) WITH (fillfactor = 90);
 CREATE TABLE facts (name text, type text, literal text);
 CREATE FUNCTION pick(VARIADIC text[]) RETURNS text LANGUAGE sql VOLATILE AS 'SELECT $1[1 + floor(random() * cardinality($1))::int]';
 CREATE FUNCTION word() RETURNS text LANGUAGE sql VOLATILE AS $$
@@ -32,7 +32,10 @@ CREATE FUNCTION add_rows(first int, last int) RETURNS void LANGUAGE sql AS $$
 		CASE WHEN random() < .9 THEN (enum_range(NULL::mood))[1 + floor(random() * cardinality(enum_range(NULL::mood)))::int] END,
 		CASE WHEN random() < .9 THEN pick('10.0.0.' || i % 20, '10.0.0.0/24', '10.0.0.0/8', '::1', '2001:db8::' || i % 5, '::ffff:10.0.0.1')::inet END,
 		CASE WHEN random() < .9 THEN (random() * 50)::int END,
-		CASE WHEN random() < .9 THEN jsonb_build_object('tenant', 'tenant ' || i % 25) END
+		CASE WHEN random() < .9 THEN jsonb_build_object('tenant', 'tenant ' || i % 25) END,
+		CASE WHEN random() < .9 THEN ARRAY(SELECT CASE WHEN random() < .95 THEN word() END FROM generate_series(1, i % 5)) END,
+		CASE WHEN random() < .9 THEN ARRAY(SELECT CASE WHEN random() < .95 THEN word() END FROM generate_series(1, i % 3)) END,
+		CASE WHEN random() < .1 THEN ARRAY[ARRAY[i % 50, 7], ARRAY[8, NULL]] WHEN random() < .9 THEN ARRAY(SELECT floor(50 * random() * random())::int FROM generate_series(1, (ARRAY[0, 1, 1, 2, 5, 20])[1 + i % 6])) END
 	FROM generate_series(first, last) i
 $$;
 -- Constants: values that rows have, and others between and beyond them; for the types of a family also those of the other types.
@@ -46,7 +49,9 @@ BEGIN
 		('n', 'numeric', 'n', '{0.1000000000000000055511151231257827,500,1e-31}'), ('dy', 'date', 'dy', '{2024-02-30x}'), ('dy', 'timestamp', 'dy + interval ''1 min''', '{2024-03-10 00:00}'), ('dy', 'timestamptz', 'dy', '{2024-03-10 12:00 UTC}'),
 		('t', 'time', 't', '{12:00}'), ('ts', 'date', 'ts', '{2024-03-10}'), ('ts', 'timestamp', 'ts', '{}'), ('ts', 'timestamptz', 'ts', '{2024-03-10 07:00 UTC}'), ('tz', 'date', 'tz', '{2024-03-10}'), ('tz', 'timestamp', 'tz', '{2024-03-10 02:30}'), ('tz', 'timestamptz', 'tz', '{}'),
 		('s', 'text', 's', '{abcdefghi,zz}'), ('s', 'varchar', 's', '{}'), ('l', 'text', 'l', '{abcdefghi,AB}'), ('vc', 'varchar', 'vc', '{abcdefghi}'), ('vc', 'text', 'vc', '{abcdefg}'), ('u', 'uuid', 'u', '{80000000-0000-0000-0000-000000000000}'),
-		('y', 'bytea', 'y', '{\\x61}'), ('e', 'mood', 'e', '{}'), ('a', 'inet', 'a', '{0.0.0.0/0}'), ('dom', 'small', 'dom', '{}'), ('dom', 'int8', 'dom', '{25}'), ('(m->>''tenant'')', 'text', 'm->>''tenant''', '{tenant 1000}'), ('(i4 % 10)', 'int4', 'i4 % 10', '{3}'))
+		('y', 'bytea', 'y', '{\\x61}'), ('e', 'mood', 'e', '{}'), ('a', 'inet', 'a', '{0.0.0.0/0}'), ('dom', 'small', 'dom', '{}'), ('dom', 'int8', 'dom', '{25}'), ('(m->>''tenant'')', 'text', 'm->>''tenant''', '{tenant 1000}'), ('(i4 % 10)', 'int4', 'i4 % 10', '{3}'),
+		('ta', 'text[]', 'ta', '{"{}","{NULL}"}'), ('ta', 'text[]', 'ta[1:1]', '{"{a,NULL}","{a,b,abc}"}'), ('tl', 'text[]', 'tl[1:1]', '{"{é,a,A,b}"}'), ('ia', 'int4[]', 'ia', '{"{}"}'), ('ia', 'int4[]', 'ia[1:1]', '{"{1000}","{0,1,2,3,4,5,6,7,8,9}","{{3,4},{0,3}}"}'),
+		('ia', 'int4[]', 'ia[2:4]', '{}'))
 		x (name, type, value, more) LOOP
 		EXECUTE format('INSERT INTO facts SELECT DISTINCT %L, %L, (%s)::%s::text FROM (SELECT * FROM k ORDER BY random() LIMIT 60) s WHERE (%s) IS NOT NULL', r.name, r.type, r.value, r.type, r.value);
 		INSERT INTO facts SELECT r.name, r.type, x FROM unnest(r.more::text[]) x WHERE x NOT LIKE '%x' OR x LIKE '\\%';
@@ -84,7 +89,8 @@ BEGIN
 			constant := constant || CASE form WHEN 1 THEN format('(SELECT %L::%s)', x.literal, x.type) ELSE format('%L::%s', x.literal, x.type) END;
 		END IF;
 	END LOOP;
-	condition := CASE WHEN r >= .8 THEN format('%s BETWEEN %s AND %s', f.name, constant[1], constant[2])
+	condition := CASE WHEN f.type LIKE '%[]' THEN concat_ws(' ', f.name, pick('&&', '&&', '@>', '@>', '<@', '='), constant[1]) || CASE WHEN r >= .8 THEN format(' AND %s %s %s', constant[2], pick('&&', '<@'), f.name) ELSE '' END
+		WHEN r >= .8 THEN format('%s BETWEEN %s AND %s', f.name, constant[1], constant[2])
 		ELSE concat_ws(' ', f.name, pick('=', '=', '<>', '<', '<=', '>=', '>'), constant[1]) END;
 END
 $$;

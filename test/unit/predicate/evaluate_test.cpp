@@ -147,6 +147,13 @@ TEST(Predicate, EveryCodeOfAByteAndEveryTail)
 			for (size_t row = 0; row < n_rows; row++)
 				verdicts.push_back(verdict_by_definition(tree.root, columns, row));
 			expect_rows(Opened(program_of(tree.root)), columns, verdicts, false, 0, n_rows);
+
+			const uint64_t mask = greatest_code(columns[0].width) / (1 + random() % 3);
+
+			*tree.root = exact_bits(0, mask, columns[0].values[random() % n_rows] & mask);
+			for (size_t row = 0; row < n_rows; row++)
+				verdicts[row] = verdict_by_definition(tree.root, columns, row);
+			expect_rows(Opened(program_of(tree.root)), columns, verdicts, false, 0, n_rows);
 		}
 	}
 }

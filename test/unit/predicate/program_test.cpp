@@ -95,6 +95,56 @@ TEST(Program, BoundsOfAColumnBecomeOneRange)
 	EXPECT_FALSE(opened.program.all_sure);
 }
 
+TEST(Program, MasksOfAColumnBecomeOneMask)
+{
+	Tree tree;
+
+	tree.root = tree.keep(joint(Op::kAnd));
+	add_operand(tree.root, tree.keep(loose_bits(1, 0x30, 0x10)));
+	add_operand(tree.root, tree.keep(exact_bits(2, 1, 1)));
+	add_operand(tree.root, tree.keep(exact_bits(1, 0x14, 0x14)));
+
+	const std::vector<uint8_t> golden = {1, 0, 0, 0, 3, 0, 0, 0, // version, steps
+		10, 3, 1, 0, 2, 0, 0, 0,                                 // bits of stream 1
+		0x34, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0, 0,    //
+		10, 0, 2, 0, 2, 0, 0, 0,                                 // of stream 2
+		1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,          //
+		8, 0, 0, 0, 0, 0, 0, 0};                                 // and
+
+	EXPECT_EQ(program_of(tree.root), golden);
+
+	const Opened opened(golden);
+
+	ASSERT_EQ(opened.fault, nullptr);
+	EXPECT_FALSE(opened.program.all_sure);
+	EXPECT_FALSE(opened.program.exact);
+	EXPECT_EQ(opened.program.n_streams, 3u);
+
+	Tree none;
+
+	none.root = none.keep(joint(Op::kAnd));
+	add_operand(none.root, none.keep(exact_bits(1, 0x30, 0x10)));
+	add_operand(none.root, none.keep(exact_bits(1, 0x10, 0)));
+	EXPECT_EQ(program_of(none.root), program_of(none.keep(nothing())));
+}
+
+TEST(Program, LeavesComeBeforeJoints)
+{
+	Tree tree;
+	Node *either = tree.keep(joint(Op::kOr));
+
+	tree.root = tree.keep(joint(Op::kAnd));
+	add_operand(either, tree.keep(is_null(0)));
+	add_operand(either, tree.keep(equal(0, 7, false)));
+	add_operand(tree.root, either);
+	add_operand(tree.root, tree.keep(exact_bits(1, 3, 1)));
+
+	const Opened opened(program_of(tree.root));
+
+	ASSERT_EQ(opened.fault, nullptr);
+	EXPECT_EQ(opened.steps[0].op, Op::kBits); // it costs less than a joint
+}
+
 TEST(Program, GoldenBytes)
 {
 	const std::vector<uint8_t> golden = {1, 0, 0, 0, 3, 0, 0, 0, // version, steps
@@ -183,7 +233,7 @@ TEST(Program, EachRuleIsChecked)
 		{{leaf, step_word(Op::kOr, 0, 0, 0)}, 2},
 		{{leaf, leaf, step_word(Op::kOr, 1, 0, 0)}, 3},
 		{{leaf, leaf, step_word(Op::kOr, 0, 1, 0)}, 3},
-		{{step_word(static_cast<Op>(10), 0, 0, 0)}, 1},
+		{{step_word(static_cast<Op>(11), 0, 0, 0)}, 1},
 		{{step_word(Op::kNotNull, 1, 0, 0)}, 1},
 		{{step_word(Op::kNotNull, 0, kMostStreams, 0)}, 1},
 		{{step_word(Op::kNotNull, 0, 0, 1), 5}, 1},
@@ -202,6 +252,11 @@ TEST(Program, EachRuleIsChecked)
 		{{step_word(Op::kIn, 0, 0, 2), 1, 1}, 1},
 		{{step_word(Op::kIn, 0, 0, 2), 2, 1}, 1},
 		{{step_word(Op::kIn, 0, 0, UINT32_MAX), 2, 1}, 1},
+		{{step_word(Op::kBits, 0, 0, 1), 1}, 1},
+		{{step_word(Op::kBits, 0, 0, 2), 0, 0}, 1},
+		{{step_word(Op::kBits, 0, 0, 2), 6, 1}, 1},
+		{{step_word(Op::kBits, 2, 0, 2), 6, 2}, 1},
+		{{step_word(Op::kBits, 0, kMostStreams, 2), 6, 2}, 1},
 		{std::vector<uint64_t>(kMostDepth + 1, leaf), kMostDepth + 1},
 	};
 
@@ -209,6 +264,7 @@ TEST(Program, EachRuleIsChecked)
 		EXPECT_NE(Opened(raw_program(bad[i].first, bad[i].second)).fault, nullptr) << i;
 	EXPECT_EQ(Opened(raw_program({leaf}, 1)).fault, nullptr);
 	EXPECT_EQ(Opened(raw_program({step_word(Op::kRange, 1, 0, 4), 1, 9, 2, 8}, 1)).fault, nullptr);
+	EXPECT_EQ(Opened(raw_program({step_word(Op::kBits, 3, 0, 2), 6, 2}, 1)).fault, nullptr);
 }
 
 TEST(Program, DamagedBytesAreRefusedOrEvaluated)

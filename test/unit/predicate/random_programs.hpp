@@ -101,6 +101,19 @@ struct Tree
 	}
 };
 
+/// A condition on few bits, so that rows pass now and then; on no bit, or on one that its mask has not, rarely.
+inline Node
+random_bits(std::mt19937_64 &random, uint16_t stream, const uint64_t bounds[4])
+{
+	const uint64_t mask = random() % 16 == 0 ? 0 : bounds[0] & (random() % 3 == 0 ? UINT64_MAX : bounds[1]);
+	const uint64_t value = random() % 4 == 0 ? mask : random() % 16 == 0 ? bounds[2] : bounds[2] & mask;
+	Node bits = random() % 2 == 0 ? exact_bits(stream, mask, value) : loose_bits(stream, mask, value);
+
+	if (bits.never_sure && random() % 2 == 0)
+		bits.never_sure = false; // certain, but values are checked
+	return bits;
+}
+
 inline Node *
 random_leaf(std::mt19937_64 &random, const std::vector<Column> &columns, Tree *tree)
 {
@@ -109,7 +122,7 @@ random_leaf(std::mt19937_64 &random, const std::vector<Column> &columns, Tree *t
 	const auto code = [&] { return random_code(random, random() % 20 == 0 ? 8 : width); };
 	uint64_t bounds[4] = {code(), code(), code(), code()};
 
-	switch (random() % 14)
+	switch (random() % 16)
 	{
 		case 0:
 			return tree->keep(random() % 5 == 0 ? all() : random() % 4 == 0 ? nothing() : maybe());
@@ -143,6 +156,9 @@ random_leaf(std::mt19937_64 &random, const std::vector<Column> &columns, Tree *t
 			if (random() % 2 == 0)
 				return tree->keep(loose_range(stream, bounds[0], bounds[3], bounds[1], bounds[2]));
 			return tree->keep(loose_range(stream, bounds[0], bounds[1], bounds[3], bounds[2])); // often never sure
+		case 10:
+		case 11:
+			return tree->keep(random_bits(random, stream, bounds));
 		default:
 			if (random() % 8 != 0) // else half of them are empty
 				std::sort(bounds, bounds + 2);
@@ -199,6 +215,8 @@ verdict_by_definition(const Node *node, const std::vector<Column> &columns, size
 			if (!std::binary_search(node->codes, node->codes + node->n_codes, code))
 				return 0;
 			return node->never_sure ? 1 : 2;
+		case Op::kBits:
+			return (code & node->low) != node->high ? 0 : node->never_sure ? 1 : 2;
 		default:
 			return 2;
 	}
