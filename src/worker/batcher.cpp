@@ -15,10 +15,18 @@ namespace
 {
 
 constexpr uint64_t kGatherShare = 8; // of the time that the last batch took
-constexpr uint64_t kMergeShare = 4;  // the same for the clients of two batches
 constexpr uint64_t kLeastGatherNs = 50 * 1000;
+constexpr uint64_t kLeastMergedNs = 200 * 1000; // a shorter batch is over before its clients have come again
 constexpr uint64_t kMostGatherNs = 5 * 1000 * 1000;
 constexpr size_t kLeastHandedOver = 4; // below, writing the answers takes less time than waking another thread
+
+/// The time to wait for the clients of two batches. It pays as long as it is shorter than a batch, since each search of
+/// two groups that take turns lasts as long as two.
+uint64_t
+merge_ns(uint64_t took_ns)
+{
+	return took_ns / 4 * 3;
+}
 
 } // namespace
 
@@ -175,9 +183,14 @@ Batcher::n_queued()
 void
 Batcher::spin()
 {
-	const uint64_t until = clock_() + spin_ns_;
+	poll_for_change(0, clock_() + spin_ns_);
+}
 
-	while (n_waiting_.load(std::memory_order_acquire) == 0 && clock_() < until)
+/// Poll until another number of searches and tasks waits than n_seen, or the clock says until_ns.
+void
+Batcher::poll_for_change(uint32_t n_seen, uint64_t until_ns) const
+{
+	while (n_waiting_.load(std::memory_order_acquire) == n_seen && clock_() < until_ns)
 	{
 #if defined(__x86_64__)
 		for (int i = 0; i < 16; i++)
@@ -213,8 +226,8 @@ Batcher::should_merge(uint64_t took_ns)
 
 	if (std::exchange(merged_, false))
 		wire::spin_gate_note(&merging_, cheap);
-	return engine_.computes_elsewhere() && cheap && last_size_ + waited_ >= 2 &&
-		took_ns / kMergeShare >= kLeastGatherNs && wire::spin_gate_enter(&merging_);
+	return engine_.computes_elsewhere() && cheap && last_size_ + waited_ >= 2 && took_ns >= kLeastMergedNs &&
+		wire::spin_gate_enter(&merging_);
 }
 
 /// Give the clients of the last batch a moment to send their next searches. Called with the lock held and something
@@ -225,7 +238,7 @@ Batcher::gather(std::unique_lock<std::mutex> *lock)
 	const uint64_t took_ns = std::exchange(last_engine_ns_, 0);
 	const bool merge = should_merge(took_ns);
 	const size_t wanted = merge ? std::min(last_size_ + waited_, max_batch_) : last_size_;
-	const uint64_t most_ns = std::min(took_ns / (merge ? kMergeShare : kGatherShare), kMostGatherNs);
+	const uint64_t most_ns = std::min(merge ? merge_ns(took_ns) : took_ns / kGatherShare, kMostGatherNs);
 
 	if (wanted < 2 || most_ns < kLeastGatherNs)
 		return;
@@ -245,9 +258,17 @@ Batcher::wait_for_searches(std::unique_lock<std::mutex> *lock, size_t wanted, ui
 	while (!stopping_ && tasks_.empty() && queue_.size() < wanted)
 	{
 		const uint64_t now = clock_();
+		const uint32_t n_seen = n_waiting_.load(std::memory_order_relaxed);
 
 		if (now >= until)
 			break;
+		if (spin_ns_ > 0 && engine_.computes_elsewhere())
+		{
+			lock->unlock();
+			poll_for_change(n_seen, until);
+			lock->lock();
+			continue;
+		}
 		sleeping_ = true;
 		work_arrived_.wait_for(*lock, std::chrono::nanoseconds(until - now));
 		sleeping_ = false;

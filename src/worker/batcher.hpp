@@ -1,11 +1,11 @@
 // Forms batches of searches and runs them in the engine. The engine's thread passes the waiting searches on as soon as
 // the engine is free: a lone client never waits for others, and the next batch gathers while the engine works. After a
 // batch of several it waits for their clients' next searches, for an eighth of that batch's time, since a batch of few
-// costs little less than one of many. With a GPU it waits for a quarter of that time, and for the clients of the last
-// two batches, while a batch of both costs little more than one of either. If the engine computes on a GPU and more
-// searches wait already, a further thread writes the answers of a batch while the next batch runs. Between two batches
-// the engine's thread runs tasks that must not overlap with a search (MANIFEST). Searches that the engine answers at
-// once are run by their dispatcher.
+// costs little less than one of many. With a GPU it waits for three quarters of that time, and for the clients of the
+// last two batches, while a batch of both costs little more than one of either. If the engine computes on a GPU and
+// more searches wait already, a further thread writes the answers of a batch while the next batch runs. Between two
+// batches the engine's thread runs tasks that must not overlap with a search (MANIFEST). Searches that the engine
+// answers at once are run by their dispatcher.
 #pragma once
 
 #include <atomic>
@@ -114,6 +114,7 @@ private:
 	bool should_merge(uint64_t took_ns);
 	void wait_for_searches(std::unique_lock<std::mutex> *lock, size_t wanted, uint64_t most_ns);
 	void spin();
+	void poll_for_change(uint32_t n_seen, uint64_t until_ns) const;
 	void search_batch();
 	bool hand_over(const Status &status, const BatchInfo &info);
 	void deliver();

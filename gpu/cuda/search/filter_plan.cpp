@@ -66,10 +66,12 @@ plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_
 		plan.capacity = plan.n_tiles * kernels::kFilterTileRows;
 		return plan;
 	}
-	plan.n_sampled = std::min(plan.n_tiles,
-		(kernels::filter_sample_groups(k, n_queries, plan.n_tiles * kernels::kFilterGroupsPerTile) +
-			kernels::kFilterGroupsPerTile - 1) /
-			kernels::kFilterGroupsPerTile);
+
+	const uint32_t n_groups = kernels::filter_sample_groups(
+		k, n_queries, plan.n_tiles * kernels::kFilterGroupsPerTile, source.filter_rows().pitch_bytes);
+
+	plan.n_sampled =
+		std::min(plan.n_tiles, (n_groups + kernels::kFilterGroupsPerTile - 1) / kernels::kFilterGroupsPerTile);
 	plan.stride = plan.n_tiles / plan.n_sampled;
 	plan.n_minima = plan.n_sampled * kernels::kFilterGroupsPerTile;
 	plan.n_first = kernels::filter_first_stage(n_queries, plan.n_tiles, plan.n_sampled);

@@ -31,11 +31,14 @@ constexpr uint64_t kBoundedMostProducts = uint64_t{20} << 20;
 
 /// Groups of the sample whose k-th smallest minimum is the first threshold: more of them sharpen it, at the cost of
 /// sampling. At least 4 k, so that few of the k first share a group. Batches that are slowed by candidates and too
-/// small for stages take more groups, as long as these are few of all.
+/// small for stages take more groups, as long as these are few of all and rows are short: to sample long ones takes
+/// longer than the candidates that this saves.
+constexpr uint32_t kShortRowBytes = 512;
 constexpr uint32_t
-filter_sample_groups(uint32_t k, uint32_t n_queries, uint32_t n_groups)
+filter_sample_groups(uint32_t k, uint32_t n_queries, uint32_t n_groups, uint32_t row_bytes)
 {
-	const uint32_t least = n_queries > 8 && n_queries < 128 ? std::clamp(n_groups / 8, 512u, 2048u) : 512;
+	const bool takes_more = n_queries > 8 && n_queries < 128 && row_bytes <= kShortRowBytes;
+	const uint32_t least = takes_more ? std::clamp(n_groups / 8, 512u, 2048u) : 512;
 
 	return std::max(least, std::max(4 * k, std::min(16 * k, 2048u)));
 }

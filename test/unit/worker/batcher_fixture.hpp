@@ -9,10 +9,12 @@ namespace vectorgpu::worker_test
 
 inline std::atomic<uint64_t> fake_now{1000};
 
+inline std::atomic<uint64_t> fake_tick{0}; // by which the clock advances when it is read
+
 inline uint64_t
 fake_clock()
 {
-	return fake_now;
+	return fake_now += fake_tick;
 }
 
 struct Finished
@@ -26,9 +28,9 @@ struct Finished
 
 struct BatcherTest : testing::Test
 {
-	/// elsewhere: see HookEngine.
-	explicit BatcherTest(bool elsewhere = false)
-		: batcher(engine, 8, 0, fake_clock,
+	/// elsewhere: see HookEngine. A batcher that polls needs a clock that advances.
+	explicit BatcherTest(bool elsewhere = false, uint32_t spin_us = 0)
+		: batcher(engine, 8, spin_us, fake_clock,
 			  [this](std::span<worker::Search *const> answered, const Status &status,
 				  std::vector<std::vector<Neighbor>> *results, const worker::BatchInfo &info)
 			  {
@@ -54,6 +56,7 @@ struct BatcherTest : testing::Test
 			EXPECT_TRUE(engine.seal_segment(id, 1).is_ok());
 		}
 		engine.elsewhere = elsewhere;
+		fake_tick = spin_us > 0 ? 1 : 0;
 		batcher.start();
 	}
 

@@ -1,6 +1,6 @@
 // How long the engine's thread waits for the clients of its last batch to come back, on a clock that the test sets: at
 // most an eighth of that batch's time, at most 5 ms, not at all below 50 us, and never for a lone client. With a GPU at
-// most a quarter, and for the clients of two batches, while batches of more do not take longer.
+// most three quarters, and for the clients of two batches, while batches of more do not take longer.
 #include "worker/batcher_fixture.hpp"
 
 namespace vectorgpu::worker_test
@@ -13,7 +13,7 @@ constexpr uint64_t kMs = 1000 * kUs;
 
 struct Gather : BatcherTest
 {
-	explicit Gather(bool elsewhere = false) : BatcherTest(elsewhere) {}
+	explicit Gather(bool elsewhere = false, uint32_t spin_us = 0) : BatcherTest(elsewhere, spin_us) {}
 
 	/// A batch of n searches for which the engine takes `engine_ns`.
 	void run_batch(size_t n, uint64_t engine_ns)
@@ -116,7 +116,7 @@ TEST_F(Gather, is_no_delay_for_a_task)
 
 struct GatherForGpu : Gather
 {
-	GatherForGpu() : Gather(true) {}
+	explicit GatherForGpu(uint32_t spin_us = 0) : Gather(true, spin_us) {}
 
 	/// Two groups of two clients take turns: the second group waits while the engine works for the first.
 	void run_with_waiting(uint64_t engine_ns)
@@ -143,17 +143,17 @@ TEST_F(GatherForGpu, makes_one_group_of_two_that_take_turns)
 	run_with_waiting(4 * kMs);
 	ASSERT_TRUE(wait_until([&] { return batcher.gathering(); }));
 	add(0, 1);
-	fake_now += kMs - 1;
+	fake_now += 3 * kMs - 1;
 	add(0, 1);
-	ASSERT_TRUE(wait_for(6)); // before a quarter has passed
+	ASSERT_TRUE(wait_for(6)); // before three quarters have passed
 	EXPECT_EQ(finished.back().info.size, 4u);
 }
 
-TEST_F(GatherForGpu, waits_a_quarter_for_both_groups)
+TEST_F(GatherForGpu, waits_three_quarters_for_both_groups)
 {
 	run_with_waiting(4 * kMs);
 	ASSERT_TRUE(wait_until([&] { return batcher.gathering(); }));
-	fake_now += kMs - 1;
+	fake_now += 3 * kMs - 1;
 	std::this_thread::sleep_for(std::chrono::milliseconds(20)); // gives a fault time to show
 	EXPECT_TRUE(batcher.gathering());
 	EXPECT_EQ(n_finished(), 2u);
@@ -175,10 +175,58 @@ TEST_F(GatherForGpu, gives_up_for_a_while_where_clients_do_not_come_again)
 	for (int i = 0; i < 4; i++)
 	{
 		run_batch(2, 4 * kMs);
-		expect_wait(kMs);
+		expect_wait(3 * kMs);
 	}
 	run_batch(2, 4 * kMs);
 	expect_wait(kMs / 2);
+}
+
+TEST_F(GatherForGpu, does_not_wait_for_both_after_less_than_two_hundred_microseconds)
+{
+	run_with_waiting(200 * kUs - 1);
+	ASSERT_TRUE(wait_for(4)); // the clock stands still
+	EXPECT_EQ(finished.back().info.size, 2u);
+	run_with_waiting(200 * kUs);
+	ASSERT_TRUE(wait_until([&] { return batcher.gathering(); }));
+	fake_now += 150 * kUs;
+	ASSERT_TRUE(wait_for(8));
+}
+
+/// The engine's thread polls while it waits, on a clock that advances by a nanosecond whenever it is read.
+struct GatherByPolling : GatherForGpu
+{
+	GatherByPolling() : GatherForGpu(200) {}
+};
+
+TEST_F(GatherByPolling, makes_one_group_of_two_that_take_turns)
+{
+	run_with_waiting(4 * kMs);
+	ASSERT_TRUE(wait_until([&] { return batcher.gathering(); }));
+	add(0, 1);
+	add(0, 1);
+	ASSERT_TRUE(wait_for(6));
+	EXPECT_EQ(finished.back().info.size, 4u);
+}
+
+TEST_F(GatherByPolling, waits_no_longer_than_three_quarters)
+{
+	run_with_waiting(4 * kMs);
+	ASSERT_TRUE(wait_until([&] { return batcher.gathering(); }));
+	EXPECT_EQ(n_finished(), 2u);
+	fake_now += 3 * kMs;
+	ASSERT_TRUE(wait_for(4));
+	EXPECT_EQ(finished.back().info.size, 2u);
+}
+
+TEST_F(GatherByPolling, is_no_delay_for_a_task)
+{
+	std::atomic<bool> ran{false};
+
+	run_with_waiting(4 * kMs);
+	ASSERT_TRUE(wait_until([&] { return batcher.gathering(); }));
+	batcher.run_between([&] { ran = true; });
+	EXPECT_TRUE(wait_until([&] { return ran.load(); }));
+	ASSERT_TRUE(wait_until([&] { return n_finished() == 4; }));
 }
 
 } // namespace
