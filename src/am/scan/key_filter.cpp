@@ -21,13 +21,6 @@ using engine::predicate::ColumnCodes;
 
 constexpr uint64 kBlockRows = 16 * engine::predicate::kBlockRows; // read and evaluated at a time
 
-/// True if the operation looks at a stream's codes or NULL bits.
-bool
-reads_stream(engine::predicate::Op op)
-{
-	return op >= engine::predicate::Op::kIsNull && op < engine::predicate::Op::kAnd;
-}
-
 /// Room for the codes of a block of rows, of the streams that the conditions name.
 struct CodeBlock
 {
@@ -46,7 +39,7 @@ begin_block(CodeBlock *block, const KeyFilter *filter, const KeyLayout *layout)
 	memset(block, 0, sizeof(*block));
 	block->n_streams = layout->n_streams;
 	for (uint32 i = 0; i < program->n_steps; i++)
-		if (reads_stream(program->steps[i].op))
+		if (engine::predicate::has_stream(program->steps[i].op))
 			block->used[program->steps[i].stream] = true;
 	for (uint32 i = 0; i < layout->n_streams; i++)
 	{
