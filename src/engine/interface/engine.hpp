@@ -104,8 +104,8 @@ struct SearchQuery
 	Coverage *coverage = nullptr; // if not null, set to what was looked at
 	size_t query_bytes = 0;       // kMatch: bytes of the query, in stored form (match/element_set.hpp)
 
-	// Not kMatch, kCodes. Null: every row passes. Else rows that fail are left out as dead ones are. Probes then say how
-	// wide a search without conditions would be; the engine widens it until it has seen as many rows that pass.
+	// Not kMatch, kCodes. Null: every row passes. Else rows that fail are left out as dead ones are. Probes then say
+	// how wide a search without conditions would be; the engine widens it as far as the rows that pass ask for.
 	const Passing *passing = nullptr;
 	FilterWay *filter_way = nullptr; // if not null, set to how rows that pass were found
 };
