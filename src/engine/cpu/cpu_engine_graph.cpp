@@ -21,8 +21,8 @@ namespace
 using graph::Candidate;
 
 constexpr uint32_t kProgressNodes = 64; // expanded between two signs of life
-constexpr double kRowsOfNode = 8;       // rows that pass, scored in the time of a node; measured in README.md
-constexpr double kMostUneven = 8;       // see prepare_masked
+constexpr double kRowsOfNode = 25;      // see prepare_masked; measured in README.md
+constexpr double kMostUneven = 4;
 
 /// A segment's graph and rows, and the query that they are searched for: the context of a GraphView.
 class HeldGraph

@@ -18,7 +18,7 @@ namespace
 using graph::Candidate;
 
 constexpr uint32_t kProgressNodes = 64; // expanded between two signs of life
-constexpr double kRowsOfNode = 4;       // rows that pass, scored in the time of a node; measured in README.md
+constexpr double kRowsOfNode = 14;      // see prepare_masked; measured in README.md
 // See prepare_masked. Codes order rows badly that lie away from the query: there more than `width` would be needed.
 constexpr double kMostUneven = 2;
 constexpr size_t kBlockNodes = 256; // scored at a time, on the stack

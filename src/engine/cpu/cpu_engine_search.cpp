@@ -189,7 +189,7 @@ private:
 
 		if (n_alive == 0)
 			return;
-		if (n_alive > n / 2)
+		if (pays_in_order(n_alive, n))
 		{
 			for (size_t query : direct_)
 				score_rows(query, span, first, n);

@@ -107,11 +107,9 @@ public:
 	}
 
 private:
-	/// The rows of a part that pass, block by block.
+	/// The rows of a part that pass, block by block. Where many do, the others are scored with them.
 	void search_passing(const Part &part)
 	{
-		uint32_t places[kBlockRows];
-
 		for (uint64_t at = part.first; at < part.last;)
 		{
 			const size_t n = std::min<uint64_t>(part.last - at, kBlockRows);
@@ -119,8 +117,44 @@ private:
 			if (part.listed != nullptr)
 				search_places(*part.view, 0, part.listed + at, n);
 			else
-				search_places(*part.view, at, places, zero_bits(part.fails, at - part.fails_first, n, places));
+			{
+				uint32_t places[kBlockRows];
+				const size_t n_passing = zero_bits(part.fails, at - part.fails_first, n, places);
+
+				if (pays_in_order(n_passing, n))
+					search_block(*part.view, at, n, places, n_passing);
+				else
+					search_places(*part.view, at, places, n_passing);
+			}
 			at += n;
+		}
+	}
+
+	/// Score the rows at [first, first + n) and offer those at first + places [n_passing].
+	void search_block(const RowsView &view, uint64_t first, size_t n, const uint32_t *places, size_t n_passing)
+	{
+		double scores[kBlockRows];
+
+		score_range(view, first, n, scores);
+		for (size_t i = 0; i < n_passing; i++)
+			scores[i] = scores[places[i]];
+		if (topk_wants(selection_.topk(), scores, n_passing))
+			offer(view, [=](size_t i) { return first + places[i]; }, scores, n_passing);
+	}
+
+	/// scores [n] of the rows at [first, first + n), in any chunks.
+	void score_range(const RowsView &view, uint64_t first, size_t n, double *scores)
+	{
+		for (size_t done = 0; done < n;)
+		{
+			const uint64_t slot = first + done - view.rows.chunk_start;
+			const size_t in_chunk = slot % view.rows.chunk_rows;
+			const size_t here = std::min(n - done, view.rows.chunk_rows - in_chunk);
+
+			compute_scores(spec_, query_.query,
+				view.rows.chunks[slot / view.rows.chunk_rows]->vectors() + in_chunk * row_bytes_, row_bytes_, here,
+				scores + done);
+			done += here;
 		}
 	}
 

@@ -20,8 +20,8 @@ list_counts(const RowsView &view, uint32_t list)
 
 /// Sort the lists that a query searches to the front of ranked [n_lists], its lists with their scores, and return how
 /// many; 0: all rows that pass are to be scored. n_probes: lists that the query would search without conditions, fewer
-/// than there are; it searches lists until they hold as many rows that pass as those hold rows, and as so many lists
-/// hold on average.
+/// than there are. It searches at least as many, and more if few rows pass: until they hold as many rows that pass as
+/// they would if these were spread evenly.
 /// view: masked, with lists.
 uint32_t choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked);
 

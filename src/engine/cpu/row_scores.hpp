@@ -31,6 +31,14 @@ zero_bits(const uint8_t *bits, uint64_t first, size_t n, uint32_t *zeros)
 	return found;
 }
 
+/// Whether scoring all n rows in order takes less time than scoring `chosen` ones of them alone: rows of 1 KB take
+/// 55 ns in order, and about 160 ns alone (passing_bench).
+inline bool
+pays_in_order(size_t chosen, size_t n)
+{
+	return chosen * 8 > n * 3;
+}
+
 /// scores [n] of rows anywhere in memory: vectors [n] of row_bytes each. Neighbours are scored together.
 inline void
 score_vectors(const DistanceSpec &spec, const void *query, const uint8_t *const *vectors, size_t row_bytes, size_t n,
