@@ -49,9 +49,9 @@ private:
 struct PassingSegment
 {
 	SegmentId segment = 0;
-	uint64_t n_rows = 0; // of the segment
-	uint64_t n_pass = 0; // dead rows included
-	bool listed = false; // n_pass <= n_rows / kFewOfRows
+	uint64_t n_rows = 0;        // of the segment
+	uint64_t n_pass = 0;        // dead rows included
+	bool listed = false;        // n_pass <= n_rows / kFewOfRows
 	std::vector<uint32_t> rows; // listed: the numbers of the rows, ascending
 	std::vector<uint8_t> bits;  // else: [ceil(n_rows / 8)], bit i of byte i / 8 is 1 << (i % 8), 0 behind the last row
 
