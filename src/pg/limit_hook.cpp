@@ -45,6 +45,7 @@ struct ScanNote
 	Place place;
 	OrderBound *bound; // null: no condition bounds the distance
 	double selectivity;
+	double expected;
 	MemoryContextCallback forget;
 };
 
@@ -73,13 +74,14 @@ forget_note(void *arg)
 	dlist_delete(&static_cast<ScanNote *>(arg)->node);
 }
 
-/// Return the share of the scan's rows that the planner expects to pass its conditions.
+/// Return the share of the index's rows that the planner expects to meet the scan's conditions, index conditions
+/// included.
 double
 expected_share(const IndexScanState *scan)
 {
 	const double all = scan->iss_RelationDesc->rd_rel->reltuples;
 
-	if (scan->ss.ps.qual == nullptr || all <= 0)
+	if (all <= 0)
 		return 1;
 	return Min(Max(scan->ss.ps.plan->plan_rows / all, kLeastSelectivity), 1.0);
 }
@@ -99,7 +101,8 @@ add_note(IndexScanState *scan, Place place)
 	note->bound = order_bound_find(scan, &only_bound);
 	// A condition that is only a bound drops no row before the scan's end.
 	note->place.filtered = place.filtered || (scan->ss.ps.qual != nullptr && !only_bound);
-	note->selectivity = note->bound != nullptr && only_bound ? 1 : expected_share(scan);
+	note->expected = expected_share(scan);
+	note->selectivity = scan->ss.ps.qual == nullptr || (note->bound != nullptr && only_bound) ? 1 : note->expected;
 	note->forget.func = forget_note;
 	note->forget.arg = note;
 	dlist_push_head(&notes, &note->node);
@@ -319,13 +322,14 @@ ScanWish
 scan_wish(IndexScanDesc scan)
 {
 	const ScanNote *note = next_note(nullptr, scan);
-	ScanWish wish = {ScanEnd::kUnknown, 0, false, false, 1};
+	ScanWish wish = {ScanEnd::kUnknown, 0, false, false, 1, 1};
 
 	if (note == nullptr)
 		return wish;
 	wish.filtered = note->place.filtered;
 	wish.shared = note->place.shared;
 	wish.selectivity = note->selectivity;
+	wish.expected = note->expected;
 	if (next_note(note, scan) == nullptr && has_count(note->place.direct))
 	{
 		const LimitState *limit = note->place.direct;

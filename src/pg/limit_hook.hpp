@@ -33,6 +33,7 @@ struct ScanWish
 	bool shared;   // other scans, such as those of other partitions, also give rows to that Limit
 	double
 		selectivity; // share of the scan's rows that the planner expects to pass the scan's own conditions, in (0, 1]
+	double expected; // share of the table's rows that the planner expects the scan to give, in (0, 1]
 };
 
 /// Install the ExecutorStart hook, which also serves unread_order.hpp. Called once, from _PG_init.

@@ -10,7 +10,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "bench"))
 import choice
 import worker
-from sql_clients import BenchError, line, psql, wait_for_worker
+from sql_clients import BenchError, has_pgvector, line, psql, wait_for_worker
 from sql_curves import Curves
 from sql_filters import filters
 from sql_live import live
@@ -103,7 +103,7 @@ def main():
     if unknown := set(parts + without) - set(PARTS):
         sys.exit(f"no such part: {', '.join(sorted(unknown))}")
     parts = set(parts) - set(without)
-    has_peer = not options.no_peer and psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'", "postgres") == "1"
+    has_peer = not options.no_peer and has_pgvector()
     for database, extension in (("vg", "vectorgpu"), ("pgv", "vector")):
         if database == "vg" or has_peer:
             psql(f"CREATE DATABASE {database}", "postgres")

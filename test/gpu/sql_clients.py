@@ -67,6 +67,11 @@ def answered(database="vg"):
     return int(psql("SELECT answered FROM vectorgpu_worker", database))
 
 
+def has_pgvector():
+    """Whether the server has pgvector, and not vectorgpu's extension of that name."""
+    return psql("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector' AND comment NOT LIKE 'vectorgpu %'", "postgres") == "1"
+
+
 def line(*cells):
     print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
 

@@ -51,8 +51,12 @@ coder_of_statement(Relation index, IndexInfo *info)
 	{
 		const MemoryContext old = MemoryContextSwitchTo(info->ii_Context);
 
+		MetaData meta;
+
 		info->ii_AmCache = index_key_coder(index);
 		MemoryContextSwitchTo(old);
+		meta_read(index, nullptr, &meta);
+		key_coder_check(index, static_cast<const KeyCoder *>(info->ii_AmCache), &meta.keys);
 	}
 	return static_cast<const KeyCoder *>(info->ii_AmCache);
 }

@@ -123,6 +123,7 @@ check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end
 	const AliasCheck *aliases, CheckResult *result)
 {
 	const IndexShape shape = shape_of_meta(meta);
+	const KeyCoder *coder = index_key_coder(index);
 	HeapCheck *check = static_cast<HeapCheck *>(palloc0(sizeof(HeapCheck)));
 	BlockRows *block = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
 	BufferAccessStrategy strategy = GetAccessStrategy(BAS_BULKREAD);
@@ -132,6 +133,8 @@ check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end
 	Tuplesortstate *delta;
 	TableScanDesc scan;
 
+	if (coder != nullptr)
+		key_coder_check(index, coder, &meta->keys);
 	memset(&counts, 0, sizeof(counts));
 	for (uint32 i = 0; i < meta->n_segments; i++)
 		segments[i] = i;
@@ -153,7 +156,7 @@ check_heap(Relation index, Relation heap, const MetaData *meta, uint64 delta_end
 	info->ii_ExclusionProcs = nullptr;
 	info->ii_ExclusionStrats = nullptr;
 	scan = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
-	block_rows_init(block, &shape, index_key_coder(index), {check_row, check});
+	block_rows_init(block, &shape, coder, {check_row, check});
 	table_index_build_scan(heap, index, info, true, false, block_rows_callback, block, scan);
 	block_rows_flush(block);
 

@@ -69,11 +69,11 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	if (common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	demand = scan_demand(root, path);
-	if (few_cost_estimate(path, demand, startup_cost, total_cost, pages))
-		return;
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	plan = ivf_plan(index, demand);
 	index_close(index, NoLock);
+	if (few_cost_estimate(path, demand, plan.from_table, startup_cost, total_cost, pages))
+		return;
 	*startup_cost = 0;
 	*pages = all_pages;
 	if (plan.n_searches > 0)

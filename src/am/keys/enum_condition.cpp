@@ -7,6 +7,7 @@ extern "C"
 #include "access/stratnum.h"
 #include "catalog/pg_enum.h"
 #include "utils/catcache.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 }
@@ -57,6 +58,8 @@ enum_condition(
 	if (!OidIsValid(function))
 		elog(ERROR, "missing support function %d in operator family %u", kCompareSupport, column->family);
 	fmgr_info(function, &compare);
+	// A transaction that holds its locks takes no invalidations by itself, and would miss labels added meanwhile.
+	AcceptInvalidationMessages();
 	labels = SearchSysCacheList1(ENUMTYPOIDNAME, ObjectIdGetDatum(column->type));
 	codes = static_cast<uint64 *>(palloc((static_cast<size_t>(labels->n_members) + 1) * sizeof(uint64)));
 	for (int i = 0; i < labels->n_members; i++)

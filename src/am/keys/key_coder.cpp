@@ -34,6 +34,17 @@ index_key_coder(Relation index)
 }
 
 void
+key_coder_check(Relation index, const KeyCoder *coder, const KeyLayout *stored)
+{
+	if (memcmp(&coder->layout, stored, sizeof(KeyLayout)) != 0)
+		ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("index \"%s\" was built for other key columns", RelationGetRelationName(index)),
+				errdetail("The codes in its pages are not those of its operator classes and collations today."),
+				errhint("Rebuild it with REINDEX INDEX.")));
+}
+
+void
 key_image(const KeyCoder *coder, const Datum *values, const bool *isnull, char *image)
 {
 	const KeyLayout *layout = &coder->layout;

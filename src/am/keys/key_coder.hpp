@@ -22,6 +22,10 @@ struct KeyCoder
 /// if the operator class of another column is no filter class.
 KeyCoder *index_key_coder(Relation index);
 
+/// Raise 55000 unless the pages, of this layout, have the codes that the coder makes. coder: of an index with key
+/// columns.
+void key_coder_check(Relation index, const KeyCoder *coder, const KeyLayout *stored);
+
 /// Write the image of a row. values, isnull: of the key columns, [n_columns]. image [key_image_bytes]. What it
 /// allocates is in the current memory context.
 void key_image(const KeyCoder *coder, const Datum *values, const bool *isnull, char *image);

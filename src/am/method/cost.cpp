@@ -47,6 +47,7 @@ constexpr double kRecall = 0.95;     // the approximate access methods' default
 constexpr double kMissesPower = 0.6; // SIFT, gpuivf and gpugraph: for a fifth of the misses 2.6 times the candidates
 constexpr double kCostPerUs = 240;   // x cpu_operator_cost, a cached sequential scan costs 0.6 a µs
 constexpr double kGpuExactUs = 75;   // an exact search by an H200, the request included,
+constexpr double kGpuCodes = 0.2;    // of codes_cost: the worker tests codes with wide registers, or has kept the rows
 constexpr double kGpuPagesPerUs =
 	1600; // and the bytes it reads: most rows are narrower there, and several searches share a read
 constexpr double kLeastGpuPages =
@@ -129,13 +130,17 @@ codes_cost(const IndexPath *path)
 }
 
 bool
-few_cost_estimate(const IndexPath *path, const ScanDemand &demand, Cost *startup_cost, Cost *total_cost, double *pages)
+few_cost_estimate(const IndexPath *path, const ScanDemand &demand, bool from_table, Cost *startup_cost,
+	Cost *total_cost, double *pages)
 {
 	const double rows = Max(demand.rows * demand.passing, 1.0);
+	Cost by_gpu;
 
 	if (demand.passing * kFewOfApproximate > 1 || conditions_on_keys(path) == 0)
 		return false;
 	*startup_cost = few_cost(path, demand);
+	if (!from_table && gpu_search_cost(path, kGpuExactUs, 0, &by_gpu))
+		*startup_cost = Min(*startup_cost, by_gpu * batch_plan_exact_batches(demand, 0, 0));
 	*total_cost = *startup_cost + return_cost(rows);
 	*pages = Min(*pages, rows);
 	return true;
@@ -186,11 +191,11 @@ gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cos
 	const IndexOptInfo *index = path->indexinfo;
 	const double kbytes = static_cast<double>(index->pages) * (BLCKSZ / 1024);
 
-	if (conditions_on_keys(path) > 0 || index->hypothetical || index->pages < kLeastGpuPages ||
-		kbytes < bridge::settings.worker_min_size_kb || kbytes > 1024.0 * bridge::settings.worker_memory_mb ||
-		!bridge::worker_on_gpu() || get_rel_persistence(index->indexoid) == RELPERSISTENCE_TEMP)
+	if (index->hypothetical || index->pages < kLeastGpuPages || kbytes < bridge::settings.worker_min_size_kb ||
+		kbytes > 1024.0 * bridge::settings.worker_memory_mb || !bridge::worker_on_gpu() ||
+		get_rel_persistence(index->indexoid) == RELPERSISTENCE_TEMP)
 		return false;
-	*cost = (search_us + pages / kGpuPagesPerUs) * kCostPerUs * cpu_operator_cost;
+	*cost = (search_us + pages / kGpuPagesPerUs) * kCostPerUs * cpu_operator_cost + kGpuCodes * codes_cost(path);
 	return true;
 }
 

@@ -26,9 +26,10 @@ bool common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost
 Cost codes_cost(const IndexPath *path);
 
 /// The costs of comparing one by one the rows that meet conditions on key columns. False: there are none, or they pass
-/// more than few rows of an approximate access method (kFewOfApproximate). *pages: of the index on entry.
-bool few_cost_estimate(
-	const IndexPath *path, const ScanDemand &demand, Cost *startup_cost, Cost *total_cost, double *pages);
+/// more than few rows of an approximate access method (kFewOfApproximate). from_table: distances come from the table,
+/// so that no worker compares. *pages: of the index on entry.
+bool few_cost_estimate(const IndexPath *path, const ScanDemand &demand, bool from_table, Cost *startup_cost,
+	Cost *total_cost, double *pages);
 
 /// For an approximate access method: *startup_cost is that of the searches for the demand. Where the scan is exact from
 /// its first row on, that of passes over all rows takes its place. Adds the cost of rows that do not pass, and sets
@@ -40,7 +41,7 @@ void add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &de
 double recall_factor(double recall_target);
 
 /// True if a worker on a GPU is expected to answer scans of this index. Then *cost is that of a batch of rows, from the
-/// time of request and search (µs, one client) and the index's pages that the search reads.
+/// time of request and search (µs, one client), the index's pages that the search reads, and the codes that it tests.
 bool gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cost);
 
 /// Time of an exact search of one client by a worker on a GPU, the request included, in µs; pages: of its rows in the

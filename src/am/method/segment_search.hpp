@@ -33,6 +33,7 @@ struct ApproximateSearch
 {
 	uint32 round;    // how wide to search: 0 first, one more each time a round has not given enough rows
 	bool exact;      // look at every row
+	bool drops_nan;  // other segments' rows are left out, or may be: those with NaN come after all of them
 	uint64 wanted;   // rows that the batch asks for
 	uint64 n_before; // rows that earlier batches returned
 	Relation heap;   // the table; null for a scan for TIDs only
@@ -71,7 +72,7 @@ struct SegmentSearch
 };
 
 /// scan/page_pass.cpp. Offers candidates without a tombstone to the selection. Leaves out rows that were returned
-/// before and, unless the search is exact, rows whose score is NaN (which lowers *coverage). Compacts both arrays in
+/// before and, where it drops them, rows whose score is NaN (which lowers *coverage). Compacts both arrays in
 /// place. For approximate access methods.
 void search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n);
 

@@ -50,6 +50,15 @@ is_most(IndexScanDesc scan, uint64 n, uint64 n_rows)
 		(live > 0 && static_cast<double>(n) * kMostOfTable >= live && n > n_rows / kMostOfTable / kDeadTimes);
 }
 
+/// True if the Limit wants most of the rows that the planner expects to meet the conditions on key columns: a scan by
+/// steps would go to its end, without the rows that each step has missed.
+bool
+is_most_of_passing(const ScanState *state, double n_rows, const pg::ScanWish *wish)
+{
+	return state->filter != nullptr &&
+		static_cast<double>(state->plan.wanted) * kMostOfTable >= Max(n_rows * wish->expected, 1.0);
+}
+
 /// The share of rows that reached the Limit in the last scan of an index that had to ask twice, though it has no
 /// conditions: the others were dead. It fades with each further scan, since a vacuum changes it.
 struct LiveShare
@@ -188,8 +197,29 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 	// bound that another row has passed, even if late rows are returned.
 	state->plan.exact = approximate && !state->plan.one_search &&
 		((wish->end <= pg::ScanEnd::kNothing && (strict || state->bounds.bounded)) ||
-			(strict && !wish->shared && is_most(scan, state->plan.wanted, n_rows)) || is_most(scan, kFewRows, n_rows));
+			(strict && !wish->shared &&
+				(is_most(scan, state->plan.wanted, n_rows) ||
+					is_most_of_passing(state, static_cast<double>(n_rows), wish))) ||
+			is_most(scan, kFewRows, n_rows));
+	state->plan.may_turn_exact = strict && !wish->shared && wish->end == pg::ScanEnd::kCount;
 	state->plan.by_rank = approximate && !state->plan.exact && !state->plan.one_search;
+}
+
+bool
+batch_plan_turns_exact(ScanState *state)
+{
+	const uint64 n_delta = state->delta_end - Min(state->delta_end, state->meta.delta_first_row);
+
+	if (!state->plan.may_turn_exact || !state->plan.by_rank || state->plan.step_begin > 0 || state->rounds.exhaustive ||
+		state->filter == nullptr || !state->filter->conditions.program.exact ||
+		state->plan.wanted * kMostOfTable < state->counters->n_passing + n_delta)
+		return false;
+	state->plan.exact = true;
+	state->plan.by_rank = state->plan.from_first = false;
+	state->batch.size = state->batch.n_rows = 0;
+	state->aliases.n_held = state->out.n = state->out.next = 0; // they come again
+	state->rounds.round = 0;
+	return true;
 }
 
 uint64

@@ -7,7 +7,8 @@
 // all pages; so may a large delta the first two; the LIMIT may not.
 //
 // Steps lose the rows that they find too late. So a strict scan that shall return most of the table, or all of it, is
-// exact.
+// exact; with conditions on key columns, most of the rows that meet them, by the planner's estimate or as the first
+// step has counted.
 //
 // An exact order is the same however it is cut. Its batches are as large as the LIMIT wants, by the share that has
 // passed.
@@ -22,6 +23,10 @@ namespace vectorgpu::am
 
 /// At the scan's start, behind start_phase: what the plan wants of it.
 void batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish);
+
+/// Call behind each batch. True if it is the first, was a step, and has shown that the Limit wants most of the rows
+/// that meet the conditions on key columns: the batch is to be asked for again, and will be exact.
+bool batch_plan_turns_exact(ScanState *state);
 
 /// The last rank of the step that row number `rank`, counted from 0, belongs to. Of scans of approximate access
 /// methods.

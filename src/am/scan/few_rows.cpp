@@ -113,8 +113,12 @@ search_table_rows(const AccessMethod *am, const SegmentSearch *search)
 	uint64 n = 0;
 
 	for (uint64 row = 0; row < n_rows; row++)
+	{
+		if (row % kRowIdsPerRead == 0)
+			CHECK_FOR_INTERRUPTS();
 		if (passes(search, row) && !read_row_ids(search, row, 1, few, &passing[n++]))
 			return false;
+	}
 	approximate.exact = true;
 	approximate.candidates = passing;
 	approximate.n_candidates = n;

@@ -100,9 +100,9 @@ offer_row_ids(Relation index, const ScanState *state, const SegmentEntry *segmen
 	return true;
 }
 
-/// Offers the rows with a value of a segment that meet the conditions.
+/// Offers the rows with a value of a segment that meet the conditions. few: of all segments' rows few do.
 bool
-offer_passing(ScanState *state, const PassingRows *passing, SegmentSearch *search)
+offer_passing(ScanState *state, const PassingRows *passing, bool few, SegmentSearch *search)
 {
 	SegmentEntry masked = *search->segment;
 	bool intact;
@@ -112,7 +112,7 @@ offer_passing(ScanState *state, const PassingRows *passing, SegmentSearch *searc
 	search->passing = passing->rows;
 	masked.n_dead = masked.n_rows - passing->n_rows;
 	search->segment = &masked;
-	if (few_rows_pass(state->am, search, passing->n_rows))
+	if (few || few_rows_pass(state->am, search, passing->n_rows))
 	{
 		state->counters->filter_ways |= kFilterList;
 		intact = few_search_segment(state->am, search);
@@ -126,8 +126,36 @@ offer_passing(ScanState *state, const PassingRows *passing, SegmentSearch *searc
 	return intact;
 }
 
+/// True if few rows of all segments together meet the conditions: these are all looked at then, whichever segments they
+/// lie in. *intact: false if a page was foreign.
 bool
-offer_segment(Relation index, ScanState *state, const SegmentEntry *segment, SegmentSearch *search)
+few_pass(Relation index, const ScanState *state, bool *intact)
+{
+	uint64 n_passing = 0;
+	uint64 n_rows = 0;
+
+	*intact = true;
+	if (state->filter == nullptr || state->am->approximate == nullptr || state->am->values != nullptr ||
+		state->phase != ScanPhase::kScored)
+		return false;
+	for (uint32 i = 0; i < state->meta.n_segments; i++)
+	{
+		const SegmentEntry *segment = &state->meta.segments[i];
+		const PassingRows *passing = key_filter_rows(state->filter, index, &state->meta, segment, state->strategy);
+
+		if (passing == nullptr)
+		{
+			*intact = false;
+			return false;
+		}
+		n_passing += passing->n_rows;
+		n_rows += segment->n_rows - Min(segment->n_dead, segment->n_rows);
+	}
+	return n_passing <= n_rows / kFewOfApproximate;
+}
+
+bool
+offer_segment(Relation index, ScanState *state, const SegmentEntry *segment, bool few, SegmentSearch *search)
 {
 	const PassingRows *passing = nullptr;
 
@@ -142,7 +170,7 @@ offer_segment(Relation index, ScanState *state, const SegmentEntry *segment, Seg
 	{
 		search->segment = segment;
 		if (passing != nullptr)
-			return offer_passing(state, passing, search);
+			return offer_passing(state, passing, few, search);
 		return segment->n_rows == 0 || state->am->search_segment(search);
 	}
 	if (state->phase == ScanPhase::kAll &&
@@ -164,7 +192,7 @@ search_offer(const SegmentSearch *search, double *scores, RowId *rows, uint64 n)
 
 	for (uint64 i = 0; i < n; i++)
 	{
-		if (std::isnan(scores[i]) && !search->approximate->exact)
+		if (std::isnan(scores[i]) && search->approximate->drops_nan)
 		{
 			*search->approximate->coverage = Min(*search->approximate->coverage, Coverage::kScored);
 			continue;
@@ -190,6 +218,7 @@ page_pass(Relation index, ScanState *state, const RowId *candidates, uint64 n_ca
 	const ApproximateSearch approximate = {
 		.round = state->rounds.round,
 		.exact = scan_is_exact(state),
+		.drops_nan = !scan_is_exact(state),
 		.wanted = scan_ranks_wanted(state),
 		.n_before = scan_ranks_before(state),
 		.heap = state->heap,
@@ -218,13 +247,18 @@ page_pass(Relation index, ScanState *state, const RowId *candidates, uint64 n_ca
 		.approximate = state->am->approximate != nullptr ? &approximate : nullptr,
 	};
 
+	bool intact;
+	const bool few = few_pass(index, state, &intact);
+
+	if (!intact)
+		return false;
 	*coverage = Coverage::kAll;
 	if (state->filter != nullptr)
 		state->counters->n_passing = 0;
 	engine::topk_init(&topk, state->batch.size, state->batch.rows, state->batch.capacity,
 		state->place.has_last && !state->plan.from_first ? &state->place.last : nullptr);
 	for (uint32 i = 0; i < state->meta.n_segments && !state->bounds.skips_segments; i++)
-		if (!offer_segment(index, state, &state->meta.segments[i], &search))
+		if (!offer_segment(index, state, &state->meta.segments[i], few, &search))
 			return false;
 	if (!delta_pass(index, state, &search))
 		return false;

@@ -96,7 +96,7 @@ wish_for(IndexScanDesc scan, const ScanState *state)
 {
 	if (state->plan.given_limit == 0)
 		return pg::scan_wish(scan);
-	return {pg::ScanEnd::kCount, state->plan.given_limit, false, false, 1};
+	return {pg::ScanEnd::kCount, state->plan.given_limit, false, false, 1, 1};
 }
 
 void
@@ -177,7 +177,7 @@ start_scan(IndexScanDesc scan, ScanState *state)
 		start_phase(state, ScanPhase::kDone);
 	wish = wish_for(scan, state);
 	scan_keys_leave(scan, state, &wish);
-	scan_keys_decide_recheck(scan, state);
+	scan_keys_decide_recheck(scan, state, &wish);
 	state->plan.one_search =
 		state->plan.one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
 	batch_plan_start(scan, state, &wish);
@@ -260,6 +260,8 @@ advance(IndexScanDesc scan, ScanState *state)
 			return false;
 		state->batch.size = batch_plan_rows(scan, state);
 		scan_next_rows(scan->indexRelation, scan->xs_snapshot, state);
+		if (batch_plan_turns_exact(state))
+			continue;
 		state->place.phase_done = !state->batch.full;
 		if (state->batch.n_rows > 0)
 			note_batch(state);
@@ -370,7 +372,8 @@ go_on_to_nan(IndexScanDesc scan, ScanState *state)
 	state->place.phase_done = false;
 	if (advance(scan, state))
 		return true;
-	nan_rows_note_none(scan, state);
+	if (state->filter == nullptr) // else only rows that meet its conditions were looked at
+		nan_rows_note_none(scan, state);
 	return false;
 }
 

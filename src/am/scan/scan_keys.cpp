@@ -47,10 +47,15 @@ scan_condition(IndexScanDesc scan)
 }
 
 void
-scan_keys_decide_recheck(IndexScanDesc scan, ScanState *state)
+scan_keys_decide_recheck(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 {
-	state->rechecks = state->rechecks || (state->filter != nullptr && !state->filter->conditions.program.exact) ||
-		scan_conditions(scan) > (state->bounds.has_worst ? 1 : 0);
+	const bool undecided = state->filter != nullptr && !state->filter->conditions.program.exact;
+
+	state->rechecks = state->rechecks || undecided || scan_conditions(scan) > (state->bounds.has_worst ? 1 : 0);
+	if (!undecided)
+		return;
+	wish->filtered = true;
+	wish->selectivity = Min(wish->selectivity, wish->expected);
 }
 
 bool
@@ -74,12 +79,7 @@ scan_keys_start(IndexScanDesc scan, ScanState *state)
 		n += scan->keyData[i].sk_attno > 1;
 	if (n == 0)
 		return;
-	if (memcmp(&coder->layout, &state->meta.keys, sizeof(KeyLayout)) != 0)
-		ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				errmsg("index \"%s\" was built for other key columns", RelationGetRelationName(scan->indexRelation)),
-				errdetail("The codes in its pages are not those of its operator classes and collations today."),
-				errhint("Rebuild it with REINDEX INDEX.")));
+	key_coder_check(scan->indexRelation, coder, &state->meta.keys);
 	old = MemoryContextSwitchTo(state->context);
 	state->filter = static_cast<KeyFilter *>(palloc0(sizeof(KeyFilter)));
 	state->filter->context = state->context;

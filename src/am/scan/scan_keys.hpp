@@ -25,7 +25,7 @@ void scan_keys_start(IndexScanDesc scan, ScanState *state);
 void scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish);
 
 /// Set state->rechecks, if it is not set: a single search operator needs no recheck; the executor rechecks several, one
-/// beside an order, and conditions that codes do not decide. Call last.
-void scan_keys_decide_recheck(IndexScanDesc scan, ScanState *state);
+/// beside an order, and conditions that codes do not decide. These drop rows then, as wish is told. Call last.
+void scan_keys_decide_recheck(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish);
 
 } // namespace vectorgpu::am

@@ -91,13 +91,14 @@ private:
 
 		if (view.passing != nullptr && view.passing->listed())
 			return add_listed(spec, view);
-		if (n_probes == lists.n_lists() && answer_ == CodedAnswer::kNearest)
+		if ((n_probes == lists.n_lists() || all_pass_scored(view)) && answer_ == CodedAnswer::kNearest)
 			return add_all(view);
 
 		const DistanceSpec coarse = {spec.metric, ElementType::kFloat32, spec.dim};
 		CodedSegment segment = {&view, candidates_of(query.probes, view.segment), 0};
 		std::vector<double> scores(lists.n_lists());
 		std::vector<Neighbor> ranked(lists.n_lists());
+		std::vector<uint32_t> marks;
 		uint32_t n_chosen = n_probes;
 
 		compute_scores(
@@ -109,7 +110,7 @@ private:
 			std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);
 			std::sort(ranked.begin(), ranked.begin() + n_probes, neighbor_less);
 		}
-		else if (n_chosen = choose_lists(view, n_probes, ranked); n_chosen == 0)
+		else if (n_chosen = choose_lists(view, n_probes, ranked, &marks); n_chosen == 0 || !marks.empty())
 			return add_all(view);
 		else
 			note_way(query, FilterWay::kLists);

@@ -119,7 +119,7 @@ public:
 			if (!has_scores)
 				coverage_ = std::min(coverage_, Coverage::kScored);
 			else if (graph::looks_at_all(width_of(query_.probes, segment->segment), static_cast<double>(n_rows)) ||
-				(segment->passing != nullptr && segment->passing->listed()))
+				all_pass_scored(*segment))
 				add_parts(*segment, row_bytes, &parts);
 			else
 				search_graph(*segment, width_of(query_.probes, segment->segment), &parts);

@@ -87,7 +87,7 @@ HashedAnswer::width(const RowsView &segment) const
 	const uint64_t n_rows = segment.rows.last;
 	const uint32_t width = width_of(query_.probes, segment.segment);
 
-	if (!has_scores_ || n_rows == 0 || (segment.passing != nullptr && segment.passing->listed()))
+	if (!has_scores_ || n_rows == 0 || all_pass_scored(segment))
 		return 0;
 	return graph::looks_at_all(width, static_cast<double>(n_rows)) ? 0 : width;
 }

@@ -20,6 +20,13 @@ namespace
 
 constexpr uint64_t kDeltaPartRows = 8192; // of a part of the delta
 
+/// A number of parts after which a search may leave out those that follow, up to `resume` (choose_lists).
+struct Mark
+{
+	size_t at;
+	size_t resume;
+};
+
 /// The parts of a query's work, the nearest lists first.
 class Plan
 {
@@ -37,6 +44,7 @@ public:
 	}
 
 	const std::vector<Part> &parts() const { return parts_; }
+	const std::vector<Mark> &marks() const { return marks_; }
 	Coverage coverage() const { return coverage_; }
 
 private:
@@ -47,11 +55,12 @@ private:
 
 		if (view.passing != nullptr && view.passing->listed())
 			return add_parts(view, vector_bytes(spec.element, spec.dim), &parts_);
-		if (n_probes == lists.n_lists())
+		if (n_probes == lists.n_lists() || all_pass_scored(view))
 			return add_all(view);
 
 		std::vector<double> scores(lists.n_lists());
 		std::vector<Neighbor> ranked(lists.n_lists());
+		std::vector<uint32_t> marks;
 		uint32_t n_chosen = n_probes;
 
 		ivf::centroid_scores(spec, vector, lists.centroids(), spec.dim * sizeof(float), lists.n_lists(), scores.data());
@@ -62,13 +71,22 @@ private:
 			std::nth_element(ranked.begin(), ranked.begin() + n_probes, ranked.end(), neighbor_less);
 			std::sort(ranked.begin(), ranked.begin() + n_probes, neighbor_less);
 		}
-		else if (n_chosen = choose_lists(view, n_probes, ranked); n_chosen == 0)
+		else if (n_chosen = choose_lists(view, n_probes, ranked, &marks); n_chosen == 0)
 			return add_all(view);
 		else
 			note_way(query, FilterWay::kLists);
 		coverage_ = Coverage::kPart;
+
+		const size_t first_mark = marks_.size();
+
 		for (uint32_t i = 0; i < n_chosen; i++)
+		{
 			add_list(view, static_cast<uint32_t>(ranked[i].row));
+			if (std::binary_search(marks.begin(), marks.end(), i + 1))
+				marks_.push_back({parts_.size(), 0});
+		}
+		for (size_t i = first_mark; i < marks_.size(); i++)
+			marks_[i].resume = parts_.size();
 	}
 
 	void add_all(const RowsView &view)
@@ -84,62 +102,52 @@ private:
 	}
 
 	std::vector<Part> parts_;
+	std::vector<Mark> marks_;
 	Coverage coverage_;
 };
 
+/// Walk through the stages of a plan, from mark to mark. search(first, last): these parts; may_leave(): at a mark, true
+/// if the parts up to its `resume` are left out.
+template <class Search, class MayLeave>
 void
-finish(const Plan &plan, PartSearcher *searcher, const SearchQuery &query, std::vector<Neighbor> *result)
+walk_stages(const Plan &plan, Search search, MayLeave may_leave)
 {
-	*result = searcher->selection().finish();
-	if (query.coverage != nullptr)
-		*query.coverage = std::min(plan.coverage(), searcher->left_out_nan() ? Coverage::kScored : Coverage::kAll);
+	size_t at = 0;
+
+	for (const Mark &mark : plan.marks())
+	{
+		if (mark.at < at) // left out
+			continue;
+		search(at, mark.at);
+		at = may_leave() ? mark.resume : mark.at;
+	}
+	search(at, plan.parts().size());
 }
 
-/// Search for a query in one thread.
+/// Search for a query. pool: its threads help; null: none do.
 void
-search_alone(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query,
+search_query(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, ThreadPool *pool,
 	std::vector<Neighbor> *result, SearchControl *control)
 {
 	const Plan plan(spec, snapshot, query);
 	PartSearcher searcher(spec, query, snapshot.n_rows);
-
-	for (const Part &part : plan.parts())
+	const auto search = [&](size_t first, size_t last)
 	{
-		if (stopped(control))
-			break;
-		searcher.search(part);
-		progress(control);
-	}
-	finish(plan, &searcher, query, result);
-}
+		search_parts(spec, query, snapshot.n_rows, std::span(plan.parts()).subspan(first, last - first), pool,
+			&searcher, control);
+	};
+	const auto may_leave = [&]
+	{
+		const bool may = searcher.found_few();
 
-/// Search for a query with all threads.
-void
-search_together(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, ThreadPool &pool,
-	std::vector<Neighbor> *result, SearchControl *control)
-{
-	const Plan plan(spec, snapshot, query);
-	const size_t n_workers = std::max<size_t>(1, std::min(pool.n_threads(), plan.parts().size()));
-	std::vector<std::unique_ptr<PartSearcher>> searchers(n_workers);
-	std::atomic<size_t> next{0};
+		searcher.begin_stage();
+		return may;
+	};
 
-	pool.run(n_workers,
-		[&](size_t worker)
-		{
-			auto searcher = std::make_unique<PartSearcher>(spec, query, snapshot.n_rows);
-
-			for (size_t i;
-				(i = next.fetch_add(1, std::memory_order_relaxed)) < plan.parts().size() && !stopped(control);)
-			{
-				searcher->search(plan.parts()[i]);
-				progress(control);
-			}
-			searchers[worker] = std::move(searcher);
-		});
-	for (size_t worker = 1; worker < n_workers; worker++)
-		if (searchers[worker] != nullptr) // null: the call was dropped
-			searchers[0]->merge(searchers[worker].get());
-	finish(plan, searchers[0].get(), query, result);
+	walk_stages(plan, search, may_leave);
+	*result = searcher.selection().finish();
+	if (query.coverage != nullptr)
+		*query.coverage = std::min(plan.coverage(), searcher.left_out_nan() ? Coverage::kScored : Coverage::kAll);
 }
 
 } // namespace
@@ -154,14 +162,14 @@ search_lists(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const
 	if (queries.size() < pool.n_threads())
 	{
 		for (size_t i = 0; i < queries.size() && !stopped(control); i++)
-			search_together(spec, snapshot, queries[i], pool, &(*results)[i], control);
+			search_query(spec, snapshot, queries[i], &pool, &(*results)[i], control);
 		return;
 	}
 	pool.run(std::min(pool.n_threads(), queries.size()),
 		[&](size_t)
 		{
 			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < queries.size() && !stopped(control);)
-				search_alone(spec, snapshot, queries[i], &(*results)[i], control);
+				search_query(spec, snapshot, queries[i], nullptr, &(*results)[i], control);
 		});
 }
 

@@ -97,6 +97,20 @@ public:
 			offer(view, [place](size_t) { return place; }, &score, 1);
 	}
 
+	/// Count from here on which rows are among the nearest so far.
+	void begin_stage()
+	{
+		topk_tighten(selection_.topk());
+		stage_bound_ = selection_.topk()->full ? selection_.topk()->threshold.score : HUGE_VAL;
+		n_nearer_ = 0;
+	}
+
+	/// Count as another searcher of the same query does.
+	void join_stage(const PartSearcher &other) { stage_bound_ = other.stage_bound_; }
+
+	/// True if hardly any row since begin_stage() is: of k rows less than one in 16.
+	bool found_few() const { return n_nearer_ * 16 < query_.k; }
+
 	Selection &selection() { return selection_; }
 	bool left_out_nan() const { return left_out_nan_; }
 
@@ -104,6 +118,7 @@ public:
 	{
 		selection_.merge(&other->selection_);
 		left_out_nan_ = left_out_nan_ || other->left_out_nan_;
+		n_nearer_ += other->n_nearer_;
 	}
 
 private:
@@ -194,6 +209,7 @@ private:
 				left_out_nan_ = true;
 				continue;
 			}
+			n_nearer_ += scores[i] < stage_bound_ ? 1 : 0;
 			kept_scores[kept] = scores[i];
 			kept_rows[kept++] = view.rows.row_id(position);
 		}
@@ -205,6 +221,8 @@ private:
 	const SearchQuery &query_;
 	Selection selection_;
 	bool left_out_nan_ = false;
+	double stage_bound_ = HUGE_VAL;
+	uint64_t n_nearer_ = 0;
 };
 
 inline bool
@@ -281,6 +299,7 @@ search_parts(const DistanceSpec &spec, const SearchQuery &query, uint64_t n_rows
 
 			auto own = std::make_unique<PartSearcher>(spec, query, n_rows);
 
+			own->join_stage(*searcher);
 			work(own.get());
 			helpers[worker] = std::move(own);
 		});

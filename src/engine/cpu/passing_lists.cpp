@@ -14,34 +14,44 @@ namespace
 constexpr double kMoreLists = .3;
 
 // If so many times more lists hold the rows than if these were spread evenly, they lie away from the query, where the
-// order of the lists says little about the order of their rows.
-constexpr double kMostUneven = 1.5;
+// order of the lists may say little about the order of their rows: the search finds out.
+constexpr double kUneven = 1.5;
+
+// Rows held at the second mark, where a search may end first, over those wanted.
+constexpr double kMoreOfUneven = 1.25;
+constexpr double kStageGrowth = 1.5; // of the rows held, between two marks
 
 } // namespace
 
 uint32_t
-choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked)
+choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked, std::vector<uint32_t> *marks)
 {
 	const double n_lists = static_cast<double>(ranked.size());
 	const double n_rows = static_cast<double>(view.rows.last);
 	const double n_pass = static_cast<double>(view.passing->n_pass());
 	const double even_lists = n_probes * std::pow(n_rows / n_pass, kMoreLists);
 	const double wanted = even_lists * n_pass / n_lists;
-	const size_t most = static_cast<size_t>(std::min(n_lists, std::ceil(kMostUneven * even_lists)));
+	double next_mark = kMoreOfUneven * wanted / kStageGrowth;
 	double held = 0;
 
+	marks->clear();
 	if (2 * even_lists >= n_lists) // then most rows are scored anyway
 		return 0;
-	if (most < ranked.size())
-		std::nth_element(ranked.begin(), ranked.begin() + static_cast<ptrdiff_t>(most), ranked.end(), neighbor_less);
-	std::sort(ranked.begin(), ranked.begin() + static_cast<ptrdiff_t>(most), neighbor_less);
-	for (uint32_t i = 0; i < most; i++)
+	std::sort(ranked.begin(), ranked.end(), neighbor_less);
+	for (uint32_t i = 0; i < ranked.size(); i++)
 	{
 		held += view.passing->places->n_in_list[ranked[i].row];
-		if (i + 1 >= n_probes && held >= wanted)
+		if (i + 1 >= n_probes && held >= wanted && i + 1 <= kUneven * even_lists)
+		{
+			marks->clear();
 			return i + 1;
+		}
+		if (held < next_mark || 2 * held >= n_pass)
+			continue;
+		marks->push_back(i + 1);
+		next_mark = std::max(next_mark * kStageGrowth, held);
 	}
-	return 0;
+	return marks->size() > 1 ? static_cast<uint32_t>(ranked.size()) : 0;
 }
 
 } // namespace vectorgpu::engine

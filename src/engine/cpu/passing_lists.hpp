@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/cpu/passing_rows.hpp"
 
@@ -22,7 +23,10 @@ list_counts(const RowsView &view, uint32_t list)
 /// many; 0: all rows that pass are to be scored. n_probes: lists that the query would search without conditions, fewer
 /// than there are. It searches at least as many, and more if few rows pass: until they hold as many rows that pass as
 /// they would if these were spread evenly.
+/// *marks: not empty if the rows lie away from the query. It then searches the first (*marks)[0] lists, those up to the
+/// next mark, and so on; it ends at a mark if hardly a row since the mark before belongs to the nearest found so far.
 /// view: masked, with lists.
-uint32_t choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked);
+uint32_t choose_lists(
+	const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked, std::vector<uint32_t> *marks);
 
 } // namespace vectorgpu::engine

@@ -95,6 +95,21 @@ fits(const RowsView &view, const PassingSegment &segment)
 						: segment.bits.size() == (segment.n_rows + 7) / 8);
 }
 
+/// True if few rows of all segments together pass.
+bool
+few_pass(const Passing &passing)
+{
+	uint64_t n_pass = 0;
+	uint64_t n_rows = 0;
+
+	for (const std::shared_ptr<const PassingSegment> &segment : passing.segments)
+	{
+		n_pass += segment->n_pass;
+		n_rows += segment->n_rows;
+	}
+	return n_pass <= n_rows / kFewOfRows;
+}
+
 /// The delta with tombstones for all rows that fail, those that `passing` does not know among them.
 RowsView
 mask_delta(const RowsView &delta, const Passing &passing)
@@ -127,6 +142,8 @@ mask_delta(const RowsView &delta, const Passing &passing)
 Status
 mask_snapshot(const Snapshot &snapshot, const Passing &passing, Snapshot *masked, FilterWay *way)
 {
+	const bool few = few_pass(passing);
+
 	masked->n_rows = snapshot.delta.rows.last - snapshot.delta.rows.first;
 	for (const std::shared_ptr<const RowsView> &view : snapshot.segments)
 	{
@@ -134,7 +151,7 @@ mask_snapshot(const Snapshot &snapshot, const Passing &passing, Snapshot *masked
 			[&](const std::shared_ptr<const PassingSegment> &one) { return one->segment == view->segment; });
 
 		if (found == passing.segments.end())
-			continue;
+			return Status::error(StatusCode::kInvalidArgument, "the rows that pass lack a segment's");
 
 		const PassingSegment &segment = **found;
 
@@ -148,6 +165,7 @@ mask_snapshot(const Snapshot &snapshot, const Passing &passing, Snapshot *masked
 		auto rows = std::make_shared<PassingRows>();
 
 		rows->segment = *found;
+		rows->few = few;
 		if (view->lists != nullptr)
 			rows->places = passing_places(segment, view->lists);
 		else if (!segment.listed)

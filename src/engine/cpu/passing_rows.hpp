@@ -28,6 +28,7 @@ struct PassingRows
 {
 	std::shared_ptr<const PassingSegment> segment;
 	std::shared_ptr<const PassingPlaces> places; // null: no lists
+	bool few = false; // of all segments together few rows pass (kFewOfRows): every one is scored
 
 	bool listed() const { return segment != nullptr && segment->listed; }
 	uint64_t n_pass() const { return segment->n_pass; }
@@ -35,6 +36,13 @@ struct PassingRows
 	/// listed(): the places of the rows, ascending; the numbers where there are no lists.
 	std::span<const uint32_t> rows() const { return places != nullptr ? places->listed : segment->rows; }
 };
+
+/// True if a segment's rows that pass are all scored, whatever structure it has.
+inline bool
+all_pass_scored(const RowsView &view)
+{
+	return view.passing != nullptr && (view.passing->listed() || view.passing->few);
+}
 
 /// Make a snapshot without the segments in which no row passes; the others and the delta have RowsView::passing.
 /// kInvalidArgument if `passing` is of other segments of that name. *way: raised to that of a search in which no
