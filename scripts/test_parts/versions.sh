@@ -5,7 +5,8 @@
 # VECTORGPU_VERSIONS names some of them.
 VERSIONS=${VECTORGPU_VERSIONS:-16 17 18}
 
-# The TAP files of the quick suite, for gpuflat and gpuivf; --files names others, for every access method. More would take too long.
+# The TAP files of the quick suite, for gpuflat, on the last version also for gpuivf; --files names others, for every access method. More would
+# take too long.
 VERSION_FILES='/(005|010|030|060|067|075|076|100|259)_'
 VERSION_METHODS_LEFT_OUT='@gpugraph|@gpuivf-'
 
@@ -119,8 +120,10 @@ unsupported_versions() {
 
 # version_suites VERSION|PG_CONFIG [long]: in a process of its own, whose variables it changes: server, build, SQL suites and TAP files.
 version_suites() {
-	local version=$1 status=0
+	local version=$1 status=0 BRIEF=''
 
+	# What differs between two versions shows on the last one, too, for access methods other than gpuflat.
+	[ "$version" = "${VERSIONS##* }" ] || [ -n "${2:-}$FILES" ] || BRIEF=1
 	VECTORGPU_BUILT_WORKER=$WORK/pg$("$PG_CONFIG" --pkglibdir)/vectorgpu_worker
 	VECTORGPU_BUILT_OBJECTS=$ROOT/build/test/tree
 	[ -x "$VECTORGPU_BUILT_WORKER" ] || VECTORGPU_BUILT_WORKER=''
@@ -203,7 +206,7 @@ version_sql() {
 version_tap() {
 	if [ -z "$FILES${1:-}" ]; then
 		# Not empty: 060 for gpuivf too.
-		TAP_ONLY=$VERSION_FILES TAP_EXCEPT='^$' TAP_WITHOUT=$VERSION_METHODS_LEFT_OUT
+		TAP_ONLY=$VERSION_FILES TAP_EXCEPT='^$' TAP_WITHOUT=$VERSION_METHODS_LEFT_OUT${BRIEF:+|@gpu}
 	fi
 	part_tap "tap$KIND" test/t 1800
 }
