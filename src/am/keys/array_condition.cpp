@@ -113,8 +113,7 @@ array_column_condition(const KeyColumn *column, uint16 stream, StrategyNumber st
 		default:
 			write_equal(stream, elements, condition);
 	}
-	// NULL fails `@> '{}'`, too. Beside bits this is no more than a mark: scans of pages read a stream only if a step
-	// of a kind before kAnd names it.
+	// NULL fails `@> '{}'`, too.
 	*node = joint(Op::kAnd);
 	for (int i = 0; i < kMostKeyStreams; i++)
 		add_operand(node, key_node(not_null(static_cast<uint16>(stream + i))));
