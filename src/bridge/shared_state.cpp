@@ -85,12 +85,18 @@ shared_state()
 }
 
 bool
-worker_on_gpu()
+worker_answers_scans()
 {
 	SharedState *state = settings.worker ? shared_state() : nullptr;
 
 	return state != nullptr && pg_atomic_read_u32(&state->worker_ready) != 0 &&
-		pg_atomic_read_u32(&state->worker_silent) == 0 && pg_atomic_read_u32(&state->worker_on_gpu) != 0;
+		pg_atomic_read_u32(&state->worker_silent) == 0;
+}
+
+bool
+worker_on_gpu()
+{
+	return worker_answers_scans() && pg_atomic_read_u32(&shared_state()->worker_on_gpu) != 0;
 }
 
 const char *

@@ -101,7 +101,10 @@ static_assert(sizeof(SharedState) <= 1024);
 /// memory left.
 SharedState *shared_state();
 
-/// Return true if there is a worker with a GPU that scans use. For the planner: this may change at any moment.
+/// Return true if there is a worker that scans use. For the planner: this may change at any moment.
+bool worker_answers_scans();
+
+/// The same of a worker with a GPU.
 bool worker_on_gpu();
 
 /// Count a fallback; log one line a minute for reasons that an administrator should know. detail: a sentence, or null.

@@ -33,23 +33,26 @@ refine_cost(const IvfPlan *plan)
 	return plan->from_table ? fetch_cost(plan->candidates) : plan->candidates * kRefineCost * cpu_tuple_cost;
 }
 
-/// The searches of lists, without passes over all rows. Sets *pages to those that they read. *by_gpu: a worker with a
-/// GPU makes them.
+/// The searches of lists, without passes over all rows. passing: the share of rows that meet the conditions. Sets
+/// *pages to those that they read. *by_gpu: a worker with a GPU makes them.
 Cost
-lists_cost(const IndexPath *path, const IvfPlan *plan, double rows, double *pages, bool *by_gpu)
+lists_cost(const IndexPath *path, const IvfPlan *plan, double rows, double passing, double *pages, bool *by_gpu)
 {
 	const double all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0);
 	const double share = plan->n_probes * plan->imbalance / plan->n_lists; // of all rows, over all searches
+	// The worker scores the rows of its lists that meet the conditions, a pass over the pages all rows.
+	const double scored = passing < 1 && !plan->from_table && worker_is_asked(path) ? passing : 1;
 	const double list_rows = plan->n_lists * plan->list_cost; // rows whose scores cost as much as the centroids'
 	const double list_cost = kListCost + (1 - kListCost) * Min(share / plan->n_searches, 1.0);
 	Cost cost;
 
-	*pages = Min(Max(std::ceil(all_pages * (share * plan->scanned_share + list_rows / (rows + list_rows))), 1.0),
-		all_pages * plan->n_searches);
+	*pages =
+		Min(Max(std::ceil(all_pages * (share * scored * plan->scanned_share + list_rows / (rows + list_rows))), 1.0),
+			all_pages * plan->n_searches);
 	*by_gpu = !plan->of_bits && gpu_search_cost(path, kGpuUs * plan->n_searches, *pages, &cost);
 	if (*by_gpu)
 		return cost + (plan->from_table ? refine_cost(plan) : 0); // the worker finds the candidates
-	return model_cost() + pass_cost(path, *pages * list_cost, (rows * share + list_rows) * list_cost) +
+	return model_cost() + pass_cost(path, *pages * list_cost, (rows * share * scored + list_rows) * list_cost) +
 		refine_cost(plan) + kStepCost * cpu_operator_cost * (plan->n_searches - 1);
 }
 
@@ -77,7 +80,7 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	*startup_cost = 0;
 	*pages = all_pages;
 	if (plan.n_searches > 0)
-		*startup_cost = lists_cost(path, &plan, demand.rows, pages, &by_gpu);
+		*startup_cost = lists_cost(path, &plan, demand.rows, demand.passing, pages, &by_gpu);
 	else
 		by_gpu = !plan.of_bits;
 	if (plan.from_table || !by_gpu || !gpu_search_cost(path, kGpuUs, all_pages, &pass_of_all))

@@ -50,7 +50,7 @@ constexpr double kGpuExactUs = 75;   // an exact search by an H200, the request 
 constexpr double kGpuCodes = 0.2;    // of codes_cost: the worker tests codes with wide registers, or has kept the rows
 constexpr double kGpuPagesPerUs =
 	1600; // and the bytes it reads: most rows are narrower there, and several searches share a read
-constexpr double kLeastGpuPages =
+constexpr double kLeastWorkerPages =
 	128; // the worker answers smaller indexes only where vectorgpu.worker_min_size was lowered for tests
 
 /// Passes over the index that return all rows: batches grow until they fill work_mem (scan.cpp).
@@ -186,14 +186,20 @@ recall_factor(double recall_target)
 }
 
 bool
-gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cost)
+worker_is_asked(const IndexPath *path)
 {
 	const IndexOptInfo *index = path->indexinfo;
 	const double kbytes = static_cast<double>(index->pages) * (BLCKSZ / 1024);
 
-	if (index->hypothetical || index->pages < kLeastGpuPages || kbytes < bridge::settings.worker_min_size_kb ||
-		kbytes > 1024.0 * bridge::settings.worker_memory_mb || !bridge::worker_on_gpu() ||
-		get_rel_persistence(index->indexoid) == RELPERSISTENCE_TEMP)
+	return !index->hypothetical && index->pages >= kLeastWorkerPages && kbytes >= bridge::settings.worker_min_size_kb &&
+		kbytes <= 1024.0 * bridge::settings.worker_memory_mb && bridge::worker_answers_scans() &&
+		get_rel_persistence(index->indexoid) != RELPERSISTENCE_TEMP;
+}
+
+bool
+gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cost)
+{
+	if (!bridge::worker_on_gpu() || !worker_is_asked(path))
 		return false;
 	*cost = (search_us + pages / kGpuPagesPerUs) * kCostPerUs * cpu_operator_cost + kGpuCodes * codes_cost(path);
 	return true;

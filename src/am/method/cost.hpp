@@ -40,6 +40,9 @@ void add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &de
 /// The candidates for this target, over those for 0.95.
 double recall_factor(double recall_target);
 
+/// True if a worker is expected to be asked by scans of this index.
+bool worker_is_asked(const IndexPath *path);
+
 /// True if a worker on a GPU is expected to answer scans of this index. Then *cost is that of a batch of rows, from the
 /// time of request and search (µs, one client), the index's pages that the search reads, and the codes that it tests.
 bool gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cost);
