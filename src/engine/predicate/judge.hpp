@@ -171,6 +171,7 @@ judge_program(const Program &program, const ZoneOf &zone_of)
 	Verdict results[kMostDepth];
 	uint32_t depth = 0;
 
+	results[0] = {Share::kSome, Share::kSome}; // a program has a step, which compilers cannot know
 	for (uint32_t i = 0; i < program.n_steps; i++)
 	{
 		const Step &step = program.steps[i];
