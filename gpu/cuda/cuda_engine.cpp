@@ -2,6 +2,7 @@
 #include "cuda/cuda_engine.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include "cuda/device/start_times.hpp"
 #include "cuda/device/stop.hpp"
 #include "cuda/device/watchdog.hpp"
+#include "cuda/passing/key_codes.hpp"
 #include "cuda/resident/device_copy.hpp"
 #include "cuda/resident/device_hashed_copy.hpp"
 #include "cuda/resident/device_match_copy.hpp"
@@ -38,6 +40,7 @@ namespace
 constexpr size_t kUploadBytes = size_t{16} << 20;
 constexpr size_t kSmallAppendBytes = size_t{64} << 10; // encoded in a few microseconds
 constexpr size_t kMostHostThreads = 16;                // that judge rows found by codes
+constexpr uint64_t kMostKeyRows = uint64_t{1} << 31;   // of a segment: the kernels' numbers of rows are 32 bits
 constexpr size_t kReserveBytes = size_t{256} << 20;    // of the device, for its driver and other processes
 
 Status
@@ -295,6 +298,29 @@ public:
 		return held != nullptr ? held->host_bytes() : 0;
 	}
 
+	Status hold_key_codes(
+		engine::CopyId copy, const engine::KeyArea &area, std::shared_ptr<engine::KeyCodes> *codes) override
+	{
+		return with(copy,
+			[&](const ResidentCopy &c)
+			{
+				if (!ways_.holds_keys || area.n_rows < ways_.least_key_rows || area.n_rows == 0 ||
+					area.n_rows > kMostKeyRows || !c.takes_passing())
+					return Status::error(StatusCode::kUnsupported, "the host finds the rows that pass");
+
+				auto made = std::make_shared<DeviceKeyCodes>(budget_.get(), &contexts_, &uploader_, &n_programs_);
+
+				VECTORGPU_TRY(made->load(area));
+
+				const std::unique_lock lock(mutex_);
+
+				std::erase_if(key_codes_, [](const auto &held) { return held.expired(); });
+				key_codes_.push_back(made);
+				*codes = std::move(made);
+				return Status::ok();
+			});
+	}
+
 	engine::EngineStats stats() const override
 	{
 		engine::EngineStats stats;
@@ -318,6 +344,7 @@ public:
 	uint64_t n_few_real_lists() const override { return totals_.n_few_real_lists; }
 	uint64_t n_hashed() const override { return totals_.n_hashed; }
 	uint64_t n_matched() const override { return totals_.n_matched; }
+	uint64_t n_programs() const override { return n_programs_.load(std::memory_order_relaxed); }
 	uint64_t n_rescored() const override { return totals_.n_rescored; }
 
 	bool computes_elsewhere() const override { return true; }
@@ -435,15 +462,33 @@ private:
 	{
 		Status status = with(id, work);
 
-		if (status.code == StatusCode::kOutOfMemory &&
-			guarded(
-				[&] { return drop_halves() ? Status::ok() : Status::error(StatusCode::kNotFound, "no rounded rows"); })
-				.is_ok())
-			status = with(id, work);
+		for (bool (Impl::*give_way)() : {&Impl::drop_key_codes, &Impl::drop_halves})
+			if (status.code == StatusCode::kOutOfMemory &&
+				guarded([&]
+					{ return (this->*give_way)() ? Status::ok() : Status::error(StatusCode::kNotFound, "none there"); })
+					.is_ok())
+				status = with(id, work);
 		return status;
 	}
 
-	/// Of all copies. False if there were none.
+	/// Codes of key columns, of all segments. False if there were none.
+	bool drop_key_codes()
+	{
+		std::vector<std::weak_ptr<DeviceKeyCodes>> all;
+		bool dropped = false;
+
+		{
+			const std::unique_lock lock(mutex_);
+
+			all.swap(key_codes_);
+		}
+		for (const std::weak_ptr<DeviceKeyCodes> &held : all)
+			if (const std::shared_ptr<DeviceKeyCodes> codes = held.lock(); codes != nullptr)
+				dropped |= codes->drop();
+		return dropped;
+	}
+
+	/// Rounded rows, of all copies. False if there were none.
 	bool drop_halves()
 	{
 		std::vector<std::shared_ptr<ResidentCopy>> copies;
@@ -479,9 +524,11 @@ private:
 	std::unique_ptr<engine::ThreadPool> pool_; // of graphs with codes
 	ContextPool contexts_;
 	Watchdog watchdog_;
-	mutable std::shared_mutex mutex_; // copies_ and next_copy_; never held during work on a copy
+	mutable std::shared_mutex mutex_; // copies_, next_copy_, key_codes_; never held during work on a copy
 	std::map<engine::CopyId, std::shared_ptr<ResidentCopy>> copies_;
 	engine::CopyId next_copy_ = 1;
+	std::vector<std::weak_ptr<DeviceKeyCodes>> key_codes_; // those that have not given way
+	std::atomic<uint64_t> n_programs_{0};
 	BatchTotals totals_;
 };
 

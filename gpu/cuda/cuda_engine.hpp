@@ -41,6 +41,9 @@ struct CudaEngineOptions
 	double few_real_pairs = 0; // up to this many pairs of a query and a list for each list; 0: tuning.hpp decides
 	// Searches with conditions of copies with lists look at all rows of up to so many bytes of vectors, some 0.3 ms.
 	uint64_t exact_pass_bytes = uint64_t{1} << 30;
+	// Codes of key columns of segments with fewer rows are left to the host, which evaluates 100,000 of 4 bytes in some
+	// 20 us, what launches, copies and a wait cost.
+	uint64_t least_key_rows = 100000;
 	uint32_t hang_limit_ms = 30000; // work on the GPU that takes longer means a lost device; far above any batch
 	kernels::GraphTuning graph;     // for the benchmark of graphs
 	Log log;
@@ -78,6 +81,9 @@ public:
 
 	/// Pairs of a query and a segment that the GPU searched by codes of a graph.
 	virtual uint64_t n_hashed() const = 0;
+
+	/// Programs that the GPU evaluated over the codes of a segment.
+	virtual uint64_t n_programs() const = 0;
 
 	/// Pairs of a query and a segment of sets or texts that the GPU searched. The host searches segments that the GPU
 	/// has no room for, and some that it searches sooner.

@@ -274,6 +274,19 @@ public:
 		return place->engine.check_derived(place->id, segment, first, n_rows, n_different);
 	}
 
+	/// Of copies that are on the device.
+	Status hold_key_codes(CopyId id, const engine::KeyArea &area, std::shared_ptr<engine::KeyCodes> *codes) override
+	{
+		const std::shared_ptr<TieredCopy> copy = placement_.find(id);
+
+		if (copy == nullptr)
+			return not_resident();
+
+		const std::shared_ptr<Place> place = copy->get_place();
+
+		return place->engine.hold_key_codes(place->id, area, codes);
+	}
+
 	/// On the device if it has room.
 	Status make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,
 		std::unique_ptr<engine::ListBuilder> *builder) override

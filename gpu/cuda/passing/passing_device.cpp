@@ -13,7 +13,11 @@ kept_of(const engine::PassingSegment &segment, const Source &source)
 {
 	const std::shared_ptr<const void> kept = segment.device.get(source.alive);
 
-	return kept == nullptr ? DevicePassing{} : *static_cast<const DevicePassing *>(kept.get());
+	DevicePassing found = kept == nullptr ? DevicePassing{} : *static_cast<const DevicePassing *>(kept.get());
+
+	if (found.rows == nullptr)
+		found.rows = found_on_device(segment).rows;
+	return found;
 }
 
 void

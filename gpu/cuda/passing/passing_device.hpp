@@ -19,6 +19,21 @@ struct DevicePassing
 	std::shared_ptr<const Held> dead; // a bitmap of the rows that fail or are dead, as Source::dead
 };
 
+/// What stays on the device of rows that were found there (engine::PassingSegment::on_device). Null: found on the host,
+/// so few rows that they travel with each batch, or no room.
+struct PassingOnDevice
+{
+	std::shared_ptr<const Held> rows; // as DevicePassing::rows
+	std::shared_ptr<const Held> bits; // as engine::PassingSegment::bits
+};
+
+inline PassingOnDevice
+found_on_device(const engine::PassingSegment &segment)
+{
+	return segment.on_device == nullptr ? PassingOnDevice{}
+										: *static_cast<const PassingOnDevice *>(segment.on_device.get());
+}
+
 /// What is kept of the segment for this source, as `dead` is now; nothing if that has changed.
 DevicePassing kept_of(const engine::PassingSegment &segment, const Source &source);
 

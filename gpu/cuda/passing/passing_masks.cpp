@@ -62,10 +62,12 @@ private:
 
 		if (made.dead == nullptr)
 		{
-			uint8_t *bits = nullptr;
+			const std::shared_ptr<const Held> found = found_on_device(*segment).bits;
+			const uint8_t *bits = found != nullptr ? found->as<uint8_t>() : nullptr;
 			uint8_t *dead = nullptr;
 
-			VECTORGPU_TRY(send_bits(*segment, &bits));
+			if (bits == nullptr)
+				VECTORGPU_TRY(send_bits(*segment, &bits));
 			VECTORGPU_TRY(make_room(*source, &made.dead, &dead));
 
 			const bool is_kept = made.dead != call_.context->masks;
@@ -109,7 +111,7 @@ private:
 	}
 
 	/// Send a segment's bits; those of a listed one are made first.
-	Status send_bits(const engine::PassingSegment &segment, uint8_t **to)
+	Status send_bits(const engine::PassingSegment &segment, const uint8_t **to)
 	{
 		std::vector<uint8_t> made;
 
@@ -122,8 +124,10 @@ private:
 
 		const std::span<const uint8_t> bits = segment.listed ? made : segment.bits;
 
-		*to = arena_.take<uint8_t>(bits.size());
-		return arena_.failed() ? too_small() : send_through(call_, *to, bits);
+		uint8_t *const room = arena_.take<uint8_t>(bits.size());
+
+		*to = room;
+		return arena_.failed() ? too_small() : send_through(call_, room, bits);
 	}
 
 	/// Without a wait if the bits fit the pinned memory that only they use. The delta comes last, so that nothing else

@@ -76,6 +76,7 @@ public:
 	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const override;
 	Status read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const override;
 	bool drop_halves() override;
+	bool takes_passing() const override { return kind_ != engine::CopyKind::kCodes; }
 	Status check_derived(
 		engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) const override;
 	Status search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,

@@ -42,6 +42,9 @@ public:
 	/// Give memory back that only makes searches faster: rows rounded for the filter. False if there was none.
 	virtual bool drop_halves() { return false; }
 
+	/// True if the device answers searches with conditions, so that rows that pass are of use there.
+	virtual bool takes_passing() const { return false; }
+
 	/// Engine::search(): results [queries.size()]. kCancelled if control says stop. Waits for the context's stream.
 	/// counts: added to; of no meaning after a failure.
 	virtual Status search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,

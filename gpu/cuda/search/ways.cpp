@@ -33,7 +33,7 @@ public:
 				 {"of few lists of reals", &WayTests::test_few_real_lists}, {"of bins", &WayTests::test_bins},
 				 {"of graphs", &WayTests::test_graphs}, {"of graphs of bits", &WayTests::test_bit_graphs},
 				 {"of graphs with codes", &WayTests::test_hashed}, {"of codes", &WayTests::test_codes},
-				 {"of match counts", &WayTests::test_matches}})
+				 {"of match counts", &WayTests::test_matches}, {"of key columns", &WayTests::test_keys}})
 		{
 			VECTORGPU_TRY((this->*test)());
 			times->done(name);
@@ -160,6 +160,21 @@ private:
 			"matches are not counted on the GPU");
 	}
 
+	/// Without them the host evaluates programs.
+	Status test_keys()
+	{
+		const uint64_t before = engine_->n_programs();
+		uint64_t n_programs = 0;
+
+		ways_->least_key_rows = 1;
+
+		const Status status = self_test_keys(engine_, &n_programs);
+
+		ways_->least_key_rows = options_.least_key_rows;
+		return judge(on_device(status, engine_->n_programs() - before, n_programs), &ways_->holds_keys,
+			"conditions are not evaluated on the GPU");
+	}
+
 	/// Right answers do not test the kernels if the host gave them.
 	static Status on_device(const Status &status, uint64_t n_on_device, uint64_t n_searches)
 	{
@@ -190,6 +205,7 @@ asked_ways(const CudaEngineOptions &options)
 	ways.graph_alone = options.graph_alone;
 	ways.graph_choice = options.graph_choice;
 	ways.exact_pass_bytes = options.exact_pass_bytes;
+	ways.least_key_rows = options.least_key_rows;
 	return ways;
 }
 

@@ -33,6 +33,8 @@ struct Ways
 	bool holds_hashed = true;     // graphs with codes
 	bool holds_codes = true;
 	bool holds_matches = true;
+	bool holds_keys = true;      // codes of key columns ...
+	uint64_t least_key_rows = 0; // ... of segments with so many rows
 };
 
 /// The ways that the options ask for.

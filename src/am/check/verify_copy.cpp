@@ -237,7 +237,7 @@ check_codes(
 		return false;
 	if (header.status != wire::ReplyStatus::kOk)
 		bridge::raise_fallback(bridge::fallback_of(header.status));
-	if (copy.vectors_xxh3 != XXH3_64bits(pages, n_bytes))
+	if (copy.vectors_xxh3 != XXH3_64bits(pages, n_bytes) || copy.n_different != 0)
 	{
 		if (segment != nullptr)
 			copy_differs(check, segment, 0, segment->n_rows, "codes of key columns");

@@ -12,6 +12,7 @@
 #include "common/status.hpp"
 #include "common/types.hpp"
 #include "engine/distance/distance.hpp"
+#include "engine/interface/key_codes.hpp"
 #include "engine/interface/lists_layout.hpp"
 #include "engine/interface/passing.hpp"
 #include "engine/interface/segment_id.hpp"
@@ -224,6 +225,14 @@ public:
 
 	/// Bytes of host memory that a copy takes; 0 if there is no such copy.
 	virtual uint64_t host_bytes([[maybe_unused]] CopyId copy) const { return 0; }
+
+	/// Hold the codes of the key columns of a segment of the copy on the device, if rows that pass are found sooner
+	/// there than on the host. They are copied. kUnsupported: they are not; kOutOfMemory.
+	virtual Status hold_key_codes([[maybe_unused]] CopyId copy, [[maybe_unused]] const KeyArea &area,
+		[[maybe_unused]] std::shared_ptr<KeyCodes> *codes)
+	{
+		return Status::error(StatusCode::kUnsupported, "the engine evaluates no conditions");
+	}
 
 	virtual EngineStats stats() const = 0;
 

@@ -1,5 +1,6 @@
 // The rows of a copy that meet the conditions of a search. The worker makes them from the codes of key columns
-// (engine/predicate), so that engines know neither codes nor programs.
+// (engine/predicate), or has an engine's device make those of a segment (key_codes.hpp); searches know neither codes
+// nor programs.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +55,9 @@ struct PassingSegment
 	bool listed = false;        // n_pass <= n_rows / kFewOfRows
 	std::vector<uint32_t> rows; // listed: the numbers of the rows, ascending
 	std::vector<uint8_t> bits;  // else: [ceil(n_rows / 8)], bit i of byte i / 8 is 1 << (i % 8), 0 behind the last row
+
+	/// Where a device found the rows: what it keeps of them, in a form that its engine knows. Null: nothing.
+	std::shared_ptr<const void> on_device;
 
 	/// What an engine makes of them for its searches: a bitmap joined with tombstones, a list on a device. The key says
 	/// of what: the address of what they were joined with, or of the engine.

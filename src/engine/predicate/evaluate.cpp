@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "engine/predicate/code_list.hpp"
+#include "engine/predicate/judge.hpp"
 #include "engine/predicate/predicate_kernels.hpp"
 
 namespace vectorgpu::engine::predicate
@@ -325,14 +326,12 @@ evaluate_rows(const Program &program, const ColumnCodes *columns, uint64_t first
 RowVerdict
 evaluate_row(const Program &program, const uint64_t *codes, uint64_t nulls)
 {
+	Zone zone = kNoRows;
 	const Verdict verdict = judge_program(program,
-		[codes, nulls](const Step &step)
+		[&zone, codes, nulls](const Step &step)
 		{
-			Zone zone = kNoRows; // of this row alone: it has or has not each share
-
-			if (has_stream(step.op))
-				zone_add(&zone, (nulls >> step.stream & 1) != 0, codes[step.stream]);
-			return judge_zone(step, zone);
+			zone = row_zone((nulls >> step.stream & 1) != 0, codes[step.stream]);
+			return &zone;
 		});
 
 	if (verdict.pass == Share::kNone)

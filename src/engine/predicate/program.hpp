@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/host_device.hpp"
+
 namespace vectorgpu::engine::predicate
 {
 
@@ -38,14 +40,14 @@ enum class Op : uint8_t
 };
 
 /// Whether a step of this kind joins the two results before it.
-constexpr bool
+VECTORGPU_HOST_DEVICE constexpr bool
 is_joint(Op op)
 {
 	return op == Op::kAnd || op == Op::kOr;
 }
 
 /// Whether a step of this kind names a stream.
-constexpr bool
+VECTORGPU_HOST_DEVICE constexpr bool
 has_stream(Op op)
 {
 	return op >= Op::kIsNull && !is_joint(op);
@@ -68,13 +70,17 @@ struct Step
 	uint32_t joined_at; // the step whose left operand ends here; 0: none
 	const uint8_t *codes;
 
-	/// Code i of n_codes.
-	uint64_t code(uint32_t i) const
+	/// Code i of n_codes. On a device, codes have to be aligned to 8 bytes.
+	VECTORGPU_HOST_DEVICE uint64_t code(uint32_t i) const
 	{
+#ifdef __CUDA_ARCH__
+		return reinterpret_cast<const uint64_t *>(codes)[i]; // a copy of bytes would be loaded byte by byte
+#else
 		uint64_t code;
 
 		__builtin_memcpy(&code, codes + size_t{i} * sizeof(code), sizeof(code));
 		return code;
+#endif
 	}
 };
 

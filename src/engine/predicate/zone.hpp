@@ -1,5 +1,5 @@
-// Codes of a key column in memory, and their zone maps: the least and the greatest code of each block of rows.
-// Evaluation skips a block where no row, or every row, passes. Plain structs, no allocation.
+// Codes of a key column in memory, and their zone maps: the least and the greatest code of each block of rows. What a
+// program says of a zone: judge.hpp. Plain structs, no allocation.
 #pragma once
 
 #include <cstddef>
@@ -54,51 +54,5 @@ zone_add(Zone *zone, bool is_null, uint64_t code)
 
 /// Set the zones of n_rows rows, beginning with a block's first row. zones [ceil(n_rows / kBlockRows)].
 void make_zones(const ColumnCodes &column, uint64_t n_rows, Zone *zones);
-
-/// How many rows of a block meet a condition.
-enum class Share : uint8_t
-{
-	kNone,
-	kSome, // or unknown
-	kEvery,
-};
-
-struct Verdict
-{
-	Share pass;
-	Share sure; // pass certainly
-};
-
-/// Judge a zone by one step, which is no joint.
-Verdict judge_zone(const Step &step, const Zone &zone);
-
-/// Join the verdicts of two operands of kAnd or kOr.
-Verdict join_verdicts(Op op, const Verdict &left, const Verdict &right);
-
-/// Judge by the whole program. judge(step) returns the verdict of a step that is no joint.
-template <class Judge>
-Verdict
-judge_program(const Program &program, const Judge &judge)
-{
-	Verdict results[kMostDepth];
-	uint32_t depth = 0;
-
-	for (uint32_t i = 0; i < program.n_steps; i++)
-	{
-		const Step &step = program.steps[i];
-
-		if (is_joint(step.op))
-		{
-			depth--;
-			results[depth - 1] = join_verdicts(step.op, results[depth - 1], results[depth]);
-		}
-		else
-			results[depth++] = judge(step);
-	}
-	return results[0];
-}
-
-/// Judge block `block` from the zones of the program's streams. A stream without zones counts as kSome.
-Verdict judge_block(const Program &program, const ColumnCodes *columns, uint64_t block);
 
 } // namespace vectorgpu::engine::predicate

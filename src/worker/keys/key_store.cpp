@@ -50,8 +50,10 @@ find_rows(const engine::predicate::Program &program, const wire::KeyColumns &key
 	auto found = std::make_shared<PassingSegment>();
 	KeyColumnCodes columns;
 
-	key_area_columns(keys, area.bytes.data(), area.n_rows, area.zones, &columns);
 	found->segment = id;
+	if (area.held != nullptr && area.held->find_rows(program, found.get()).is_ok())
+		return found;
+	key_area_columns(keys, area.bytes.data(), area.n_rows, area.zones, &columns);
 	found->n_rows = area.n_rows;
 	found->bits.resize(engine::predicate::row_bits_bytes(area.n_rows));
 	found->n_pass =
@@ -64,6 +66,14 @@ find_rows(const engine::predicate::Program &program, const wire::KeyColumns &key
 		std::vector<uint8_t>().swap(found->bits);
 	}
 	return found;
+}
+
+/// columns: memory for the result.
+engine::KeyArea
+area_for_engine(const wire::KeyColumns &keys, const KeyArea &area, KeyColumnCodes *columns)
+{
+	key_area_columns(keys, area.bytes.data(), area.n_rows, area.zones, columns);
+	return {area.bytes, std::span(*columns).first(keys.n_streams), area.n_rows};
 }
 
 uint64_t
@@ -96,24 +106,37 @@ KeyStore::load(SegmentId segment, uint64_t n_rows, std::span<const uint8_t> byte
 }
 
 void
-KeyStore::seal(SegmentId segment, uint64_t n_rows)
+KeyStore::seal(SegmentId segment, uint64_t n_rows, engine::Engine *engine, engine::CopyId copy)
 {
-	const std::lock_guard lock(mutex_);
-	const auto loaded = loading_.find(segment);
+	std::shared_ptr<KeyArea> area;
 
-	if (loaded == loading_.end())
-		return;
+	{
+		const std::lock_guard lock(mutex_);
+		const auto loaded = loading_.find(segment);
 
-	KeyArea &area = *loaded->second;
-	KeyColumnCodes columns;
+		if (loaded == loading_.end())
+			return;
+		area = loaded->second;
+	}
 
-	area.zones.assign(keys_.n_streams, std::vector<engine::predicate::Zone>((n_rows + kBlockRows - 1) / kBlockRows));
-	key_area_columns(keys_, area.bytes.data(), n_rows, {}, &columns);
+	KeyColumnCodes columns; // the area is the writer's until it is in sealed_
+
+	area->zones.assign(keys_.n_streams, std::vector<engine::predicate::Zone>((n_rows + kBlockRows - 1) / kBlockRows));
+	key_area_columns(keys_, area->bytes.data(), n_rows, {}, &columns);
 	for (uint32_t i = 0; i < keys_.n_streams; i++)
-		engine::predicate::make_zones(columns[i], n_rows, area.zones[i].data());
-	area.n_rows = n_rows;
-	sealed_[segment] = loaded->second;
-	loading_.erase(loaded);
+		engine::predicate::make_zones(columns[i], n_rows, area->zones[i].data());
+	area->n_rows = n_rows;
+	if (engine != nullptr)
+	{
+		const engine::KeyArea codes = area_for_engine(keys_, *area, &columns);
+
+		(void) engine->hold_key_codes(copy, codes, &area->held); // else the host evaluates
+	}
+
+	const std::lock_guard lock(mutex_);
+
+	sealed_[segment] = std::move(area);
+	loading_.erase(segment);
 }
 
 void
@@ -274,6 +297,27 @@ KeyStore::read_area(SegmentId segment, uint64_t first, uint64_t n_bytes, uint8_t
 		return false;
 	std::copy_n(sealed->second->bytes.data() + first, n_bytes, bytes);
 	return true;
+}
+
+Status
+KeyStore::check_held(SegmentId segment, uint64_t first, uint64_t n_bytes, uint64_t *n_different) const
+{
+	std::shared_ptr<const KeyArea> area;
+	KeyColumnCodes columns;
+
+	*n_different = 0;
+	{
+		const std::lock_guard lock(mutex_);
+
+		if (const auto sealed = sealed_.find(segment); sealed != sealed_.end())
+			area = sealed->second;
+	}
+	if (area == nullptr || area->held == nullptr)
+		return Status::ok();
+
+	const Status status = area->held->check(area_for_engine(keys_, *area, &columns), first, n_bytes, n_different);
+
+	return status.code == StatusCode::kOutOfMemory ? Status::ok() : status; // they gave way
 }
 
 bool

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/interface/passing.hpp"
+#include "engine/interface/engine.hpp"
 #include "worker/keys/key_streams.hpp"
 
 namespace vectorgpu::worker
@@ -31,6 +31,7 @@ struct KeyArea
 	uint64_t n_rows = 0;
 	std::vector<uint8_t> bytes;
 	std::vector<std::vector<engine::predicate::Zone>> zones; // by stream
+	std::shared_ptr<engine::KeyCodes> held;                  // the same on the engine's device; null: not there
 };
 
 /// Writers hold the copy's write mutex; passing() may come from any thread. Functions throw bad_alloc and then change
@@ -47,8 +48,9 @@ public:
 	/// Append bytes to the area of a segment that has n_rows rows.
 	void load(engine::SegmentId segment, uint64_t n_rows, std::span<const uint8_t> bytes);
 
-	/// Complete a segment's area, which has area_bytes(n_rows): make its zone maps.
-	void seal(engine::SegmentId segment, uint64_t n_rows);
+	/// Complete a segment's area, which has area_bytes(n_rows): make its zone maps, and let the engine, which outlives
+	/// the store, hold its codes for this copy. engine null: the host evaluates.
+	void seal(engine::SegmentId segment, uint64_t n_rows, engine::Engine *engine = nullptr, engine::CopyId copy = 0);
 	void drop(engine::SegmentId segment);
 
 	/// Searches look at these sealed segments from now on. Never throws.
@@ -66,6 +68,9 @@ public:
 	/// Read back, for checks. False if they are not held.
 	bool read_area(engine::SegmentId segment, uint64_t first, uint64_t n_bytes, uint8_t *bytes) const;
 	bool read_delta(uint64_t first, uint64_t n_rows, uint8_t *images) const;
+
+	/// Compare bytes of a segment's area with those on the device. *n_different: bytes; 0 if none are there.
+	Status check_held(engine::SegmentId segment, uint64_t first, uint64_t n_bytes, uint64_t *n_different) const;
 
 private:
 	struct Known;

@@ -40,7 +40,8 @@ Residency::structure_checksum(const Copy &copy, const wire::ChecksumRequest &req
 	return ReplyStatus::kOk;
 }
 
-/// The checksum of bytes of a segment's area of codes, or of the codes of rows of the delta.
+/// The checksum of bytes of a segment's area of codes, which are compared with those on the device, or of the codes of
+/// rows of the delta.
 ReplyStatus
 Residency::key_checksum(const Copy &copy, const wire::ChecksumRequest &request, wire::ChecksumReply *reply)
 {
@@ -53,7 +54,14 @@ Residency::key_checksum(const Copy &copy, const wire::ChecksumRequest &request, 
 	if (!(delta ? copy.keys->read_delta(request.first, request.n_rows, bytes.data())
 				: copy.keys->read_area(request.segment, request.first, request.n_rows, bytes.data())))
 		return ReplyStatus::kInvalid;
-	*reply = {0, XXH3_64bits(bytes.data(), bytes.size()), 0, 0, 0};
+
+	uint64_t n_different = 0;
+
+	if (!delta)
+		if (const Status status = copy.keys->check_held(request.segment, request.first, request.n_rows, &n_different);
+			!status.is_ok())
+			return reply_status(status);
+	*reply = {0, XXH3_64bits(bytes.data(), bytes.size()), 0, 0, n_different};
 	return ReplyStatus::kOk;
 }
 

@@ -186,7 +186,7 @@ Residency::seal(const wire::CopyKey &key, const wire::SegmentRequest &request, u
 	{
 		// The slow part runs here, on the loading thread, not between two batches (MANIFEST).
 		if (copy->keys != nullptr)
-			copy->keys->seal(request.segment, request.n_rows);
+			copy->keys->seal(request.segment, request.n_rows, &engine_, copy->id);
 
 		const Status prepared = engine_call("seal", [&] { return engine_.prepare_segment(copy->id, request.segment); });
 

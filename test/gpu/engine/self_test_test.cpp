@@ -7,6 +7,9 @@
 #include "cuda/selftest/self_test.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/search.hpp"
+#include "engine/interface/key_codes.hpp"
+#include "engine/predicate/evaluate.hpp"
+#include "engine/predicate/row_bits.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -18,6 +21,53 @@ using engine::Neighbor;
 using engine::RowBlock;
 using engine::SegmentId;
 
+/// The host's evaluation in place of the device's, with one spoiled answer.
+class SpoilingKeys final : public engine::KeyCodes
+{
+public:
+	SpoilingKeys(const engine::KeyArea &area, size_t *n_programs, size_t spoiled)
+		: area_(area), n_programs_(n_programs), spoiled_(spoiled)
+	{
+	}
+
+	Status find_rows(const engine::predicate::Program &program, engine::PassingSegment *found) override
+	{
+		found->n_rows = area_.n_rows;
+		found->bits.resize(engine::predicate::row_bits_bytes(area_.n_rows));
+		found->n_pass = engine::predicate::evaluate_rows(
+			program, area_.columns.data(), 0, area_.n_rows, found->bits.data(), nullptr)
+							.n_pass;
+		found->listed = found->n_pass <= area_.n_rows / engine::kFewOfRows;
+		if (found->listed)
+		{
+			found->rows.resize(found->n_pass);
+			(void) engine::predicate::list_rows(
+				found->bits.data(), area_.n_rows, found->rows.data(), found->rows.size());
+			found->bits.clear();
+		}
+		if ((*n_programs_)++ == spoiled_)
+			spoil(found);
+		return Status::ok();
+	}
+
+	Status check(const engine::KeyArea &, uint64_t, uint64_t, uint64_t *) override { return Status::ok(); }
+
+private:
+	static void spoil(engine::PassingSegment *found)
+	{
+		if (found->rows.empty() && found->listed)
+			found->n_pass++;
+		else if (found->listed)
+			found->rows.back()++;
+		else
+			found->bits.back() ^= 1;
+	}
+
+	const engine::KeyArea area_; // the caller's memory
+	size_t *const n_programs_;
+	const size_t spoiled_;
+};
+
 /// The CPU engine with one spoiled answer in one search.
 class SpoilingEngine final : public engine::Engine
 {
@@ -26,6 +76,8 @@ public:
 	size_t n_queries = 0;             // of the last one
 	size_t spoiled_search = SIZE_MAX; // by its number
 	size_t spoiled_query = 0;         // of it
+	size_t n_programs = 0;            // over codes of key columns
+	size_t spoiled_program = SIZE_MAX;
 
 	const char *name() const override { return "cuda"; }
 	const char *description() const override { return "spoils answers"; }
@@ -79,6 +131,12 @@ public:
 	Status check_derived(CopyId copy, SegmentId segment, uint64_t first, size_t n, uint64_t *n_different) override
 	{
 		return inner_->check_derived(copy, segment, first, n, n_different);
+	}
+
+	Status hold_key_codes(CopyId, const engine::KeyArea &area, std::shared_ptr<engine::KeyCodes> *codes) override
+	{
+		*codes = std::make_shared<SpoilingKeys>(area, &n_programs, spoiled_program);
+		return Status::ok();
 	}
 
 	Status make_list_builder(const engine::ListBuildSpec &spec, engine::SearchControl *control,
@@ -169,6 +227,26 @@ TEST(SelfTests, FindAWrongAnswerOfMatches)
 
 			return self_test_matches(engine, &n_searches);
 		});
+}
+
+TEST(SelfTests, FindAWrongAnswerOfKeyColumns)
+{
+	uint64_t n_programs = 0;
+	SpoilingEngine right;
+	const Status status = self_test_keys(&right, &n_programs);
+
+	ASSERT_TRUE(status.is_ok()) << status.message;
+	ASSERT_EQ(right.n_programs, n_programs);
+	ASSERT_GT(n_programs, 20u);
+	for (size_t program = 0; program < n_programs; program++)
+	{
+		uint64_t n = 0;
+		SpoilingEngine wrong;
+
+		wrong.spoiled_program = program;
+		EXPECT_EQ(self_test_keys(&wrong, &n).code, StatusCode::kUnavailable) << "program " << program;
+		ASSERT_EQ(wrong.n_programs, program + 1);
+	}
 }
 
 // The CPU engine treats a recall target as 1: its exact answers must not pass for those of bins.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/distance/distance.hpp"
+#include "engine/predicate/judge.hpp"
 #include "predicate/random_programs.hpp"
 
 namespace vectorgpu::test
