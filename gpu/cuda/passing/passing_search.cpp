@@ -127,7 +127,10 @@ private:
 			std::vector<uint32_t> left;
 
 			VECTORGPU_TRY(call_.end(mask_snapshot(call_, budget_, *passing, &view)));
-			VECTORGPU_TRY(search_passing_lists(call_, view, *passing, group, &left));
+			if (passing->n_pass <= passing->n_rows / engine::kFewOfRows)
+				left = group; // few of all rows pass, if not of each segment's: every one is scored
+			else
+				VECTORGPU_TRY(search_passing_lists(call_, view, *passing, group, &left));
 			if (!left.empty())
 				VECTORGPU_TRY(search_some(queries, left, view, search_snapshot));
 		}

@@ -191,13 +191,37 @@ KeyStore::takes(std::span<const uint8_t> program) const
 	return engine::predicate::program_fits(opened.program, columns.data(), keys_.n_streams);
 }
 
+/// Set the rows of the delta. Those that are known are taken over, up to the last full block, and later ones evaluated.
+/// The caller holds the lock.
+void
+KeyStore::evaluate_delta(const engine::predicate::Program &program, const Known &known, Passing *made) const
+{
+	KeyColumnCodes columns;
+	uint64_t begin = 0;
+
+	made->delta_first = delta_.base();
+	made->delta_end = delta_.end();
+
+	const uint64_t n_delta = made->delta_end - made->delta_first;
+
+	made->delta_bits.resize(engine::predicate::row_bits_bytes(n_delta));
+	if (known.passing != nullptr && known.passing->delta_first == made->delta_first &&
+		known.passing->delta_end <= made->delta_end)
+	{
+		begin = (known.passing->delta_end - made->delta_first) / kBlockRows * kBlockRows;
+		std::copy_n(known.passing->delta_bits.begin(), begin / 8, made->delta_bits.begin());
+	}
+	delta_.columns(&columns);
+	(void) engine::predicate::evaluate_rows(
+		program, columns.data(), begin, n_delta - begin, made->delta_bits.data() + begin / 8, nullptr);
+}
+
 /// Find the rows of a program. known: what is known of it, perhaps of another generation. Takes the lock for the delta.
 std::shared_ptr<const Passing>
 KeyStore::make(const std::string &program, const Areas &live, const Known &known)
 {
 	const Opened opened(bytes_of(program));
 	auto made = std::make_shared<Passing>();
-	KeyColumnCodes columns;
 
 	for (const auto &[id, area] : live)
 	{
@@ -217,15 +241,7 @@ KeyStore::make(const std::string &program, const Areas &live, const Known &known
 
 	const std::lock_guard lock(mutex_);
 
-	made->delta_first = delta_.base();
-	made->delta_end = delta_.end();
-
-	const uint64_t n_delta = made->delta_end - made->delta_first;
-
-	made->delta_bits.resize(engine::predicate::row_bits_bytes(n_delta));
-	delta_.columns(&columns);
-	(void) engine::predicate::evaluate_rows(
-		opened.program, columns.data(), 0, n_delta, made->delta_bits.data(), nullptr);
+	evaluate_delta(opened.program, known, made.get());
 	made->n_rows += delta_.end() - delta_.first();
 	made->n_pass += engine::predicate::count_rows(
 		made->delta_bits.data(), delta_.first() - delta_.base(), delta_.end() - delta_.first());
@@ -238,15 +254,24 @@ KeyStore::keep(const std::string &program, std::shared_ptr<const Passing> passin
 {
 	const uint64_t bytes = memory_bytes(*passing) + program.size();
 	const std::lock_guard lock(mutex_);
-	Known &known = known_[program];
+	std::list<const std::string *> last(1); // first what may throw
+	const auto [at, is_new] = known_.try_emplace(program);
+	Known &known = at->second;
 
+	if (is_new)
+	{
+		last.front() = &at->first;
+		known.place = last.begin();
+		by_use_.splice(by_use_.end(), last);
+	}
 	known_bytes_ += bytes - known.bytes;
-	known = {std::move(passing), generation, bytes, ++clock_};
+	known = {std::move(passing), generation, bytes, known.place};
+	by_use_.splice(by_use_.end(), by_use_, known.place);
 	while (known_bytes_ > kMostKnownBytes && known_.size() > 1)
 	{
-		const auto oldest = std::min_element(known_.begin(), known_.end(),
-			[](const auto &a, const auto &b) { return a.second.last_used < b.second.last_used; });
+		const auto oldest = known_.find(*by_use_.front());
 
+		by_use_.pop_front();
 		known_bytes_ -= oldest->second.bytes;
 		known_.erase(oldest);
 	}
@@ -266,7 +291,7 @@ KeyStore::passing(std::span<const uint8_t> program, bool *found)
 
 		if (at != known_.end())
 		{
-			at->second.last_used = ++clock_;
+			by_use_.splice(by_use_.end(), by_use_, at->second.place);
 			known = at->second;
 		}
 		*found = known.passing != nullptr && known.generation == generation_;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -77,6 +78,7 @@ private:
 	using Areas = std::map<engine::SegmentId, std::shared_ptr<const KeyArea>>;
 
 	std::shared_ptr<const engine::Passing> make(const std::string &program, const Areas &live, const Known &known);
+	void evaluate_delta(const engine::predicate::Program &program, const Known &known, engine::Passing *made) const;
 	void keep(const std::string &program, std::shared_ptr<const engine::Passing> passing, uint64_t generation);
 
 	const wire::KeyColumns keys_;
@@ -96,11 +98,11 @@ private:
 		std::shared_ptr<const engine::Passing> passing;
 		uint64_t generation = 0;
 		uint64_t bytes = 0;
-		uint64_t last_used = 0;
+		std::list<const std::string *>::iterator place; // in by_use_
 	};
 	std::map<std::string, Known> known_;
+	std::list<const std::string *> by_use_; // keys of known_, those used last at the end
 	uint64_t known_bytes_ = 0;
-	uint64_t clock_ = 0;
 };
 
 } // namespace vectorgpu::worker
