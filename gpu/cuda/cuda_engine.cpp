@@ -342,7 +342,7 @@ private:
 			!(spec.kind == engine::CopyKind::kGraph && ways_.holds_bit_graphs))
 			return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies of bits");
 		*made = std::make_shared<DeviceCopy>(
-			spec, budget_.get(), &uploader_, &lane_, RowForms{options_.narrow, options_.halves});
+			spec, budget_.get(), &uploader_, &lane_, RowForms{options_.narrow, options_.rounded, options_.scaled});
 		return Status::ok();
 	}
 
@@ -437,14 +437,14 @@ private:
 
 		if (status.code == StatusCode::kOutOfMemory &&
 			guarded(
-				[&] { return drop_halves() ? Status::ok() : Status::error(StatusCode::kNotFound, "no rounded rows"); })
+				[&] { return drop_rounded() ? Status::ok() : Status::error(StatusCode::kNotFound, "no rounded rows"); })
 				.is_ok())
 			status = with(id, work);
 		return status;
 	}
 
 	/// Of all copies. False if there were none.
-	bool drop_halves()
+	bool drop_rounded()
 	{
 		std::vector<std::shared_ptr<ResidentCopy>> copies;
 		bool dropped = false;
@@ -456,7 +456,7 @@ private:
 				copies.push_back(copy);
 		}
 		for (const std::shared_ptr<ResidentCopy> &copy : copies)
-			dropped |= copy->drop_halves();
+			dropped |= copy->drop_rounded();
 		return dropped;
 	}
 

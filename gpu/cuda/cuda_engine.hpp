@@ -25,7 +25,8 @@ struct CudaEngineOptions
 	uint64_t memory_bytes = 0;                // budget for copies; 0: what the device has left, less a reserve
 	bool self_test = true;                    // compare every kernel with the CPU engine first
 	bool narrow = true;                       // keep float32 rows in a narrower form where that is exact
-	bool halves = true; // where it is not, keep them rounded to binary16 too, for the filter of exact searches
+	bool rounded = true;             // where it is not, keep them rounded too, for the filter of exact searches
+	bool scaled = true;              // rounded to signed bytes where these exclude enough rows; off: always to binary16
 	uint32_t filter_min_queries = 0; // from this many queries on a batch uses the filter; 0: tuning.hpp decides
 	bool graph_alone = true;         // small batches over a graph: a block for each query, where possible
 	bool graph_choice =

@@ -40,7 +40,7 @@ public:
 	virtual Status detach() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 
 	/// Give memory back that only makes searches faster: rows rounded for the filter. False if there was none.
-	virtual bool drop_halves() { return false; }
+	virtual bool drop_rounded() { return false; }
 
 	/// Engine::search(): results [queries.size()]. kCancelled if control says stop. Waits for the context's stream.
 	/// counts: added to; of no meaning after a failure.

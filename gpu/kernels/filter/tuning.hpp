@@ -55,6 +55,19 @@ filter_first_stage(uint32_t n_queries, uint32_t n_tiles, uint32_t n_sampled)
 	return n_queries < kStagedLeastQueries ? n_tiles : std::min(n_tiles, std::max(2 * n_sampled, n_tiles / 32));
 }
 
+/// float32 rows are kept as scaled bytes if these leave at most this many candidates to a query like the rows (k = 10,
+/// mean): to read and score that many takes less than the pass saves.
+constexpr double kScaledMostCandidates = 400;
+
+/// The bound of scaled rows is so wide that several times as many rows pass a threshold from a small sample: more
+/// groups are sampled, and a query has room for more candidates unless it goes in stages.
+constexpr uint32_t kScaledMoreCandidates = 8192;
+constexpr uint32_t
+scaled_sample_groups(uint32_t n_groups)
+{
+	return std::clamp(n_groups / 16, 1024u, 16384u);
+}
+
 /// PartialReduce needs bins of many rows: with fewer rows a bin the exact filter costs little more.
 constexpr uint32_t kLeastRowsPerBin = 32;
 
