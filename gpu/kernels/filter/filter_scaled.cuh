@@ -12,8 +12,8 @@ namespace vectorgpu::kernels
 struct ScaledStart
 {
 	float large;
-	int offset; // takes the bits of `large` off, and rounds up: no row is lost
-	uint32_t unit_bits;
+	int offset;    // takes the bits of `large` off, and rounds up: no row is lost
+	uint32_t unit; // 1 << unit_bits
 
 	/// kept: kept_scaled_threshold; h: the query's factor.
 	__device__ __forceinline__ int of(float kept, float h, const ScaledValue &value) const
@@ -24,7 +24,7 @@ struct ScaledStart
 	/// The same of rows whose estimate has no part besides products.
 	__device__ __forceinline__ int of(float kept, float factor) const
 	{
-		return static_cast<int>(__float_as_uint(__fmaf_rn(kept, factor, large)) << unit_bits) + offset;
+		return static_cast<int>(__float_as_uint(__fmaf_rn(kept, factor, large)) * unit) + offset;
 	}
 };
 
@@ -33,7 +33,7 @@ scaled_start(const ScaledPass &pass)
 {
 	const uint32_t bits = (127u + 23u + pass.unit_bits) << 23 | 0x400000u; // 1.5 times a power of two
 
-	return {__uint_as_float(bits), static_cast<int>((3u - bits) << pass.unit_bits), pass.unit_bits};
+	return {__uint_as_float(bits), static_cast<int>((3u - bits) << pass.unit_bits), 1u << pass.unit_bits};
 }
 
 /// A threshold in units of 1 / h, within the range of sums.

@@ -81,8 +81,7 @@ load_thresholds(uint32_t (&thresholds)[2 * NT], const FilterArgs &args, const Gr
 	}
 }
 
-/// Put the factors of the block's queries into shared memory, by the warps that multiply; the warps of a group write
-/// what they read (Shape::kSplit) or all of it.
+/// Put the factors of the block's queries into shared memory. By all warps that multiply, together.
 template <class Shape>
 __device__ __forceinline__ void
 load_factors(float *factors, const FilterArgs &args, uint32_t first_query)
