@@ -270,7 +270,9 @@ TEST(ScaledRows, PartialReduceReadsTheRowsThemselves)
 
 		ASSERT_EQ(found[i].size(), 10u);
 		if (i % 2 != 0)
+		{
 			ASSERT_NO_FATAL_FAILURE(expect_same(found[i], nearest));
+		}
 		for (const Neighbor &neighbor : found[i])
 			n_right += neighbor.score <= nearest.back().score;
 	}
