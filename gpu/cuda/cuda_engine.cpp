@@ -310,6 +310,17 @@ public:
 	}
 
 	uint64_t n_one_pass() const override { return totals_.n_one_pass; }
+
+	uint64_t n_scaled_segments() const override
+	{
+		const std::shared_lock lock(mutex_);
+		uint64_t n = 0;
+
+		for (const auto &[id, copy] : copies_)
+			n += copy->n_scaled_segments();
+		return n;
+	}
+
 	uint64_t n_graph_alone() const override { return totals_.n_graph_alone; }
 	uint64_t n_graph_blocks() const override { return totals_.n_graph_blocks; }
 	uint64_t n_entries_apart() const override { return totals_.n_entries_apart; }
@@ -341,8 +352,8 @@ private:
 		if (distance.element == ElementType::kBit && spec.kind != engine::CopyKind::kRows &&
 			!(spec.kind == engine::CopyKind::kGraph && ways_.holds_bit_graphs))
 			return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies of bits");
-		*made = std::make_shared<DeviceCopy>(
-			spec, budget_.get(), &uploader_, &lane_, RowForms{options_.narrow, options_.rounded, options_.scaled});
+		*made = std::make_shared<DeviceCopy>(spec, budget_.get(), &uploader_, &lane_,
+			RowForms{options_.narrow, options_.rounded, ways_.scaled, ways_.scaled_least_bytes});
 		return Status::ok();
 	}
 

@@ -43,9 +43,10 @@ struct DeviceSegment
 /// How float32 rows are kept.
 struct RowForms
 {
-	bool narrow = true;  // in a narrower form where that is exact
-	bool rounded = true; // elsewhere also rounded, for the filter of exact searches, if there is room
-	bool scaled = true;  // rounded to signed bytes where these serve, not always to binary16
+	bool narrow = true;              // in a narrower form where that is exact
+	bool rounded = true;             // elsewhere also rounded, for the filter of exact searches, if there is room
+	bool scaled = true;              // rounded to signed bytes where these serve, not always to binary16
+	uint64_t scaled_least_bytes = 0; // of a segment's
 };
 
 class DeviceCopy final : public engine::PublishedCopy<ResidentCopy, Snapshot, DeviceSegment>
@@ -77,6 +78,7 @@ public:
 	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const override;
 	Status read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const override;
 	bool drop_rounded() override;
+	uint64_t n_scaled_segments() const override;
 	Status check_derived(
 		engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) const override;
 	Status search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,

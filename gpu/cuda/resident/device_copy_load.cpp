@@ -173,7 +173,7 @@ DeviceCopy::make_rounded(Filled *sealed) const
 
 	if (!forms_.rounded || kind_ != engine::CopyKind::kRows || sealed->block->form != Form::kFloat32)
 		return Status::ok();
-	if (forms_.scaled)
+	if (forms_.scaled && uint64_t{sealed->n_rows} * shape_.dim_pad >= forms_.scaled_least_bytes)
 		VECTORGPU_TRY(make_scaled_rows(place, *sealed, &made));
 	if (made == nullptr)
 		VECTORGPU_TRY(make_half_rows(place, *sealed, &made));
@@ -201,6 +201,17 @@ DeviceCopy::drop_rounded()
 	if (dropped)
 		publish(make_snapshot(delta_, delta_dead_));
 	return dropped;
+}
+
+uint64_t
+DeviceCopy::n_scaled_segments() const
+{
+	const std::lock_guard lock(mutex_);
+	uint64_t n = 0;
+
+	for (const auto &[id, segment] : segments_)
+		n += segment.sealed.rounded != nullptr && segment.sealed.rounded->form == Form::kScaled ? 1 : 0;
+	return n;
 }
 
 /// Join a segment's parts into one block, narrowed where that is exact, with the values that the filter needs.

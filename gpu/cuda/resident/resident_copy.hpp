@@ -42,6 +42,9 @@ public:
 	/// Give memory back that only makes searches faster: rows rounded for the filter. False if there was none.
 	virtual bool drop_rounded() { return false; }
 
+	/// Segments with rows rounded to signed bytes.
+	virtual uint64_t n_scaled_segments() const { return 0; }
+
 	/// Engine::search(): results [queries.size()]. kCancelled if control says stop. Waits for the context's stream.
 	/// counts: added to; of no meaning after a failure.
 	virtual Status search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,

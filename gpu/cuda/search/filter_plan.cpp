@@ -76,6 +76,7 @@ plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_
 	}
 
 	const bool is_scaled = source.filter_form() == kernels::Form::kScaled;
+	const bool staged = n_queries >= kernels::kStagedLeastQueries || (is_scaled && k > kernels::kScaledUnstagedMostK);
 	const uint32_t n_all = plan.n_tiles * kernels::kFilterGroupsPerTile;
 	const uint32_t least = kernels::filter_sample_groups(k, n_queries, n_all, source.filter_rows().pitch_bytes);
 	const uint32_t n_groups = is_scaled ? std::max(least, kernels::scaled_sample_groups(n_all)) : least;
@@ -84,11 +85,12 @@ plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_
 		std::min(plan.n_tiles, (n_groups + kernels::kFilterGroupsPerTile - 1) / kernels::kFilterGroupsPerTile);
 	plan.stride = plan.n_tiles / plan.n_sampled;
 	plan.n_minima = plan.n_sampled * kernels::kFilterGroupsPerTile;
-	plan.n_first = kernels::filter_first_stage(n_queries, plan.n_tiles, plan.n_sampled);
+	plan.n_first = staged ? kernels::filter_first_stage(plan.n_tiles, plan.n_sampled) : plan.n_tiles;
 	plan.capacity = kernels::filter_capacity(k, plan.n_tiles, plan.n_first, plan.n_sampled, source.n_untrusted);
-	if (is_scaled && plan.n_first == plan.n_tiles)
-		plan.capacity =
-			std::min(plan.capacity + kernels::kScaledMoreCandidates, plan.n_tiles * kernels::kFilterTileRows);
+	if (is_scaled)
+		plan.capacity = std::min(plan.n_tiles * kernels::kFilterTileRows,
+			staged ? std::max(plan.capacity, kernels::scaled_staged_capacity(k) + source.n_untrusted)
+				   : plan.capacity + kernels::kScaledMoreCandidates);
 	return plan;
 }
 

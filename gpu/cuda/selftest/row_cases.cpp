@@ -37,7 +37,6 @@ make_vectors(const RowCase &test, size_t n, Numbers *numbers)
 				const uint16_t half = float_to_half(real);
 				const float value = test.values == Values::kBytes ? static_cast<float>(numbers->next() % 256)
 					: test.values == Values::kHalves              ? half_to_float(half)
-					: test.values == Values::kFar                 ? 10.0f + real
 																  : real;
 
 				if (test.element == ElementType::kFloat16)

@@ -14,7 +14,6 @@ namespace vectorgpu::cuda
 enum class Values : uint8_t
 {
 	kReal,
-	kFar,    // real, far from the origin: scaled rows would exclude few, so binary16 is taken
 	kHalves, // exact in binary16
 	kBytes,  // whole numbers 0 ... 255
 };

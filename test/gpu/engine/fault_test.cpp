@@ -69,6 +69,7 @@ struct Prepared
 		arm("", 0);
 		options.rounded = rounded;
 		options.scaled = scaled;
+		options.scaled_least_bytes = 1;
 		rows.add_random(20000, Data::kGaussian, rng, 1);
 		EXPECT_TRUE(make_cuda_engine(options, &engine).is_ok());
 		EXPECT_TRUE(engine->create(rows.spec, &copy).is_ok());

@@ -23,6 +23,7 @@ rounded_engine(bool scaled)
 		options.self_test = false;
 		options.workspace_bytes = size_t{512} << 20;
 		options.scaled = scaled;
+		options.scaled_least_bytes = 1; // tests have few rows
 
 		const Status status = make_cuda_engine(options, &engine);
 

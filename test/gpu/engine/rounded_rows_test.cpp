@@ -154,6 +154,7 @@ expect_to_give_way(bool scaled, uint64_t r)
 	options.self_test = false;
 	options.workspace_bytes = size_t{256} << 20;
 	options.scaled = scaled;
+	options.scaled_least_bytes = 1;
 	options.memory_bytes = 17 * kUnit; // a copy takes 4, and 8 while it is loaded
 	ASSERT_OK(make_cuda_engine(options, &engine));
 

@@ -21,6 +21,7 @@ load_scaled(Both *both, const Rows &rows)
 
 	ASSERT_NO_FATAL_FAILURE(both->load(1, rows, 0, rows.n()));
 	ASSERT_EQ(resident_bytes(both->cuda()) - before, bytes_with_scaled(rows));
+	ASSERT_GT(both->cuda()->n_scaled_segments(), 0u);
 }
 
 /// The same answers in batches that take each shape of the kernels, for small and large k.
@@ -30,7 +31,9 @@ search_all_shapes(Both *both, const Rows &queries)
 	for (size_t batch : {1, 3, 12, 20, 40, 64, 100, 300})
 		ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, std::min(batch, queries.n()), 10));
 	ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, std::min<size_t>(140, queries.n()), 1));
-	ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, 5, 150));
+	for (const size_t k : {40, 150, 1000})
+		ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, 5, k));
+	ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, std::min<size_t>(130, queries.n()), 150));
 }
 
 TEST(ScaledRows, RealRowsHaveBytesThatTheFilterReads)
@@ -282,7 +285,7 @@ TEST(ScaledRows, PartialReduceReadsTheRowsThemselves)
 TEST(ScaledRows, AreNotMadeWhereTheyExcludeTooFewRows)
 {
 	// Rows far from the origin: what bytes round away is as large as the rows' differences.
-	for (const Metric metric : kRoundedMetrics)
+	for (const Metric metric : {Metric::kL2, Metric::kCosine})
 	{
 		SCOPED_TRACE(metric_name(metric));
 
@@ -298,6 +301,26 @@ TEST(ScaledRows, AreNotMadeWhereTheyExcludeTooFewRows)
 		EXPECT_EQ(resident_bytes(both.cuda()) - before, bytes_with_halves(rows));
 		ASSERT_NO_FATAL_FAILURE(search_all_shapes(&both, queries));
 	}
+}
+
+TEST(ScaledRows, AreNotMadeOfFewRows)
+{
+	CudaEngineOptions options;
+	std::unique_ptr<CudaEngine> engine;
+	std::mt19937 rng(13);
+	Rows rows({Metric::kL2, ElementType::kFloat32, 64});
+
+	options.self_test = false;
+	options.scaled_least_bytes = kRows * 64 + 1;
+	ASSERT_OK(make_cuda_engine(options, &engine));
+	rows.add_random(kRows + 1, Data::kGaussian, rng, 0);
+
+	Both both(rows.spec, engine.get());
+
+	ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, kRows));
+	EXPECT_EQ(engine->n_scaled_segments(), 0u);
+	ASSERT_NO_FATAL_FAILURE(both.load(2, rows, 0, kRows + 1));
+	EXPECT_EQ(engine->n_scaled_segments(), 1u);
 }
 
 TEST(ScaledRows, AreFoundUndamaged)
