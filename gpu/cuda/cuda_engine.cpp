@@ -336,6 +336,17 @@ public:
 	}
 
 	uint64_t n_one_pass() const override { return totals_.n_one_pass; }
+
+	uint64_t n_scaled_segments() const override
+	{
+		const std::shared_lock lock(mutex_);
+		uint64_t n = 0;
+
+		for (const auto &[id, copy] : copies_)
+			n += copy->n_scaled_segments();
+		return n;
+	}
+
 	uint64_t n_graph_alone() const override { return totals_.n_graph_alone; }
 	uint64_t n_graph_blocks() const override { return totals_.n_graph_blocks; }
 	uint64_t n_entries_apart() const override { return totals_.n_entries_apart; }
@@ -368,8 +379,8 @@ private:
 		if (distance.element == ElementType::kBit && spec.kind != engine::CopyKind::kRows &&
 			!(spec.kind == engine::CopyKind::kGraph && ways_.holds_bit_graphs))
 			return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies of bits");
-		*made = std::make_shared<DeviceCopy>(
-			spec, budget_.get(), &uploader_, &lane_, RowForms{options_.narrow, options_.halves});
+		*made = std::make_shared<DeviceCopy>(spec, budget_.get(), &uploader_, &lane_,
+			RowForms{options_.narrow, options_.rounded, ways_.scaled, ways_.scaled_least_bytes});
 		return Status::ok();
 	}
 
@@ -462,7 +473,7 @@ private:
 	{
 		Status status = with(id, work);
 
-		for (bool (Impl::*give_way)() : {&Impl::drop_key_codes, &Impl::drop_halves})
+		for (bool (Impl::*give_way)() : {&Impl::drop_key_codes, &Impl::drop_rounded})
 			if (status.code == StatusCode::kOutOfMemory &&
 				guarded([&]
 					{ return (this->*give_way)() ? Status::ok() : Status::error(StatusCode::kNotFound, "none there"); })
@@ -489,7 +500,7 @@ private:
 	}
 
 	/// Rounded rows, of all copies. False if there were none.
-	bool drop_halves()
+	bool drop_rounded()
 	{
 		std::vector<std::shared_ptr<ResidentCopy>> copies;
 		bool dropped = false;
@@ -501,7 +512,7 @@ private:
 				copies.push_back(copy);
 		}
 		for (const std::shared_ptr<ResidentCopy> &copy : copies)
-			dropped |= copy->drop_halves();
+			dropped |= copy->drop_rounded();
 		return dropped;
 	}
 

@@ -25,7 +25,9 @@ struct CudaEngineOptions
 	uint64_t memory_bytes = 0;                // budget for copies; 0: what the device has left, less a reserve
 	bool self_test = true;                    // compare every kernel with the CPU engine first
 	bool narrow = true;                       // keep float32 rows in a narrower form where that is exact
-	bool halves = true; // where it is not, keep them rounded to binary16 too, for the filter of exact searches
+	bool rounded = true;             // where it is not, keep them rounded too, for the filter of exact searches
+	bool scaled = true;              // rounded to signed bytes where these exclude enough rows; off: always to binary16
+	uint64_t scaled_least_bytes = 0; // segments with fewer of these bytes are not; 0: tuning.hpp decides
 	uint32_t filter_min_queries = 0; // from this many queries on a batch uses the filter; 0: tuning.hpp decides
 	bool graph_alone = true;         // small batches over a graph: a block for each query, where possible
 	bool graph_choice =
@@ -60,6 +62,9 @@ public:
 
 	/// Queries answered from byte rows in one pass.
 	virtual uint64_t n_one_pass() const = 0;
+
+	/// Segments of resident copies whose rows are kept rounded to signed bytes, too.
+	virtual uint64_t n_scaled_segments() const = 0;
 
 	/// Queries whose pass was given up, so that they went another way (one_pass.hpp).
 	virtual uint64_t n_one_pass_given_up() const = 0;

@@ -15,13 +15,14 @@
 namespace vectorgpu::kernels
 {
 
-/// How the elements of a source are kept on the device. A narrower form is used only where it is exact.
+/// How the elements of a source are kept on the device. Rows are kept in a narrower form only where it is exact.
 enum class Form : uint8_t
 {
 	kFloat32 = 0,
 	kFloat16 = 1,
 	kByte = 2, // whole numbers 0 ... 255
 	kBit = 3,
+	kScaled = 4, // signed bytes times a factor of the row: not exact, for the filter alone (filter/scaled.hpp)
 };
 
 constexpr uint32_t kLanes = 32;        // canonical lanes, elements of a padding group

@@ -34,7 +34,7 @@ cuda_engine(bool narrow = true)
 	{
 		CudaEngineOptions options;
 
-		options.narrow = options.halves = narrow;
+		options.narrow = options.rounded = narrow;
 		options.workspace_bytes = size_t{512} << 20;
 		options.filter_min_queries = 2;
 		// Queries search graphs, as in the CPU engine; graph_choice_test.cpp has an engine of its own.

@@ -78,6 +78,7 @@ form_pitch(Form form, uint32_t dim)
 		case Form::kFloat16:
 			return padded * 2;
 		case Form::kByte:
+		case Form::kScaled:
 			return padded;
 		case Form::kBit:
 			return round_up((dim + 7) / 8, kernels::kBitPadBytes);

@@ -51,6 +51,16 @@ Status make_block(Budget *budget, kernels::Form form, uint32_t dim, uint32_t cap
 /// The same for row ids alone.
 Status make_block_of_ids(Budget *budget, kernels::Form form, uint32_t capacity, std::shared_ptr<const Block> *block);
 
+/// A block's float32 rows rounded to a narrower form, which the filter reads instead of them.
+struct RoundedRows
+{
+	kernels::Form form = kernels::Form::kFloat16; // or kScaled
+	uint32_t pitch_bytes = 0;
+	Held vectors;   // [n_rows, pitch_bytes]
+	Held values;    // kScaled: [n_rows] kernels::ScaledValue
+	double off = 0; // kScaled: kernels::RowScaling
+};
+
 /// The first rows of a block, with the properties that the filter needs.
 struct Filled
 {
@@ -59,10 +69,8 @@ struct Filled
 	double max_norm = 0;    // an upper bound over trusted rows
 	double max_inverse = 0; // the same of 1 / |row|; cosine
 	uint32_t n_untrusted = 0;
-	bool filterable = false; // the block's values and the members above are valid
-	// The rows rounded to binary16 [n_rows, pitch_bytes / 2], which the filter reads instead of float32 rows; null:
-	// none.
-	std::shared_ptr<const Held> halves;
+	bool filterable = false;                    // the block's values and the members above are valid
+	std::shared_ptr<const RoundedRows> rounded; // null: none
 };
 
 /// Read rows [first, first + n) of a block in the element type, exactly: row_ids [n] and, if the block has vectors,

@@ -59,7 +59,7 @@ DeviceCopy::make_snapshot(const Delta &delta, const DeltaDead &dead) const
 		source.max_inverse = filled.max_inverse;
 		source.n_untrusted = filled.n_untrusted;
 		source.filterable = filled.filterable;
-		source.halves = filled.halves;
+		source.rounded = filled.rounded;
 		return source;
 	};
 	const std::vector<Delta::Part> parts = delta.parts();

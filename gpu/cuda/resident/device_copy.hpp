@@ -43,8 +43,10 @@ struct DeviceSegment
 /// How float32 rows are kept.
 struct RowForms
 {
-	bool narrow = true; // in a narrower form where that is exact
-	bool halves = true; // elsewhere also rounded to binary16, for the filter of exact searches, if there is room
+	bool narrow = true;              // in a narrower form where that is exact
+	bool rounded = true;             // elsewhere also rounded, for the filter of exact searches, if there is room
+	bool scaled = true;              // rounded to signed bytes where these serve, not always to binary16
+	uint64_t scaled_least_bytes = 0; // of a segment's
 };
 
 class DeviceCopy final : public engine::PublishedCopy<ResidentCopy, Snapshot, DeviceSegment>
@@ -75,7 +77,8 @@ public:
 		engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const override;
 	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const override;
 	Status read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const override;
-	bool drop_halves() override;
+	bool drop_rounded() override;
+	uint64_t n_scaled_segments() const override;
 	bool takes_passing() const override { return kind_ != engine::CopyKind::kCodes; }
 	Status check_derived(
 		engine::SegmentId segment, uint64_t first, size_t n_rows, uint64_t *n_different) const override;
@@ -98,7 +101,7 @@ private:
 	Status fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
 		uint32_t *narrow_flags);
 	Status merge_parts(const DeviceSegment &segment, Filled *sealed) const;
-	Status make_halves(Filled *sealed) const;
+	Status make_rounded(Filled *sealed) const;
 	Status prepare(DeviceSegment *segment);
 	Status upload_bits(std::span<const uint8_t> bits, std::shared_ptr<const Held> *held) const;
 	Delta::Place delta_place() const { return {spec_, budget_, lane_, forms_.narrow}; }

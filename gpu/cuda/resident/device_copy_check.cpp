@@ -8,6 +8,7 @@
 #include "cuda/resident/device_graph.hpp"
 #include "cuda/resident/encode.hpp"
 #include "cuda/resident/ivf_lists.hpp"
+#include "cuda/resident/rounded_rows.hpp"
 #include "kernels/canonical/compare.hpp"
 
 namespace vectorgpu::cuda
@@ -91,13 +92,15 @@ public:
 	{
 		return reinterpret_cast<kernels::RowStats *>(uploader_->scratch.as<uint8_t>() + kStatsAt);
 	}
+	uint32_t *off_bits() const { return uploader_->scratch.as<uint32_t>() + kOffAt / sizeof(uint32_t); }
 	cudaStream_t stream() const { return uploader_->stream.get(); }
 	const Device *device() const { return device_; }
 	Uploader *uploader() const { return uploader_; }
 
 private:
 	static constexpr size_t kStatsAt = 64;
-	static constexpr size_t kCounterBytes = kStatsAt + sizeof(kernels::RowStats);
+	static constexpr size_t kOffAt = 128; // behind the stats
+	static constexpr size_t kCounterBytes = kOffAt + sizeof(uint32_t);
 
 	uint32_t *counter() const { return uploader_->scratch.as<uint32_t>(); }
 
@@ -137,20 +140,32 @@ look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape,
 	return Status::ok();
 }
 
-/// Check the rows rounded to binary16, padding included.
+/// Check rounded rows, padding included, and what goes with them.
 Status
-look_at_halves(Look *look, const Shape &shape, const Filled &filled, uint32_t first, uint32_t n)
+look_at_rounded(
+	Look *look, const RoundedPlace &place, const Filled &filled, uint32_t first, uint32_t n, uint64_t *n_different)
 {
-	const Block &block = *filled.block;
-	const uint32_t pitch = block.pitch_bytes / 2;
+	const RoundedRows &rounded = *filled.rounded;
+	uint32_t off_bits = 0;
 
-	return look->items(*filled.halves, pitch, first, n,
+	VECTORGPU_TRY(look->items(rounded.vectors, rounded.pitch_bytes, first, n,
 		[&](uint64_t at, uint64_t here, uint8_t *to)
 		{
-			return kernels::launch_store_rows(block.vectors.as<uint8_t>() + at * block.pitch_bytes,
-				ElementType::kFloat32, shape.dim_pad, static_cast<uint32_t>(here), to, Form::kFloat16, pitch,
-				look->stream());
-		});
+			return launch_rounding(place, filled, rounded, static_cast<uint32_t>(at), static_cast<uint32_t>(here), to,
+				nullptr, look->off_bits());
+		}));
+	if (rounded.form != Form::kScaled)
+		return Status::ok();
+	VECTORGPU_TRY(look->items(rounded.values, sizeof(kernels::ScaledValue), first, n,
+		[&](uint64_t at, uint64_t here, uint8_t *to)
+		{
+			return launch_rounding(place, filled, rounded, static_cast<uint32_t>(at), static_cast<uint32_t>(here),
+				nullptr, reinterpret_cast<kernels::ScaledValue *>(to), look->off_bits());
+		}));
+	VECTORGPU_TRY(receive_bytes(look->device(), look->uploader(), reinterpret_cast<uint8_t *>(&off_bits),
+		reinterpret_cast<const uint8_t *>(look->off_bits()), sizeof(off_bits)));
+	*n_different += std::bit_cast<float>(off_bits) > rounded.off ? 1 : 0;
+	return Status::ok();
 }
 
 /// The same of a piece of the delta, whose norms the host made.
@@ -350,8 +365,8 @@ DeviceCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, u
 			VECTORGPU_TRY(look.padding(block.vectors, at, n, block.pitch_bytes, used_bytes(block.form, spec_.dim)));
 		VECTORGPU_TRY(is_delta ? look_at_delta_values(&look, spec_, part.filled, at, n, n_different)
 							   : look_at_values(&look, spec_, shape_, part.filled, at, n, n_different));
-		if (part.filled.halves != nullptr)
-			VECTORGPU_TRY(look_at_halves(&look, shape_, part.filled, at, n));
+		if (part.filled.rounded != nullptr)
+			VECTORGPU_TRY(look_at_rounded(&look, {spec_, shape_, budget_, uploader_}, part.filled, at, n, n_different));
 		if (lists != nullptr)
 			VECTORGPU_TRY(look_at_lists(&look, *lists, block, from, to - from));
 		if (graph != nullptr && from == 0)

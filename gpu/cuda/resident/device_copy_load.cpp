@@ -7,6 +7,7 @@
 #include "cuda/resident/device_copy.hpp"
 #include "cuda/resident/device_graph.hpp"
 #include "cuda/resident/ivf_lists.hpp"
+#include "cuda/resident/rounded_rows.hpp"
 #include "kernels/filter/filter.hpp"
 
 namespace vectorgpu::cuda
@@ -18,7 +19,6 @@ using kernels::Form;
 
 constexpr size_t kBlockBytes = size_t{32} << 20; // of a part of a segment being loaded
 constexpr uint32_t kLeastBlockRows = 1024;
-constexpr uint64_t kHalvesPartOf = 4;                    // of the budget, one part is not taken for rounded rows
 constexpr uint64_t kMostSegmentRows = uint64_t{1} << 31; // row numbers are 32 bits in the kernels
 
 Status
@@ -163,49 +163,55 @@ DeviceCopy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 	return status;
 }
 
-/// Round a block of float32 rows to binary16 for the filter. Goes without where that makes the bound wide, or takes
-/// memory that other copies may need. Caller holds the uploader.
+/// Round a block of float32 rows for the filter: to bytes if these serve, else to binary16 if that does. Goes without
+/// where both make the bound wide, or take memory that other copies may need. Caller holds the uploader.
 Status
-DeviceCopy::make_halves(Filled *sealed) const
+DeviceCopy::make_rounded(Filled *sealed) const
 {
-	const Block &block = *sealed->block;
-	const size_t bytes = static_cast<size_t>(sealed->n_rows) * block.pitch_bytes / 2;
-	auto made = std::make_shared<Held>();
+	const RoundedPlace place{spec_, shape_, budget_, uploader_};
+	std::shared_ptr<const RoundedRows> made;
 
-	if (!forms_.halves || kind_ != engine::CopyKind::kRows || block.form != Form::kFloat32 ||
-		!kernels::filter_fits(Form::kFloat16, shape_.dim_pad) ||
-		!kernels::halves_serve(spec_.metric, spec_.dim, sealed->max_norm, sealed->max_inverse))
+	if (!forms_.rounded || kind_ != engine::CopyKind::kRows || sealed->block->form != Form::kFloat32)
 		return Status::ok();
-	if (budget_->most() != 0 && budget_->used() + bytes > budget_->most() / kHalvesPartOf * (kHalvesPartOf - 1))
+	if (forms_.scaled && uint64_t{sealed->n_rows} * shape_.dim_pad >= forms_.scaled_least_bytes)
+		VECTORGPU_TRY(make_scaled_rows(place, *sealed, &made));
+	if (made == nullptr)
+		VECTORGPU_TRY(make_half_rows(place, *sealed, &made));
+	if (made == nullptr)
 		return Status::ok();
-	if (Status status = made->allocate(budget_, bytes, "rounded rows"); !status.is_ok())
-		return status.code == StatusCode::kOutOfMemory ? Status::ok() : status;
-	// A padded row counts as dim_pad elements.
-	VECTORGPU_TRY(budget_->device()->check(
-		kernels::launch_store_rows(block.vectors.as<uint8_t>(), ElementType::kFloat32, shape_.dim_pad, sealed->n_rows,
-			made->as<uint8_t>(), Form::kFloat16, block.pitch_bytes / 2, uploader_->stream.get()),
-		"round rows"));
-	VECTORGPU_TRY(budget_->device()->damage("gpu_flip_derived", made->as<uint8_t>(), 1, uploader_->stream.get()));
-	sealed->halves = std::move(made);
+	VECTORGPU_TRY(
+		budget_->device()->damage("gpu_flip_derived", made->vectors.as<uint8_t>(), 1, uploader_->stream.get()));
+	sealed->rounded = std::move(made);
 	return Status::ok();
 }
 
 bool
-DeviceCopy::drop_halves()
+DeviceCopy::drop_rounded()
 {
 	const std::lock_guard lock(mutex_);
 	bool dropped = false;
 
 	for (auto &[id, segment] : segments_)
-		if (segment.sealed.halves != nullptr)
+		if (segment.sealed.rounded != nullptr)
 		{
-			segment.sealed.halves = nullptr;
+			segment.sealed.rounded = nullptr;
 			segment.sealed.filterable = kernels::filter_fits(segment.sealed.block->form, shape_.dim_pad);
 			dropped = true;
 		}
 	if (dropped)
 		publish(make_snapshot(delta_, delta_dead_));
 	return dropped;
+}
+
+uint64_t
+DeviceCopy::n_scaled_segments() const
+{
+	const std::lock_guard lock(mutex_);
+	uint64_t n = 0;
+
+	for (const auto &[id, segment] : segments_)
+		n += segment.sealed.rounded != nullptr && segment.sealed.rounded->form == Form::kScaled ? 1 : 0;
+	return n;
 }
 
 /// Join a segment's parts into one block, narrowed where that is exact, with the values that the filter needs.
@@ -269,8 +275,8 @@ DeviceCopy::merge_parts(const DeviceSegment &segment, Filled *sealed) const
 		made.max_norm = std::bit_cast<float>(found.max_norm_bits);
 		made.max_inverse = std::bit_cast<float>(found.max_inverse_bits);
 		made.n_untrusted = found.n_untrusted;
-		VECTORGPU_TRY(make_halves(&made));
-		made.filterable = made.halves != nullptr || kernels::filter_fits(form, shape_.dim_pad);
+		VECTORGPU_TRY(make_rounded(&made));
+		made.filterable = made.rounded != nullptr || kernels::filter_fits(form, shape_.dim_pad);
 	}
 	if (made.n_rows > 0 && with_vectors_)
 		VECTORGPU_TRY(device->damage("gpu_flip", block.vectors.as<uint8_t>(), 1, stream));

@@ -40,7 +40,10 @@ public:
 	virtual Status detach() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 
 	/// Give memory back that only makes searches faster: rows rounded for the filter. False if there was none.
-	virtual bool drop_halves() { return false; }
+	virtual bool drop_rounded() { return false; }
+
+	/// Segments with rows rounded to signed bytes.
+	virtual uint64_t n_scaled_segments() const { return 0; }
 
 	/// True if the device answers searches with conditions, so that rows that pass are of use there.
 	virtual bool takes_passing() const { return false; }

@@ -27,12 +27,22 @@ Source::filter_rows() const
 {
 	kernels::Rows narrow = rows();
 
-	if (halves == nullptr)
+	if (rounded == nullptr)
 		return narrow;
-	narrow.form = kernels::Form::kFloat16;
-	narrow.pitch_bytes = block->pitch_bytes / 2;
-	narrow.vectors = halves->as<uint8_t>() + static_cast<size_t>(first) * narrow.pitch_bytes;
+	narrow.form = rounded->form;
+	narrow.pitch_bytes = rounded->pitch_bytes;
+	narrow.vectors = rounded->vectors.as<uint8_t>() + static_cast<size_t>(first) * narrow.pitch_bytes;
 	return narrow;
+}
+
+kernels::ScaledPass
+Source::scaled_pass(const engine::DistanceSpec &spec) const
+{
+	kernels::ScaledPass pass;
+
+	pass.values = rounded->values.as<kernels::ScaledValue>() + first;
+	kernels::scale_pass(spec.metric, spec.dim, max_norm, &pass);
+	return pass;
 }
 
 } // namespace vectorgpu::cuda

@@ -8,6 +8,7 @@
 #include "cuda/device/block.hpp"
 #include "cuda/resident/append_lane.hpp"
 #include "engine/interface/engine.hpp"
+#include "kernels/filter/scaled.hpp"
 #include "kernels/kernels.hpp"
 
 namespace vectorgpu::cuda
@@ -35,14 +36,21 @@ struct Source
 	double max_inverse = 0;
 	uint32_t n_untrusted = 0;
 	bool filterable = false;
-	std::shared_ptr<const Held> halves;
+	std::shared_ptr<const RoundedRows> rounded;
 	AppendLane::Ticket ticket = 0; // of the delta: a stream must wait for it (NewRows) before it reads any row of this
 
 	kernels::Rows rows() const;
 
 	/// The rows as the filter reads them.
 	kernels::Rows filter_rows() const;
-	kernels::Form filter_form() const { return halves != nullptr ? kernels::Form::kFloat16 : block->form; }
+	kernels::Form filter_form() const { return rounded != nullptr ? rounded->form : block->form; }
+
+	/// The rows as PartialReduce reads them: it has no kernel for scaled rows.
+	kernels::Rows bins_rows() const { return filter_form() == kernels::Form::kScaled ? rows() : filter_rows(); }
+	kernels::Form bins_form() const { return filter_form() == kernels::Form::kScaled ? block->form : filter_form(); }
+
+	/// The source's part of kernels::ScaledPass: no queries yet. The filter's form is kScaled.
+	kernels::ScaledPass scaled_pass(const engine::DistanceSpec &spec) const;
 };
 
 /// The rows of a copy as one search sees them. Immutable; kept until the search's stream is idle.

@@ -27,6 +27,14 @@ goes_without_sample(const Source &source, uint64_t n_before, uint32_t n_queries)
 		n_queries < kernels::kStagedLeastQueries;
 }
 
+/// Bytes of a query's operand and what goes with it.
+size_t
+operand_bytes(kernels::Form form, const Shape &shape)
+{
+	return kernels::filter_operand_bytes(form, shape.dim_pad) +
+		(form == kernels::Form::kScaled ? sizeof(float) + sizeof(double) : 0);
+}
+
 } // namespace
 
 bool
@@ -67,15 +75,22 @@ plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_
 		return plan;
 	}
 
-	const uint32_t n_groups = kernels::filter_sample_groups(
-		k, n_queries, plan.n_tiles * kernels::kFilterGroupsPerTile, source.filter_rows().pitch_bytes);
+	const bool is_scaled = source.filter_form() == kernels::Form::kScaled;
+	const bool staged = n_queries >= kernels::kStagedLeastQueries || (is_scaled && k > kernels::kScaledUnstagedMostK);
+	const uint32_t n_all = plan.n_tiles * kernels::kFilterGroupsPerTile;
+	const uint32_t least = kernels::filter_sample_groups(k, n_queries, n_all, source.filter_rows().pitch_bytes);
+	const uint32_t n_groups = is_scaled ? std::max(least, kernels::scaled_sample_groups(n_all)) : least;
 
 	plan.n_sampled =
 		std::min(plan.n_tiles, (n_groups + kernels::kFilterGroupsPerTile - 1) / kernels::kFilterGroupsPerTile);
 	plan.stride = plan.n_tiles / plan.n_sampled;
 	plan.n_minima = plan.n_sampled * kernels::kFilterGroupsPerTile;
-	plan.n_first = kernels::filter_first_stage(n_queries, plan.n_tiles, plan.n_sampled);
+	plan.n_first = staged ? kernels::filter_first_stage(plan.n_tiles, plan.n_sampled) : plan.n_tiles;
 	plan.capacity = kernels::filter_capacity(k, plan.n_tiles, plan.n_first, plan.n_sampled, source.n_untrusted);
+	if (is_scaled)
+		plan.capacity = std::min(plan.n_tiles * kernels::kFilterTileRows,
+			staged ? std::max(plan.capacity, kernels::scaled_staged_capacity(k) + source.n_untrusted)
+				   : plan.capacity + kernels::kScaledMoreCandidates);
 	return plan;
 }
 
@@ -84,14 +99,15 @@ filter_bytes(const Source &source, const Shape &shape, uint64_t n_before, uint32
 {
 	const FilterPlan plan = plan_filter(source, n_before, n_queries, k);
 
-	return kernels::filter_operand_bytes(source.filter_form(), shape.dim_pad) + plan.n_minima * sizeof(float) +
+	return operand_bytes(source.filter_form(), shape) + plan.n_minima * sizeof(float) +
 		plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + kQueryScratchBytes;
 }
 
 bool
-bins_fit(const Source &source, uint32_t n_bins)
+bins_fit(const Source &source, uint32_t dim_pad, uint32_t n_bins)
 {
-	return n_bins > 0 && source.filterable && source.n_untrusted == 0 && source.n_rows >= kernels::kFilterLeastRows &&
+	return n_bins > 0 && source.filterable && kernels::filter_fits(source.bins_form(), dim_pad) &&
+		source.n_untrusted == 0 && source.n_rows >= kernels::kFilterLeastRows &&
 		source.n_rows / kernels::kLeastRowsPerBin >= n_bins;
 }
 
@@ -100,7 +116,7 @@ plan_bins(
 	const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins, BinsPlan *plan)
 {
 	plan->n_tiles = count_tiles(source);
-	VECTORGPU_TRY(device->check(kernels::plan_filter_bins(shape.metric, source.filter_form(), n_queries, shape.dim_pad,
+	VECTORGPU_TRY(device->check(kernels::plan_filter_bins(shape.metric, source.bins_form(), n_queries, shape.dim_pad,
 									plan->n_tiles, n_bins / kernels::kFilterTileRows, &plan->form),
 		"plan bins"));
 	plan->n_places = plan->form.n_stripes * kernels::kFilterTileRows;
@@ -110,7 +126,7 @@ plan_bins(
 size_t
 bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan, uint32_t n_bins)
 {
-	return kernels::filter_operand_bytes(source.filter_form(), shape.dim_pad) +
+	return kernels::filter_operand_bytes(source.bins_form(), shape.dim_pad) +
 		plan.n_places * (plan.form.key_tile_bits > 0 ? sizeof(int32_t) : sizeof(float) + sizeof(uint32_t)) +
 		n_bins * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + kQueryScratchBytes;
 }
@@ -121,14 +137,14 @@ source_bytes(const Device *device, const Source &source, const Shape &shape, uin
 {
 	BinsPlan plan;
 
-	if (!bins_fit(source, n_bins) && bounded_scan_pays(source, shape, n_before, n_queries))
+	if (!bins_fit(source, shape.dim_pad, n_bins) && bounded_scan_pays(source, shape, n_before, n_queries))
 		return bounded_scan_bytes(source);
 	if (!source.filterable)
 		return 0;
 
 	const size_t filter = filter_bytes(source, shape, n_before, n_queries, k);
 
-	if (bins_fit(source, n_bins) && plan_bins(device, source, shape, n_queries, n_bins, &plan).is_ok())
+	if (bins_fit(source, shape.dim_pad, n_bins) && plan_bins(device, source, shape, n_queries, n_bins, &plan).is_ok())
 		return std::max(bins_bytes(source, shape, plan, n_bins), filter);
 	return filter;
 }
@@ -138,10 +154,11 @@ operands_bytes(std::span<const Source> sources, const Shape &shape)
 {
 	size_t bytes = 0;
 
-	for (const kernels::Form form : {kernels::Form::kByte, kernels::Form::kFloat16, kernels::Form::kFloat32})
-		if (std::any_of(sources.begin(), sources.end(),
-				[form](const Source &source) { return source.filterable && source.filter_form() == form; }))
-			bytes += kernels::filter_operand_bytes(form, shape.dim_pad);
+	for (const kernels::Form form :
+		{kernels::Form::kByte, kernels::Form::kFloat16, kernels::Form::kFloat32, kernels::Form::kScaled})
+		if (std::any_of(sources.begin(), sources.end(), [form](const Source &source)
+				{ return source.filterable && (source.filter_form() == form || source.bins_form() == form); }))
+			bytes += operand_bytes(form, shape);
 	return bytes;
 }
 

@@ -47,7 +47,7 @@ struct BinsPlan
 };
 
 /// True if the source has enough rows for this many bins, and its form has a kernel.
-bool bins_fit(const Source &source, uint32_t n_bins);
+bool bins_fit(const Source &source, uint32_t dim_pad, uint32_t n_bins);
 
 /// Requires bins_fit.
 Status plan_bins(const Device *device, const Source &source, const Shape &shape, uint32_t n_queries, uint32_t n_bins,

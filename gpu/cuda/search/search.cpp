@@ -170,13 +170,13 @@ private:
 		VECTORGPU_TRY(new_rows_.await(source.ticket));
 
 		// Bins come first: whether a query is answered by them must not depend on the batch.
-		const bool bins = may_filter && !chunk->any_after && bins_fit(source, n_bins);
+		const bool bins = may_filter && !chunk->any_after && bins_fit(source, call_.shape.dim_pad, n_bins);
 		const bool bounded =
 			may_filter && !bins && bounded_scan_pays(source, call_.shape, n_before, chunk->queries.n_queries);
 		const bool filter = may_filter && !bounded && !bins && wants_filter(source, n_before, *chunk);
 
 		if (bins || filter)
-			VECTORGPU_TRY(scan_.prepare_operand(source.filter_form(), chunk));
+			VECTORGPU_TRY(scan_.prepare_operand(bins ? source.bins_form() : source.filter_form(), chunk));
 
 		const size_t mark = arena_.mark();
 

@@ -63,12 +63,34 @@ SourceScan::prepare_operand(kernels::Form form, ExactChunk *chunk)
 		if (arena_->failed())
 			return too_small();
 		chunk->prepared.operand = operand;
+		if (form == kernels::Form::kScaled)
+			return scale_queries(chunk);
 		return call_.check(
 			kernels::launch_prepare_queries(call_.spec.metric, form, chunk->queries, chunk->prepared, call_.stream()),
 			"prepare queries");
 	}
 	chunk->prepared.operand = operand;
 	return Status::ok();
+}
+
+/// Prepares the queries for all sources with scaled rows.
+Status
+SourceScan::scale_queries(ExactChunk *chunk)
+{
+	const size_t n = chunk->queries.n_queries;
+	double max_norm = 0;
+
+	for (const Source &source : call_.snapshot.sources)
+		if (source.filter_form() == kernels::Form::kScaled)
+			max_norm = std::max(max_norm, source.max_norm);
+	chunk->prepared.scaled.factors = arena_->take<float>(n);
+	chunk->prepared.scaled.lost = arena_->take<double>(n);
+	if (arena_->failed())
+		return too_small();
+	return call_.check(
+		kernels::launch_scale_queries(call_.spec.metric, chunk->queries,
+			kernels::scaled_most_factor(call_.spec.metric, call_.spec.dim, max_norm), chunk->prepared, call_.stream()),
+		"prepare queries");
 }
 
 Status
@@ -99,9 +121,9 @@ struct SourceScan::Passes
 };
 
 Status
-SourceScan::begin_passes(const Source &source, uint32_t capacity, ExactChunk *chunk, Passes *passes)
+SourceScan::begin_passes(
+	const Source &source, const kernels::Rows &rows, uint32_t capacity, ExactChunk *chunk, Passes *passes)
 {
-	const kernels::Rows rows = source.filter_rows();
 	const size_t n = chunk->queries.n_queries;
 	kernels::FilteredRows filtered;
 	kernels::Candidates candidates;
@@ -126,11 +148,19 @@ SourceScan::begin_passes(const Source &source, uint32_t capacity, ExactChunk *ch
 	filtered.form = rows.form;
 	filtered.max_norm = source.max_norm;
 	filtered.max_inverse = source.max_inverse;
-	filtered.rows_rounded = source.halves != nullptr;
+	filtered.rows_rounded = rows.form == kernels::Form::kFloat16 && source.block->form == kernels::Form::kFloat32;
+	filtered.off = rows.form == kernels::Form::kScaled ? source.rounded->off : 0;
 	filtered.queries_rounded = call_.spec.element == ElementType::kFloat32;
 	passes->select.bound = kernels::filter_bound(call_.spec.metric, call_.spec.dim, filtered);
 	passes->select.queries = chunk->queries;
 	passes->select.prepared = chunk->prepared;
+	if (rows.form == kernels::Form::kScaled)
+	{
+		passes->filter.scaled = source.scaled_pass(call_.spec);
+		passes->filter.scaled.factors = chunk->prepared.scaled.factors;
+	}
+	else
+		passes->select.prepared.scaled = {}; // other products are of the queries as they are
 	passes->select.best = chunk->best;
 	passes->select.thresholds = chunk->thresholds;
 	passes->select.candidates = candidates;
@@ -173,7 +203,7 @@ SourceScan::filter(const Source &source, uint64_t n_before, ExactChunk *chunk)
 	float *minima = arena_->take<float>(static_cast<size_t>(chunk->queries.n_queries) * plan.n_minima);
 	Passes passes;
 
-	VECTORGPU_TRY(begin_passes(source, plan.capacity, chunk, &passes));
+	VECTORGPU_TRY(begin_passes(source, source.filter_rows(), plan.capacity, chunk, &passes));
 
 	kernels::FilterArgs &args = passes.filter;
 
@@ -215,7 +245,7 @@ SourceScan::bins(const Source &source, ExactChunk *chunk, uint32_t n_bins)
 		passes.filter.bin_estimates = arena_->take<float>(n * plan.n_places);
 		passes.filter.bin_rows = arena_->take<uint32_t>(n * plan.n_places);
 	}
-	VECTORGPU_TRY(begin_passes(source, n_bins, chunk, &passes));
+	VECTORGPU_TRY(begin_passes(source, source.bins_rows(), n_bins, chunk, &passes));
 	passes.filter.n_tiles = plan.n_tiles;
 	passes.filter.n_stripes = plan.form.n_stripes;
 	passes.filter.key_tile_bits = plan.form.key_tile_bits;

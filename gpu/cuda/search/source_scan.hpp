@@ -17,7 +17,7 @@ namespace vectorgpu::cuda
 struct ExactChunk : QueryChunk
 {
 	kernels::FilterQueries prepared;
-	std::array<void *, 4> operands{}; // by form; null: not yet made
+	std::array<void *, 5> operands{}; // by form; null: not yet made
 	float *thresholds = nullptr;
 	uint64_t *n_rescored = nullptr;
 	uint32_t *n_bounded = nullptr; // [queries] candidates of a bounded scan; 0 before and after each
@@ -47,7 +47,9 @@ private:
 	struct Passes;
 	struct Ranges;
 
-	Status begin_passes(const Source &source, uint32_t capacity, ExactChunk *chunk, Passes *passes);
+	Status scale_queries(ExactChunk *chunk);
+	Status begin_passes(
+		const Source &source, const kernels::Rows &rows, uint32_t capacity, ExactChunk *chunk, Passes *passes);
 	Status end_passes(Passes *passes, ExactChunk *chunk);
 	Status plan_ranges(const Source &source, const ExactChunk &chunk, Ranges *ranges);
 	Status scan_range(

@@ -7,12 +7,19 @@
 
 #include "cuda/cuda_engine.hpp"
 #include "cuda/selftest/self_test.hpp"
+#include "kernels/filter/tuning.hpp"
 #include "kernels/graph/graph.hpp"
 
 namespace vectorgpu::cuda
 {
 namespace
 {
+
+uint64_t
+scaled_least_bytes(const CudaEngineOptions &options)
+{
+	return options.scaled_least_bytes != 0 ? options.scaled_least_bytes : kernels::kScaledLeastBytes;
+}
 
 class WayTests
 {
@@ -24,16 +31,17 @@ public:
 
 	Status run(StartTimes *times)
 	{
-		ways_->one_pass = ways_->few_lists = ways_->few_real_lists = ways_->graph_alone = ways_->graph_choice =
-			false; // until they are tested
+		ways_->one_pass = ways_->scaled = ways_->few_lists = ways_->few_real_lists = ways_->graph_alone =
+			ways_->graph_choice = false; // until they are tested
 		VECTORGPU_TRY(self_test(engine_));
 		times->done("self-test of rows and lists");
 		for (const auto &[name, test] : std::initializer_list<std::pair<const char *, Status (WayTests::*)()>>{
-				 {"of one pass", &WayTests::test_one_pass}, {"of few lists", &WayTests::test_few_lists},
-				 {"of few lists of reals", &WayTests::test_few_real_lists}, {"of bins", &WayTests::test_bins},
-				 {"of graphs", &WayTests::test_graphs}, {"of graphs of bits", &WayTests::test_bit_graphs},
-				 {"of graphs with codes", &WayTests::test_hashed}, {"of codes", &WayTests::test_codes},
-				 {"of match counts", &WayTests::test_matches}, {"of key columns", &WayTests::test_keys}})
+				 {"of scaled rows", &WayTests::test_scaled}, {"of one pass", &WayTests::test_one_pass},
+				 {"of few lists", &WayTests::test_few_lists}, {"of few lists of reals", &WayTests::test_few_real_lists},
+				 {"of bins", &WayTests::test_bins}, {"of graphs", &WayTests::test_graphs},
+				 {"of graphs of bits", &WayTests::test_bit_graphs}, {"of graphs with codes", &WayTests::test_hashed},
+				 {"of codes", &WayTests::test_codes}, {"of match counts", &WayTests::test_matches},
+				 {"of key columns", &WayTests::test_keys}})
 		{
 			VECTORGPU_TRY((this->*test)());
 			times->done(name);
@@ -51,6 +59,20 @@ private:
 		device_.log((std::string(without) + ": " + status.message).c_str());
 		*way = false;
 		return Status::ok();
+	}
+
+	/// Without this way rows are rounded to binary16, which the first test has found right.
+	Status test_scaled()
+	{
+		if (!options_.scaled)
+			return Status::ok();
+		ways_->scaled = true;
+		ways_->scaled_least_bytes = 1; // the test has few rows
+
+		const Status status = self_test_scaled(engine_);
+
+		ways_->scaled_least_bytes = scaled_least_bytes(options_);
+		return judge(status, &ways_->scaled, "no rows rounded to bytes");
 	}
 
 	/// Also removes the way if it gives no answer, as when other processes keep the GPU busy: other ways answer the
@@ -199,6 +221,8 @@ asked_ways(const CudaEngineOptions &options)
 	ways.filter_min_queries = options.filter_min_queries;
 	ways.graph_tuning = options.graph;
 	ways.one_pass = options.one_pass;
+	ways.scaled = options.scaled;
+	ways.scaled_least_bytes = scaled_least_bytes(options);
 	ways.few_lists = options.few_lists;
 	ways.few_real_lists = options.few_real_lists;
 	ways.few_real_pairs = options.few_real_pairs;

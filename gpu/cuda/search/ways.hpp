@@ -21,6 +21,8 @@ struct Ways
 	uint32_t filter_min_queries = 0;
 	kernels::GraphTuning graph_tuning;
 	bool one_pass = false;
+	bool scaled = false; // rows rounded to signed bytes; else to binary16
+	uint64_t scaled_least_bytes = 0;
 	bool few_lists = false;
 	bool few_real_lists = false;
 	double few_real_pairs = 0;

@@ -59,6 +59,16 @@ constexpr RowCase kOnePassCases[] = {
 	{Metric::kL2, ElementType::kFloat32, 140, Values::kBytes, 10, 35},
 };
 
+constexpr RowCase kScaledCases[] = {
+	{Metric::kL2, ElementType::kFloat32, 40, Values::kReal, 10, 2},
+	{Metric::kInnerProduct, ElementType::kFloat32, 96, Values::kReal, 10, kQueries},
+	{Metric::kCosine, ElementType::kFloat32, 65, Values::kReal, 10, 20},
+	{Metric::kL2, ElementType::kFloat32, 130, Values::kReal, 10, 35},
+	{Metric::kCosine, ElementType::kFloat32, 40, Values::kReal, 10, 70},
+	{Metric::kInnerProduct, ElementType::kFloat32, 24, Values::kReal, 100, 130},
+	{Metric::kL2, ElementType::kFloat32, 700, Values::kReal, 10, 130}, // queries are loaded with the rows
+};
+
 /// Loads the rows, the last kDeltaRows of them into the delta. Dead rows are in the segment alone.
 Status
 load(engine::Engine *engine, const RowCase &test, const std::vector<uint8_t> &rows, const std::vector<RowId> &ids,
@@ -108,6 +118,27 @@ run(engine::Engine *engine, const RowCase &test, engine::CopyId copy)
 }
 
 } // namespace
+
+Status
+self_test_scaled(CudaEngine *engine)
+{
+	for (const RowCase &test : kScaledCases)
+	{
+		bool is_scaled = false;
+
+		VECTORGPU_TRY(with_copy(engine, {test.spec()},
+			[&](engine::CopyId copy)
+			{
+				const Status status = run(engine, test, copy);
+
+				is_scaled = engine->n_scaled_segments() > 0;
+				return status;
+			}));
+		if (!is_scaled)
+			return another_way(test);
+	}
+	return Status::ok();
+}
 
 Status
 self_test_one_pass(CudaEngine *engine)

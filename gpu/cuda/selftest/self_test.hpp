@@ -15,6 +15,9 @@ class CudaEngine;
 /// Rows, lists and builds of lists: the parts without which an engine is not used.
 Status self_test(engine::Engine *engine);
 
+/// Rows that are to be kept rounded to signed bytes; like self_test_one_pass.
+Status self_test_scaled(CudaEngine *engine);
+
 /// Small batches over bytes, which are to be searched in one pass. Also kUnavailable if one of them went another way,
 /// as when a pass gives up: the answers of other ways prove nothing.
 Status self_test_one_pass(CudaEngine *engine);

@@ -160,6 +160,7 @@ launch_bounded_scan_metric(const BoundedScanArgs &args, cudaStream_t stream)
 		case Form::kByte:
 			return launch_bounded_scan_form<metric, ByteForm>(args, stream);
 		case Form::kBit:
+		case Form::kScaled:
 			break;
 	}
 	return cudaErrorInvalidValue;

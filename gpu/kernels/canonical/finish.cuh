@@ -83,7 +83,7 @@ struct FewCandidates
 	const uint32_t *rows = nullptr;   // [count]
 	const float *estimates = nullptr; // [count]
 	float threshold = 0.0f;
-	double norm = 0.0;           // |x|
+	QuerySize size;
 	const Entry *best = nullptr; // [n_best]
 	uint32_t n_best = 0;
 };
@@ -150,7 +150,7 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 		const uint32_t kth = block_kth_of_few<Threads>(order, candidates.k, &scratch->few);
 
 		if (kth != 0xFFFFFFFFu) // NaN: fewer than k candidates have an estimate
-			cut = fminf(cut, __double2float_ru(cut_for_estimate(bound, candidates.norm, order_to_float(kth))));
+			cut = fminf(cut, __double2float_ru(cut_for_estimate(bound, candidates.size, order_to_float(kth))));
 	}
 	Threads::sync();
 #pragma unroll

@@ -219,6 +219,7 @@ launch_row_values(
 			row_values_kernel<ByteForm><<<blocks, kThreads, 0, stream>>>(metric, rows, dim_pad, values, stats);
 			break;
 		case Form::kBit:
+		case Form::kScaled:
 			return cudaErrorInvalidValue;
 	}
 	return cudaGetLastError();

@@ -129,7 +129,7 @@ finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, Finis
 	candidates.rows = select.candidates.rows + static_cast<size_t>(query) * select.candidates.capacity;
 	candidates.estimates = select.candidates.estimates + static_cast<size_t>(query) * select.candidates.capacity;
 	candidates.threshold = select.thresholds[query];
-	candidates.norm = select.prepared.norms[query];
+	candidates.size = query_size(select.prepared, query);
 	candidates.best = best;
 	candidates.n_best = select.best.counts[query];
 	if (select.prepared.redo[query] != 0 || candidates.count > select.candidates.capacity ||
@@ -225,6 +225,7 @@ launch_scores_metric(const ScoreArgs &args, cudaStream_t stream)
 		case Form::kByte:
 			return launch_scores_form<metric, ByteForm>(args, stream);
 		case Form::kBit:
+		case Form::kScaled:
 			break;
 	}
 	return cudaErrorInvalidValue;
@@ -250,6 +251,7 @@ launch_rescore_metric(const RescoreArgs &args, cudaStream_t stream)
 			rescore_kernel<metric, ByteForm><<<grid, 128, 0, stream>>>(args);
 			break;
 		case Form::kBit:
+		case Form::kScaled:
 			return cudaErrorInvalidValue;
 	}
 	return cudaGetLastError();
@@ -270,6 +272,7 @@ launch_finish_metric(const FilterSelect &select, const RescoreArgs &args, const 
 		case Form::kByte:
 			return launch_after(finish_kernel<metric, ByteForm>, n, kMergeThreads, 0, stream, select, args, answers);
 		case Form::kBit:
+		case Form::kScaled:
 			break;
 	}
 	return cudaErrorInvalidValue;

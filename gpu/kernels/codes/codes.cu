@@ -288,6 +288,7 @@ refine_metric(const RescoreArgs &args, cudaStream_t stream)
 			code_refine_kernel<metric, ByteForm><<<grid, kRefineThreads, 0, stream>>>(args);
 			break;
 		case Form::kBit:
+		case Form::kScaled:
 			return cudaErrorInvalidValue;
 	}
 	return cudaGetLastError();

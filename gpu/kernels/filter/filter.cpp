@@ -54,18 +54,21 @@ std::atomic<size_t> most_shared{48 * 1024}; // the least of the devices in use
 std::atomic<uint32_t> group_slots{0}; // processors of a device with warp-group products; 0: warps multiply
 std::atomic<bool> groups_allowed{true};
 
-/// By warp groups if the device has them and the queries fit, else by warps.
+/// By warp groups if the device has them and the queries fit, else by warps. Scaled rows by warp groups alone.
 template <Form form, FilterPass kPass>
 cudaError_t
 launch_form(const FilterArgs &args, cudaStream_t stream)
 {
-	if constexpr (kPass != FilterPass::kBins)
+	if constexpr (form == Form::kScaled)
+		return launch_group_form<form, kPass>(args, group_slots.load(std::memory_order_relaxed), stream);
+	else if constexpr (kPass != FilterPass::kBins)
 		if (const uint32_t n_slots = group_slots.load(std::memory_order_relaxed);
 			n_slots > 0 && groups_allowed.load(std::memory_order_relaxed))
 			if (const cudaError_t error = launch_group_form<form, kPass>(args, n_slots, stream);
 				error != cudaErrorNotSupported)
 				return error;
-	return launch_filter_form<form, kPass>(args, stream);
+	if constexpr (form != Form::kScaled)
+		return launch_filter_form<form, kPass>(args, stream);
 }
 
 template <FilterPass kPass>
@@ -82,6 +85,10 @@ launch(const FilterArgs &args, cudaStream_t stream)
 			return launch_form<Form::kFloat16, kPass>(args, stream);
 		case Form::kByte:
 			return launch_form<Form::kByte, kPass>(args, stream);
+		case Form::kScaled:
+			if constexpr (kPass != FilterPass::kBins)
+				return launch_form<Form::kScaled, kPass>(args, stream);
+			break;
 		case Form::kBit:
 			break;
 	}
@@ -120,6 +127,10 @@ filter_bound(Metric metric, uint32_t dim, const FilteredRows &rows)
 				bound.inverse = rows.rows_rounded ? rows.max_inverse : 0;
 			}
 			break;
+		case Form::kScaled: // whole numbers; what was rounded is measured, and the rest is conversions
+			bound.product = 32 * kUnit;
+			bound.off = rows.off;
+			break;
 		default: // TF32: ten bits of a fraction, cut off in rows, rounded in queries
 			bound.product = 0x1p-10 + 0x1p-11 + 0x1p-20 + (padded + 32) * 4 * kUnit;
 			bound.sums = (padded / 8 + 2) * 8 * kUnit;
@@ -139,7 +150,10 @@ halves_serve(Metric metric, uint32_t dim, double max_norm, double max_inverse)
 size_t
 filter_operand_bytes(Form form, uint32_t dim_pad)
 {
-	const size_t bytes = static_cast<size_t>(dim_pad) * (form == Form::kByte ? 1 : form == Form::kFloat16 ? 2 : 4);
+	const size_t bytes = static_cast<size_t>(dim_pad) *
+		(form == Form::kByte || form == Form::kScaled ? 1
+				: form == Form::kFloat16              ? 2
+													  : 4);
 
 	return (bytes + 127) / 128 * 128;
 }
@@ -153,6 +167,8 @@ filter_most_shared()
 bool
 filter_fits(Form form, uint32_t dim_pad)
 {
+	if (form == Form::kScaled && group_slots.load(std::memory_order_relaxed) == 0)
+		return false;
 	return form != Form::kBit &&
 		kStagesBytes + kLeastQueries * filter_operand_bytes(form, dim_pad) <= filter_most_shared();
 }
@@ -263,6 +279,8 @@ prepare_filter_kernels()
 		error = prepare_group_form<Form::kFloat16>();
 	if (error == cudaSuccess && has_groups)
 		error = prepare_group_form<Form::kFloat32>();
+	if (error == cudaSuccess && has_groups)
+		error = prepare_group_form<Form::kScaled>();
 	if (error == cudaSuccess && has_groups)
 		error = prepare_bins_group();
 	if (error == cudaSuccess)

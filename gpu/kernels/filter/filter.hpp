@@ -5,6 +5,7 @@
 // orders as the score does.
 #pragma once
 
+#include "kernels/filter/scaled.hpp"
 #include "kernels/kernels.hpp"
 
 #ifdef __CUDACC__
@@ -34,6 +35,7 @@ struct FilterBound
 	double product = 0;   // |estimated - true x·y|
 	double lost = 0;      // |x - x'| and |y - y'| beyond that, of elements too small for binary16; absolute
 	double inverse = 0;   // the largest 1 / |y| that `lost` counts for; cosine, where rows were rounded
+	double off = 0;       // the largest |y - y'| of scaled rows; cosine: relative to |y|
 	double sums = 0;      // rounding of sums that begin at a threshold, relative to max_norm² + |x| max_norm
 	double canonical = 0; // canonical sum, relative to Σ|terms|
 	double underflow = 0; // absolute
@@ -47,6 +49,7 @@ struct FilteredRows
 	double max_inverse = 0;       // the same
 	bool rows_rounded = false;    // a binary16 copy of rows that may not be exact in it
 	bool queries_rounded = false; // binary16 rows, queries of any numbers
+	double off = 0;               // scaled rows: RowScaling::off
 };
 
 /// dim: true number of dimensions.
@@ -56,7 +59,8 @@ FilterBound filter_bound(Metric metric, uint32_t dim, const FilteredRows &rows);
 /// it, and few are so small that they lose digits.
 bool halves_serve(Metric metric, uint32_t dim, double max_norm, double max_inverse);
 
-/// True if there is a kernel whose shared memory holds the queries at this number of dimensions.
+/// True if there is a kernel whose shared memory holds the queries at this number of dimensions. Form::kScaled: only
+/// where warp groups multiply, and without PartialReduce.
 bool filter_fits(Form form, uint32_t dim_pad);
 
 /// Bytes of one query's operand.
@@ -67,11 +71,13 @@ struct FilterQueries
 {
 	void *operand = nullptr; // [n_queries, filter_operand_bytes]
 	double *norms = nullptr; // [n_queries] |x|
+	ScaledQueries scaled;    // Form::kScaled
 	// [n_queries] 1: this query needs another path (not exact in the form, not trusted, overflow).
 	uint8_t *redo = nullptr;
 };
 
-/// Fills the operand and norms from queries.vectors (float32); sets redo, which must be 0 before the first source.
+/// Fills the operand and norms from queries.vectors (float32); sets redo, which must be 0 before the first source. Not
+/// for Form::kScaled: launch_scale_queries.
 [[nodiscard]] cudaError_t launch_prepare_queries(
 	Metric metric, Form form, const Queries &queries, const FilterQueries &out, cudaStream_t stream);
 
@@ -87,7 +93,8 @@ struct FilterArgs
 {
 	Metric metric = Metric::kL2;
 	Rows rows;
-	const float *row_values = nullptr; // [n_rows], launch_row_values
+	const float *row_values = nullptr; // [n_rows], launch_row_values; Form::kScaled: not read
+	ScaledPass scaled;                 // Form::kScaled
 	const void *operand = nullptr;     // FilterQueries::operand
 	uint32_t n_queries = 0;
 	uint32_t dim_pad = 0;

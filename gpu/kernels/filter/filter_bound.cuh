@@ -16,18 +16,37 @@ infinity()
 	return __longlong_as_double(0x7FF0000000000000ll);
 }
 
+/// What the bound needs to know of a query.
+struct QuerySize
+{
+	double norm = 0; // |x|
+	double lost = 0; // |x - x'|: Form::kScaled
+
+	QuerySize() = default;
+	__device__ QuerySize(double norm_, double lost_ = 0) : norm(norm_), lost(lost_) {}
+};
+
+/// The size of a query of a batch.
+__device__ inline QuerySize
+query_size(const FilterQueries &prepared, uint32_t query)
+{
+	return {prepared.norms[query], prepared.scaled.lost == nullptr ? 0 : prepared.scaled.lost[query]};
+}
+
 /// |estimate - exact value|, and for inner product and cosine the canonical score's error too.
 __device__ inline double
-estimate_error(const FilterBound &bound, double norm)
+estimate_error(const FilterBound &bound, const QuerySize &query)
 {
+	const double norm = query.norm;
 	const double product = norm * bound.max_norm;
 	const double underflow = bound.underflow * (1 + norm + bound.max_norm);
+	const double off = (norm + query.lost) * bound.off * (1 + 0x1p-20);
 
 	if (bound.metric == Metric::kCosine)
 		return norm * (bound.product + 2 * bound.sums + 2 * bound.canonical / (1 - bound.canonical) + 0x1p-21) +
-			bound.lost * (1 + 0x1p-6) * (1 + norm * bound.inverse);
+			bound.lost * (1 + 0x1p-6) * (1 + norm * bound.inverse) + off + query.lost * (1 + 0x1p-20);
 
-	const double lost = bound.lost * (1 + 0x1p-6) * (norm + bound.max_norm);
+	const double lost = bound.lost * (1 + 0x1p-6) * (norm + bound.max_norm) + off + query.lost * bound.max_norm;
 
 	if (bound.metric == Metric::kL2)
 		return bound.product * product + (bound.sums + 0x1p-23) * (bound.max_norm * bound.max_norm + product) + lost +
@@ -37,9 +56,10 @@ estimate_error(const FilterBound &bound, double norm)
 
 /// Rows with an estimate above the result have a canonical score that is certainly greater than `score`.
 __device__ inline double
-cut_for_score(const FilterBound &bound, double norm, double score)
+cut_for_score(const FilterBound &bound, const QuerySize &query, double score)
 {
-	const double error = estimate_error(bound, norm);
+	const double norm = query.norm;
+	const double error = estimate_error(bound, query);
 
 	if (!(score < infinity()))
 		return infinity();
@@ -56,9 +76,10 @@ cut_for_score(const FilterBound &bound, double norm, double score)
 
 /// As cut_for_score, for a row whose estimate is known but not its score.
 __device__ inline double
-cut_for_estimate(const FilterBound &bound, double norm, double estimate)
+cut_for_estimate(const FilterBound &bound, const QuerySize &query, double estimate)
 {
-	const double error = estimate_error(bound, norm);
+	const double norm = query.norm;
+	const double error = estimate_error(bound, query);
 
 	if (!(estimate < infinity()))
 		return infinity();
@@ -67,7 +88,7 @@ cut_for_estimate(const FilterBound &bound, double norm, double estimate)
 		const double squares = norm * norm * (1 + 0x1p-40);
 		const double most = fmax(squares + 2 * (estimate + error), 0.0);
 
-		return cut_for_score(bound, norm, most * (1 + bound.canonical) + bound.underflow);
+		return cut_for_score(bound, query, most * (1 + bound.canonical) + bound.underflow);
 	}
 	return estimate + 2 * error + 0x1p-40 * fabs(estimate);
 }
@@ -76,9 +97,10 @@ cut_for_estimate(const FilterBound &bound, double norm, double estimate)
 /// at the threshold, so they and the estimates computed from them are as exact as the bound states only if the
 /// threshold is not larger than estimates can be.
 __device__ inline double
-largest_estimate(const FilterBound &bound, double norm)
+largest_estimate(const FilterBound &bound, const QuerySize &query)
 {
-	const double error = estimate_error(bound, norm);
+	const double norm = query.norm;
+	const double error = estimate_error(bound, query);
 
 	if (bound.metric == Metric::kL2)
 		return (bound.max_norm / 2 + norm) * bound.max_norm * (1 + 0x1p-20) + error;
@@ -129,7 +151,7 @@ tighten_block(const FilterSelect &args, uint32_t query)
 		const float value = order_to_float(kth);
 
 		if (kth != 0xFFFFFFFFu) // NaN: fewer than k candidates have an estimate
-			cut = fminf(cut, __double2float_ru(cut_for_estimate(args.bound, args.prepared.norms[query], value)));
+			cut = fminf(cut, __double2float_ru(cut_for_estimate(args.bound, query_size(args.prepared, query), value)));
 	}
 
 	uint32_t kept = 0;

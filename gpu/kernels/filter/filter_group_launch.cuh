@@ -97,6 +97,10 @@ tiles_per_block(uint32_t n_tiles, uint32_t n_query_tiles, uint32_t n_slots)
 	return best;
 }
 
+/// True if the kernel for candidates has a variant for one metric.
+template <Form form>
+constexpr bool has_variant = form == Form::kByte || form == Form::kScaled;
+
 template <class Shape, FilterPass kPass>
 cudaError_t
 launch_group_shape(const FilterArgs &args, uint32_t n_slots, cudaStream_t stream)
@@ -123,8 +127,8 @@ launch_group_shape(const FilterArgs &args, uint32_t n_slots, cudaStream_t stream
 			args, rows, queries, n_query_tiles, tiles, n_stages);
 	};
 
-	if constexpr (Shape::form == Form::kByte && kPass == FilterPass::kCandidates)
-		if (args.metric == Metric::kCosine)
+	if constexpr (has_variant<Shape::form> && kPass == FilterPass::kCandidates)
+		if (args.metric == (Shape::form == Form::kByte ? Metric::kCosine : Metric::kL2))
 			return launch(filter_group_kernel<Shape, kPass, true>);
 	return launch(filter_group_kernel<Shape, kPass, false>);
 }
@@ -152,7 +156,7 @@ prepare_group_shape()
 
 	if (error == cudaSuccess)
 		error = prepare(filter_group_kernel<Shape, FilterPass::kCandidates, false>);
-	if constexpr (Shape::form == Form::kByte)
+	if constexpr (has_variant<Shape::form>)
 		if (error == cudaSuccess)
 			error = prepare(filter_group_kernel<Shape, FilterPass::kCandidates, true>);
 	return error;

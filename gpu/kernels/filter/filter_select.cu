@@ -92,7 +92,7 @@ filter_thresholds_kernel(const FilterSelect args)
 	wait_for_stream();
 
 	const uint32_t k = args.queries.k[query];
-	const double norm = args.prepared.norms[query];
+	const QuerySize size = query_size(args.prepared, query);
 	const float *minima = args.minima + static_cast<size_t>(query) * args.n_minima;
 	double cut = infinity();
 
@@ -116,15 +116,15 @@ filter_thresholds_kernel(const FilterSelect args)
 		else
 			kth = block_kth_smallest(
 				[&](uint32_t i) { return float_to_order(minima[i]); }, args.n_minima, k, &scratch.radix);
-		cut = cut_for_estimate(args.bound, norm, order_to_float(kth));
+		cut = cut_for_estimate(args.bound, size, order_to_float(kth));
 	}
 	if (threadIdx.x != 0)
 		return;
 	if (args.best.counts[query] >= k)
 		cut = fmin(cut,
-			cut_for_score(args.bound, norm,
+			cut_for_score(args.bound, size,
 				key_score(args.best.entries[static_cast<size_t>(query) * args.best.stride + k - 1].key)));
-	cut = fmin(cut, largest_estimate(args.bound, norm));
+	cut = fmin(cut, largest_estimate(args.bound, size));
 	args.candidates.counts[query] = 0;
 	args.thresholds[query] = args.prepared.redo[query] != 0 ? -__int_as_float(0x7F800000) : __double2float_ru(cut);
 }

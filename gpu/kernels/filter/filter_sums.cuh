@@ -88,7 +88,10 @@ bits_sum(uint32_t bits)
 VECTORGPU_HOST_DEVICE inline size_t
 operand_bytes(Form form, uint32_t dim_pad)
 {
-	const size_t bytes = static_cast<size_t>(dim_pad) * (form == Form::kByte ? 1 : form == Form::kFloat16 ? 2 : 4);
+	const size_t bytes = static_cast<size_t>(dim_pad) *
+		(form == Form::kByte || form == Form::kScaled ? 1
+				: form == Form::kFloat16              ? 2
+													  : 4);
 
 	return (bytes + kChunkBytes - 1) / kChunkBytes * kChunkBytes;
 }

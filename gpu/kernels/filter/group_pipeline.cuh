@@ -37,14 +37,17 @@ constexpr uint32_t kLeastGroupStages = 3;
 constexpr uint32_t kStagesOnTheWay = 4;
 
 /// Shared memory besides the stages: alignment, operands, barriers; candidates, values and a count for each warp
-/// (WarpMemory).
+/// (WarpMemory); for scaled rows a factor for each query.
 template <class Shape>
 size_t
 group_fixed_bytes(uint32_t dim_pad)
 {
 	return 1024 + (Shape::kStreamed ? 0 : Shape::kQueries * operand_bytes(Shape::form, dim_pad)) +
 		(2 * kMostGroupStages + 1) * sizeof(uint64_t) +
-		Shape::kWarps * (kWarpStaged * sizeof(Staged) + kValueSlots * kWarpRows * sizeof(float) + sizeof(uint32_t));
+		Shape::kWarps *
+		(kWarpStaged * sizeof(Staged) + kValueSlots * kWarpRows * sizeof(typename RowValue<Shape::form>::Type) +
+			sizeof(uint32_t)) +
+		(Shape::form == Form::kScaled ? Shape::kQueries * sizeof(float) : 0);
 }
 
 /// The layout of a block's shared memory: stages of rows, the queries' operand, a barrier pair for each stage and one

@@ -2,7 +2,7 @@
 // how it judges the sums of a tile. A warp has rows 16 w ... 16 w + 15 of both halves of a tile.
 #pragma once
 
-#include "kernels/filter/filter_sums.cuh"
+#include "kernels/filter/filter_scaled.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -33,32 +33,55 @@ struct GroupThread
 	__device__ __forceinline__ uint32_t query(int i) const { return first_query + lane % 4 * 2 + i / 2 * 8 + i % 2; }
 };
 
+/// What the filter reads of a row besides its elements (launch_row_values, launch_scale_rows).
+template <Form form>
+struct RowValue
+{
+	using Type = float;
+};
+template <>
+struct RowValue<Form::kScaled>
+{
+	using Type = ScaledValue;
+};
+
 /// A warp's own part of the shared memory after the pipeline's.
 template <class Shape>
 struct WarpMemory
 {
+	using Value = typename RowValue<Shape::form>::Type;
+
 	uint32_t *count; // counts of all warps come first; they have to be cleared
 	Staged *staged;  // [kWarpStaged]
-	float *values;   // [kValueSlots, kWarpRows]
+	Value *values;   // [kValueSlots, kWarpRows]
 
 	__device__ __forceinline__ WarpMemory(unsigned char *behind, uint32_t warp)
 		: count(reinterpret_cast<uint32_t *>(behind) + warp),
 		  staged(reinterpret_cast<Staged *>(behind + Shape::kWarps * sizeof(uint32_t)) + warp * kWarpStaged),
-		  values(reinterpret_cast<float *>(behind + Shape::kWarps * (sizeof(uint32_t) + kWarpStaged * sizeof(Staged))) +
+		  values(reinterpret_cast<Value *>(behind + Shape::kWarps * (sizeof(uint32_t) + kWarpStaged * sizeof(Staged))) +
 			  warp * kValueSlots * kWarpRows)
 	{
 	}
 };
 
-/// The values (launch_row_values) of the rows that a warp judges, requested tiles ahead: a load takes longer than a
-/// tile while rows come at the memory's bandwidth. Each lane requests one of the 32 rows, 16 w ... 16 w + 15 of both
-/// halves of the tile. All lanes call together.
+/// The factors of a block's queries [Shape::kQueries], behind all warps' parts; Form::kScaled.
+template <class Shape>
+__device__ __forceinline__ float *
+factors_of_queries(unsigned char *behind)
+{
+	return reinterpret_cast<float *>(WarpMemory<Shape>(behind, Shape::kWarps).values);
+}
+
+/// The values (launch_row_values, launch_scale_rows) of the rows that a warp judges, requested tiles ahead: a load
+/// takes longer than a tile while rows come at the memory's bandwidth. Each lane requests one of the 32 rows, 16 w ...
+/// 16 w + 15 of both halves of the tile. All lanes call together.
+template <class Value>
 class ValueRing
 {
 public:
-	__device__ __forceinline__ ValueRing(float *slots, uint32_t warp, uint32_t lane)
-		: own_(static_cast<uint32_t>(__cvta_generic_to_shared(slots)) + lane * sizeof(float)), slots_(slots),
-		  lane_(lane), row_(lane / 16 * 64 + warp % 4 * 16 + lane % 16)
+	__device__ __forceinline__ ValueRing(Value *slots, uint32_t warp, uint32_t lane)
+		: own_(static_cast<uint32_t>(__cvta_generic_to_shared(slots)) + lane * kBytes), slots_(slots), lane_(lane),
+		  row_(lane / 16 * 64 + warp % 4 * 16 + lane % 16)
 	{
 	}
 
@@ -67,31 +90,48 @@ public:
 
 	/// Request the next tile's value at `from`; 0 if there is no row. Calls of ask are at most kValueSlots - 1 ahead of
 	/// take, which assumes exactly that.
-	__device__ __forceinline__ void ask(const float *from, bool is_there)
+	__device__ __forceinline__ void ask(const Value *from, bool is_there)
 	{
-		asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\ncp.async.commit_group;" ::"r"(
-						 own_ + asked_ % kValueSlots * kWarpRows * 4),
-			"l"(from), "r"(is_there ? 4 : 0)
+		asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;\ncp.async.commit_group;" ::"r"(
+						 own_ + asked_ % kValueSlots * kWarpRows * kBytes),
+			"l"(from), "n"(kBytes), "r"(is_there ? kBytes : 0)
 			: "memory");
 		asked_++;
 	}
 
 	/// Get values[i]: of the thread's row lane / 4 + 8 (i mod 2) of the half i / 2.
-	__device__ __forceinline__ void take(float (&values)[4])
+	__device__ __forceinline__ void take(Value (&values)[4])
 	{
-		const volatile float *slot = slots_ + taken_ % kValueSlots * kWarpRows;
+		const uint32_t slot = taken_ % kValueSlots * kWarpRows;
 
 		asm volatile("cp.async.wait_group %0;" ::"n"(kValueSlots - 2) : "memory");
 		__syncwarp(); // and all lanes have read the slot that is requested next
 #pragma unroll
 		for (int i = 0; i < 4; i++)
-			values[i] = slot[i / 2 * 16 + i % 2 * 8 + lane_ / 4];
+			values[i] = read(slots_ + slot + i / 2 * 16 + i % 2 * 8 + lane_ / 4);
 		taken_++;
 	}
 
 private:
+	static constexpr uint32_t kBytes = sizeof(Value);
+
+	static __device__ __forceinline__ float read(const float *from)
+	{
+		return *static_cast<const volatile float *>(from);
+	}
+	static __device__ __forceinline__ ScaledValue read(const ScaledValue *from)
+	{
+		ScaledValue value;
+
+		asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+			: "=f"(value.besides), "=f"(value.factor)
+			: "r"(shared_address(from))
+			: "memory");
+		return value;
+	}
+
 	uint32_t own_; // the lane's place in the first slot
-	float *slots_;
+	Value *slots_;
 	uint32_t lane_;
 	uint32_t row_;
 	uint32_t asked_ = 0;
@@ -157,15 +197,28 @@ struct JudgedTile
 	const Rows &rows;
 };
 
+/// The part of a row's estimate without products; NaN: an untrusted row.
+__device__ __forceinline__ float
+besides_of(float value)
+{
+	return value;
+}
+
+__device__ __forceinline__ float
+besides_of(const ScaledValue &value)
+{
+	return value.besides;
+}
+
 /// Stage the rows of a tile that pass, and pass them on if many wait.
-template <int NT, class Sum, class PassOn>
+template <int NT, class Sum, class Value, class PassOn>
 __device__ __forceinline__ void
-judge_tile(const Sum (&sums)[2][NT][4], const float (&values)[4], const JudgedTile &tile, const GroupThread &thread,
+judge_tile(const Sum (&sums)[2][NT][4], const Value (&values)[4], const JudgedTile &tile, const GroupThread &thread,
 	uint32_t n_queries, WarpStaging<PassOn> &staging)
 {
 #pragma unroll
 	for (int i = 0; i < 4; i++)
-		find_passed<NT>(sums[i / 2], i % 2, values[i], tile.row + thread.row(i) < tile.rows.n_rows,
+		find_passed<NT>(sums[i / 2], i % 2, besides_of(values[i]), tile.row + thread.row(i) < tile.rows.n_rows,
 			[&](int hit, Sum sum)
 			{
 				if (thread.query(hit) < n_queries)
@@ -187,6 +240,22 @@ take_smallest_of_tile(float (&smallest)[2 * NT], const Sum (&sums)[2][NT][4], co
 
 		take_smallest<NT>(
 			smallest, sums[i / 2], i % 2, values[i], row < tile.rows.n_rows && !row_is_dead(tile.rows, row), is_cosine);
+	}
+}
+
+/// The same of scaled rows. steps: bits of 1 / h of the thread's queries.
+template <int NT>
+__device__ __forceinline__ void
+take_smallest_of_tile(float (&smallest)[2 * NT], const int (&sums)[2][NT][4], const ScaledValue (&values)[4],
+	const JudgedTile &tile, const GroupThread &thread, const uint32_t (&steps)[2 * NT])
+{
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+	{
+		const uint32_t row = tile.row + thread.row(i);
+
+		take_smallest_scaled<NT>(
+			smallest, sums[i / 2], i % 2, values[i], steps, row < tile.rows.n_rows && !row_is_dead(tile.rows, row));
 	}
 }
 

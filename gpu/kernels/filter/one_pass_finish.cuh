@@ -82,7 +82,7 @@ finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, bool ranked,
 	candidates.rows = args.candidates.rows + static_cast<size_t>(query) * args.candidates.capacity;
 	candidates.estimates = args.candidates.estimates + static_cast<size_t>(query) * args.candidates.capacity;
 	candidates.threshold = threshold;
-	candidates.norm = norm;
+	candidates.size = norm;
 
 	const bool few = is_whole && candidates.count <= min(args.candidates.capacity, kFewCandidates) &&
 		(args.metric == Metric::kL2 ? finish.template operator()<Metric::kL2>()

@@ -33,7 +33,7 @@ struct OnePassWarp
 	const BlockTiles &tiles;
 	GroupThread thread;
 	uint32_t group;
-	ValueRing ring;
+	ValueRing<float> ring;
 
 	/// Request the values of the group's h-th tile, if it exists.
 	__device__ __forceinline__ void ask_values(uint32_t h)
@@ -173,7 +173,8 @@ one_pass_kernel(const __grid_constant__ OnePassArgs args, const __grid_constant_
 		take_registers<232>();
 
 	const WarpMemory<Shape> own(pipeline.behind, warp);
-	OnePassWarp<Shape> worker{args, pipeline, tiles, {lane, warp, 0}, warp / 4, ValueRing(own.values, warp, lane)};
+	OnePassWarp<Shape> worker{
+		args, pipeline, tiles, {lane, warp, 0}, warp / 4, ValueRing<float>(own.values, warp, lane)};
 	int held[kHeld][2][NT][4];
 	float held_values[kHeld][4];
 

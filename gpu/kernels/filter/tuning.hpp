@@ -48,11 +48,37 @@ filter_sample_groups(uint32_t k, uint32_t n_queries, uint32_t n_groups, uint32_t
 constexpr uint32_t kStagedLeastQueries = 128;
 constexpr uint32_t kStageGrowth = 4;
 
-/// Tiles after which the thresholds are first sharpened.
+/// Tiles after which the thresholds are first sharpened, in stages.
 constexpr uint32_t
-filter_first_stage(uint32_t n_queries, uint32_t n_tiles, uint32_t n_sampled)
+filter_first_stage(uint32_t n_tiles, uint32_t n_sampled)
 {
-	return n_queries < kStagedLeastQueries ? n_tiles : std::min(n_tiles, std::max(2 * n_sampled, n_tiles / 32));
+	return std::min(n_tiles, std::max(2 * n_sampled, n_tiles / 32));
+}
+
+/// float32 rows are kept as scaled bytes if these leave at most this many candidates to a query like the rows (k = 10,
+/// mean): to read and score that many takes less than the pass saves.
+constexpr double kScaledMostCandidates = 400;
+
+/// And if a segment has this many of these bytes: the pass over fewer takes no longer than what more candidates cost.
+constexpr uint64_t kScaledLeastBytes = uint64_t{128} << 20;
+
+/// The bound of scaled rows is so wide that several times as many rows pass a threshold from a small sample: more
+/// groups are sampled.
+constexpr uint32_t
+scaled_sample_groups(uint32_t n_groups)
+{
+	return std::clamp(n_groups / 16, 1024u, 16384u);
+}
+
+/// Up to this k few queries over scaled rows go without stages, with room for this many more candidates. In stages
+/// there is room for a stage that is kStageGrowth times as long as those before: of 131,072 rows like embeddings up to
+/// 972, 4,272 and 21,709 pass the threshold from a quarter of them, for k = 10, 100 and 1,000.
+constexpr uint32_t kScaledUnstagedMostK = 32;
+constexpr uint32_t kScaledMoreCandidates = 8192;
+constexpr uint32_t
+scaled_staged_capacity(uint32_t k)
+{
+	return 32 * k + 2048;
 }
 
 /// PartialReduce needs bins of many rows: with fewer rows a bin the exact filter costs little more.

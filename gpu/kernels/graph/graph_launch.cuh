@@ -84,6 +84,7 @@ with_graph_scorer(const GraphArgs &args, const Launch &launch)
 		case Form::kByte:
 			return launch(static_cast<Vectors<metric, ByteForm> *>(nullptr));
 		case Form::kBit:
+		case Form::kScaled:
 			break;
 	}
 	return cudaErrorInvalidValue;

@@ -250,6 +250,7 @@ launch_ivf_few_reals(const IvfFewArgs &args, const IvfFewInline &travelling, cud
 		case Form::kByte:
 			return with_real_scorer<metric, ByteForm>(args.dim_pad, scan);
 		case Form::kBit:
+		case Form::kScaled:
 			break;
 	}
 	return cudaErrorInvalidValue;

@@ -414,6 +414,7 @@ launch_ivf_metric(IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream
 		case Form::kByte:
 			return launch_ivf_form<metric, ByteForm>(kernel, args, stream);
 		case Form::kBit:
+		case Form::kScaled:
 			break;
 	}
 	return cudaErrorInvalidValue;

@@ -27,6 +27,11 @@ struct Accumulator<Form::kByte>
 {
 	using Type = int;
 };
+template <>
+struct Accumulator<Form::kScaled>
+{
+	using Type = int;
+};
 
 /// Start the copy of 16 bytes to shared memory.
 __device__ __forceinline__ void

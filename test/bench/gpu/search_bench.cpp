@@ -33,7 +33,8 @@ struct Options
 {
 	Metric metric = Metric::kL2;
 	bool fp32 = false;
-	bool halves = true;
+	bool rounded = true;
+	bool scaled = true;
 	bool quick = false;
 	bool small = false;
 	bool chain = false;
@@ -60,7 +61,9 @@ parse(int argc, char **argv)
 		if (std::strcmp(argv[i], "--fp32") == 0)
 			options.fp32 = true;
 		else if (std::strcmp(argv[i], "--tf32") == 0)
-			options.halves = false;
+			options.rounded = false;
+		else if (std::strcmp(argv[i], "--halves") == 0)
+			options.scaled = false;
 		else if (std::strcmp(argv[i], "--metric") == 0 && i + 1 < argc)
 			options.metric = metric_of(argv[++i]);
 		else if (std::strcmp(argv[i], "--quick") == 0)
@@ -102,7 +105,8 @@ public:
 		else
 			search_on_cpu(ids);
 		engine_options.narrow = !options_.fp32;
-		engine_options.halves = options_.halves;
+		engine_options.rounded = options_.rounded;
+		engine_options.scaled = options_.scaled;
 		engine_options.filter_min_queries = options_.filter_min;
 		engine_options.n_streams = 1;
 		engine_options.one_pass = !options_.chain;
@@ -280,7 +284,8 @@ main(int argc, char **argv)
 	if (argc < 4)
 	{
 		std::fprintf(stderr,
-			"usage: %s BASE QUERY GROUND_TRUTH [--metric l2|ip|cosine] [--fp32] [--tf32] [--json FILE] [--quick] "
+			"usage: %s BASE QUERY GROUND_TRUTH [--metric l2|ip|cosine] [--fp32] [--tf32] [--halves] [--json FILE] "
+			"[--quick] "
 			"[--small] [--chain] [--filter-min N] [--recall=R] [--only BATCH K]\n",
 			argv[0]);
 		return 2;

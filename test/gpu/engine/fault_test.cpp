@@ -60,14 +60,16 @@ struct Prepared
 	CopyId copy = 0;
 	Rows rows{{Metric::kL2, ElementType::kFloat32, 16}};
 
-	/// halves: as in CudaEngineOptions.
-	explicit Prepared(bool halves = true)
+	/// rounded, scaled: as in CudaEngineOptions.
+	explicit Prepared(bool rounded = true, bool scaled = true)
 	{
 		std::mt19937 rng(1);
 		CudaEngineOptions options = options_with_faults();
 
 		arm("", 0);
-		options.halves = halves;
+		options.rounded = rounded;
+		options.scaled = scaled;
+		options.scaled_least_bytes = 1;
 		rows.add_random(20000, Data::kGaussian, rng, 1);
 		EXPECT_TRUE(make_cuda_engine(options, &engine).is_ok());
 		EXPECT_TRUE(engine->create(rows.spec, &copy).is_ok());
@@ -444,6 +446,26 @@ TEST(GpuFault, ADamagedCopyOfACopyIsFound)
 			EXPECT_EQ(n_different > 0, damaged);
 			ASSERT_OK(engine->drop(other));
 		}
+	}
+}
+
+TEST(GpuFault, DamagedRowsInBinary16AreFound)
+{
+	Prepared prepared(true, false);
+
+	for (const bool damaged : {false, true})
+	{
+		CopyId other = 0;
+		uint64_t n_different = 0;
+
+		arm("", 0);
+		ASSERT_OK(prepared.engine->create(prepared.rows.spec, &other));
+		arm("gpu_flip_derived", damaged ? 1 : 0);
+		ASSERT_OK(prepared.engine->load_segment(other, 1, prepared.rows.block()));
+		ASSERT_OK(prepared.engine->seal_segment(other, 1));
+		ASSERT_OK(prepared.engine->check_derived(other, 1, 0, 20000, &n_different));
+		EXPECT_EQ(n_different > 0, damaged);
+		ASSERT_OK(prepared.engine->drop(other));
 	}
 }
 

@@ -1,6 +1,6 @@
 // The filter over rows and queries that were rounded to binary16 gives the CPU engine's answers, and is taken.
 #include "common/half.hpp"
-#include "engines.hpp"
+#include "rounded_rows.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -9,64 +9,24 @@ namespace
 
 constexpr size_t kRows = 20000;
 constexpr size_t kQueries = 70;
-constexpr double kMostRescored = 500; // far below the room for candidates, beyond which queries go another way
-constexpr Metric kMetrics[] = {Metric::kL2, Metric::kInnerProduct, Metric::kCosine};
-
-/// Adds n rows of element(row, e).
-template <class Element>
-void
-add_rows(Rows *rows, size_t n, Element element)
-{
-	std::vector<float> vector(rows->spec.dim);
-
-	for (size_t i = 0; i < n; i++)
-	{
-		for (size_t e = 0; e < vector.size(); e++)
-			vector[e] = element(i, e);
-		rows->add(i, reinterpret_cast<const uint8_t *>(vector.data()));
-	}
-}
-
-/// Expects the same answers in batches of several sizes; returns the rows that the filter passed on to each query that
-/// wants 10, 0 for one that went another way.
-void
-search_in_batches(Both *both, const Rows &queries, double *rescored)
-{
-	size_t n_queries = 0;
-	const uint64_t before = both->cuda()->stats().n_rescored;
-
-	for (size_t batch : {2, 9, 33, 70})
-	{
-		ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, batch, 10));
-		n_queries += batch;
-	}
-	*rescored = static_cast<double>(both->cuda()->stats().n_rescored - before) / static_cast<double>(n_queries);
-	ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, 20, 150));
-}
-
-uint64_t
-resident_bytes(CudaEngine *engine)
-{
-	return engine->stats().resident_bytes;
-}
 
 TEST(RoundedRows, RealRowsHaveARoundedCopyThatTheFilterReads)
 {
-	for (const Metric metric : kMetrics)
+	for (const Metric metric : kRoundedMetrics)
 		for (const uint32_t dim : {5u, 100u, 768u})
 		{
 			SCOPED_TRACE(testing::Message() << metric_name(metric) << " dim " << dim);
 
 			std::mt19937 rng(dim);
 			Rows rows({metric, ElementType::kFloat32, dim}), queries(rows.spec);
-			const uint64_t before = resident_bytes(cuda_engine());
-			Both both(rows.spec);
+			Both both(rows.spec, rounded_engine(false));
+			const uint64_t before = resident_bytes(both.cuda());
 			double rescored = 0;
 
 			rows.add_random(kRows, Data::kGaussian, rng, 0);
 			queries.add_random(kQueries, Data::kGaussian, rng, 0);
 			ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
-			EXPECT_GE(resident_bytes(both.cuda()) - before, kRows * ((dim + 31) / 32 * 32) * 6u);
+			EXPECT_EQ(resident_bytes(both.cuda()) - before, bytes_with_halves(rows));
 			ASSERT_NO_FATAL_FAILURE(search_in_batches(&both, queries, &rescored));
 			EXPECT_GE(rescored, 10);
 			EXPECT_LE(rescored, kMostRescored);
@@ -78,13 +38,13 @@ TEST(RoundedRows, RoundingThatTurnsTheOrderRound)
 	// Every element lies beside the middle of two binary16 numbers. All of a row's are rounded towards zero or away
 	// from it, by as much as the bound allows, so rows of one kind seem shorter than they are, and those of the other
 	// longer.
-	for (const Metric metric : kMetrics)
+	for (const Metric metric : kRoundedMetrics)
 	{
 		SCOPED_TRACE(metric_name(metric));
 
 		std::mt19937 rng(4);
 		Rows rows({metric, ElementType::kFloat32, 96}), queries(rows.spec);
-		Both both(rows.spec);
+		Both both(rows.spec, rounded_engine(false));
 		double rescored = 0;
 
 		std::normal_distribution<float> normal;
@@ -107,7 +67,7 @@ TEST(RoundedRows, RoundingThatTurnsTheOrderRound)
 
 TEST(RoundedRows, ElementsTooLargeOrTooSmallForBinary16)
 {
-	for (const Metric metric : kMetrics)
+	for (const Metric metric : kRoundedMetrics)
 		for (const float scale : {1e-6f, 1e-3f, 3e4f, 1e6f})
 			for (const float odd : {1e-9f, 1.0f, 1e6f}) // times that for one row
 			{
@@ -116,7 +76,7 @@ TEST(RoundedRows, ElementsTooLargeOrTooSmallForBinary16)
 				std::mt19937 rng(5);
 				std::normal_distribution<float> normal;
 				Rows rows({metric, ElementType::kFloat32, 64}), queries(rows.spec);
-				Both both(rows.spec);
+				Both both(rows.spec, rounded_engine(false));
 				double rescored = 0;
 
 				add_rows(
@@ -134,7 +94,7 @@ TEST(RoundedRows, ElementsTooLargeOrTooSmallForBinary16)
 
 TEST(RoundedRows, RealQueriesOverRowsThatAreExactInBinary16)
 {
-	for (const Metric metric : kMetrics)
+	for (const Metric metric : kRoundedMetrics)
 		for (const bool bins : {false, true})
 		{
 			SCOPED_TRACE(testing::Message() << metric_name(metric) << " bins " << bins);
@@ -142,7 +102,7 @@ TEST(RoundedRows, RealQueriesOverRowsThatAreExactInBinary16)
 			std::mt19937 rng(6);
 			std::normal_distribution<float> normal;
 			Rows rows({metric, ElementType::kFloat32, 96}), queries(rows.spec);
-			Both both(rows.spec);
+			Both both(rows.spec, rounded_engine(false));
 			double rescored = 0;
 
 			add_whole_numbers(&rows, kRows, 2000, rng, 0);
@@ -177,7 +137,9 @@ TEST(RoundedRows, RealQueriesOverRowsThatAreExactInBinary16)
 		}
 }
 
-TEST(RoundedRows, RoundedRowsGiveWayToOtherRows)
+/// scaled: as in CudaEngineOptions; r: units that rounded rows take.
+void
+expect_to_give_way(bool scaled, uint64_t r)
 {
 	constexpr uint32_t kDim = 256;
 	constexpr uint64_t kUnit = uint64_t{kRows} * kDim; // bytes
@@ -191,19 +153,21 @@ TEST(RoundedRows, RoundedRowsGiveWayToOtherRows)
 	queries.add_random(kQueries, Data::kGaussian, rng, 0);
 	options.self_test = false;
 	options.workspace_bytes = size_t{256} << 20;
-	options.memory_bytes = 17 * kUnit; // a copy takes 4, 8 while it is loaded, and 2 for its rounded rows
+	options.scaled = scaled;
+	options.scaled_least_bytes = 1;
+	options.memory_bytes = 17 * kUnit; // a copy takes 4, and 8 while it is loaded
 	ASSERT_OK(make_cuda_engine(options, &engine));
 
 	Both first(rows.spec, engine.get());
 
 	ASSERT_NO_FATAL_FAILURE(first.load(1, rows, 0, rows.n()));
-	EXPECT_GE(resident_bytes(engine.get()), 6 * kUnit);
+	EXPECT_GE(resident_bytes(engine.get()), (4 + r) * kUnit);
 
 	Both second(rows.spec, engine.get()); // a quarter of the memory would not stay free
 
 	ASSERT_NO_FATAL_FAILURE(second.load(1, rows, 0, rows.n()));
-	EXPECT_GE(resident_bytes(engine.get()), 10 * kUnit);
-	EXPECT_LT(resident_bytes(engine.get()), 11 * kUnit);
+	EXPECT_GE(resident_bytes(engine.get()), (8 + r) * kUnit);
+	EXPECT_LT(resident_bytes(engine.get()), (9 + r) * kUnit);
 
 	Both third(rows.spec, engine.get()); // there would be no room
 
@@ -214,6 +178,12 @@ TEST(RoundedRows, RoundedRowsGiveWayToOtherRows)
 		ASSERT_NO_FATAL_FAILURE(search_in_batches(both, queries, &rescored));
 		EXPECT_GE(rescored, 10);
 	}
+}
+
+TEST(RoundedRows, RoundedRowsGiveWayToOtherRows)
+{
+	ASSERT_NO_FATAL_FAILURE(expect_to_give_way(false, 2));
+	ASSERT_NO_FATAL_FAILURE(expect_to_give_way(true, 1));
 }
 
 } // namespace
