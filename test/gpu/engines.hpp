@@ -37,6 +37,7 @@ cuda_engine(bool narrow = true)
 		options.narrow = options.rounded = narrow;
 		options.workspace_bytes = size_t{512} << 20;
 		options.filter_min_queries = 2;
+		options.scaled_least_bytes = 1; // tests have few rows; rows in binary16: engine/rounded_rows_test.cpp
 		// Queries search graphs, as in the CPU engine; graph_choice_test.cpp has an engine of its own.
 		options.graph_choice = false;
 

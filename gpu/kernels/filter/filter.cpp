@@ -167,7 +167,7 @@ filter_most_shared()
 bool
 filter_fits(Form form, uint32_t dim_pad)
 {
-	if (form == Form::kScaled && group_slots.load(std::memory_order_relaxed) == 0)
+	if (form == Form::kScaled && (group_slots.load(std::memory_order_relaxed) == 0 || !filter_groups_allowed()))
 		return false;
 	return form != Form::kBit &&
 		kStagesBytes + kLeastQueries * filter_operand_bytes(form, dim_pad) <= filter_most_shared();
