@@ -256,13 +256,44 @@ private:
 	NewRows new_rows_; // awaited before the first work that reads rows of a source
 };
 
+/// Whether a query wants so many rows that scaled ones would pass too many candidates.
+bool
+wants_too_many_of_scaled(const SearchCall &call)
+{
+	return std::any_of(call.queries.begin(), call.queries.end(),
+			   [](const SearchQuery &query) { return query.k > kernels::kScaledMostK; }) &&
+		std::any_of(call.snapshot.sources.begin(), call.snapshot.sources.end(),
+			[](const Source &source) { return source.filter_form() == kernels::Form::kScaled; });
+}
+
+/// The same rows, without scaled ones beside them.
+Snapshot
+without_scaled(const SearchCall &call)
+{
+	Snapshot rows = call.snapshot;
+
+	for (Source &source : rows.sources)
+		if (source.filter_form() == kernels::Form::kScaled)
+		{
+			source.rounded = nullptr;
+			source.filterable = kernels::filter_fits(source.block->form, call.shape.dim_pad);
+		}
+	return rows;
+}
+
 } // namespace
 
 Status
 search_snapshot(const SearchCall &call)
 {
 	VECTORGPU_TRY(call.device->provoke(call.stream()));
-	return call.end(Search(call).run());
+	if (!wants_too_many_of_scaled(call))
+		return call.end(Search(call).run());
+
+	const Snapshot rows = without_scaled(call);
+	const SearchCall others = call.with(rows, call.queries, call.results);
+
+	return call.end(Search(others).run());
 }
 
 } // namespace vectorgpu::cuda
