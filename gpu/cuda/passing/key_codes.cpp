@@ -20,7 +20,7 @@ namespace
 
 namespace predicate = engine::predicate;
 
-constexpr uint32_t kFirstRows = 16384; // of the list: they come with the counts, 64 kB or some 2 us
+constexpr uint32_t kFirstRows = 16384; // of the list: these 64 kB come with the counts
 constexpr size_t kHeadBytes = 256;     // before the list
 
 uint64_t

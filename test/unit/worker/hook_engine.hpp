@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -51,7 +52,18 @@ public:
 	std::atomic<bool> deaf{false};          // a search that waits for the gate ignores the stop flag
 	std::atomic<uint64_t> budget{0};        // budget_bytes in its statistics
 
+	std::shared_ptr<engine::KeyCodes> key_codes; // hold_key_codes gives them; null: it holds none
+
 	const char *name() const override { return "hook"; }
+
+	Status hold_key_codes(engine::CopyId, const engine::KeyArea &, std::shared_ptr<engine::KeyCodes> *codes) override
+	{
+		if (key_codes == nullptr)
+			return Status::error(StatusCode::kUnsupported, "told so");
+		*codes = key_codes;
+		return Status::ok();
+	}
+
 	Status create(const engine::CopySpec &spec, engine::CopyId *copy) override { return inner_->create(spec, copy); }
 
 	Status load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override

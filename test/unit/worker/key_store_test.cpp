@@ -2,6 +2,7 @@
 // what it keeps and forgets.
 #include <gtest/gtest.h>
 
+#include "worker/hook_engine.hpp"
 #include "worker/keys/key_store.hpp"
 #include "worker/keys_support.hpp"
 
@@ -204,6 +205,80 @@ TEST(KeyStore, forgets_the_programs_used_least_lately)
 	EXPECT_TRUE(store.found);
 	(void) store.passing({0, 500, 255});
 	EXPECT_FALSE(store.found);
+}
+
+/// Codes on a device that says of every row that it passes, so that one sees who evaluates.
+class AllPass final : public engine::KeyCodes
+{
+public:
+	Status find_rows(const engine::predicate::Program &, PassingSegment *found) override
+	{
+		if (gone)
+			return Status::error(StatusCode::kOutOfMemory, "they gave way");
+		n_calls++;
+		found->n_rows = found->n_pass = n_rows;
+		found->listed = false;
+		found->bits.assign((n_rows + 7) / 8, 0xFF);
+		return Status::ok();
+	}
+
+	Status check(const engine::KeyArea &area, uint64_t first, uint64_t n_bytes, uint64_t *n_different) override
+	{
+		EXPECT_EQ(area.n_rows, n_rows);
+		EXPECT_EQ(area.columns.size(), 2u);
+		if (gone)
+			return Status::error(StatusCode::kOutOfMemory, "they gave way");
+		*n_different = first + n_bytes;
+		return Status::ok();
+	}
+
+	uint64_t n_rows = 0;
+	uint64_t n_calls = 0;
+	bool gone = false;
+};
+
+TEST(KeyStore, lets_the_engine_find_rows_as_long_as_it_holds_the_codes)
+{
+	const std::vector<KeyRow> rows = random_keys(2048, 1);
+	const std::vector<uint8_t> area = area_of(rows, rows.size());
+	const std::shared_ptr<AllPass> codes = std::make_shared<AllPass>();
+	HookEngine engine;
+	Store store;
+	uint64_t n_different = 7;
+
+	codes->n_rows = rows.size();
+	engine.key_codes = codes;
+	store.keys.load(1, rows.size(), area);
+	store.keys.seal(1, rows.size(), &engine, 0);
+	store.keys.publish(std::vector<engine::SegmentId>{1});
+	EXPECT_EQ(store.passing({0, 1, 255})->n_pass, rows.size());
+	EXPECT_EQ(codes->n_calls, 1u);
+	EXPECT_EQ(store.passing({0, 1, 255})->n_pass, rows.size()); // known
+	EXPECT_EQ(codes->n_calls, 1u);
+	EXPECT_TRUE(store.keys.check_held(1, 16, 8, &n_different).is_ok());
+	EXPECT_EQ(n_different, 24u);
+
+	codes->gone = true; // the host evaluates, and has nothing to compare with
+	expect_segment(*store.passing({0, 2, 255})->segments[0], rows, {0, 2, 255});
+	EXPECT_TRUE(store.keys.check_held(1, 0, 8, &n_different).is_ok());
+	EXPECT_EQ(n_different, 0u);
+	EXPECT_TRUE(store.keys.check_held(2, 0, 8, &n_different).is_ok()); // no such segment
+}
+
+TEST(KeyStore, evaluates_only_new_rows_of_the_delta)
+{
+	const std::vector<KeyRow> delta = random_keys(5000, 3);
+	const Condition condition = {100, 700, 2};
+	Store store;
+
+	for (size_t n = 0; n < delta.size(); n += 437) // over ends of blocks and of bytes
+	{
+		const size_t end = std::min(n + 437, delta.size());
+
+		store.keys.append(n, images_of(delta, n, end).data(), end - n);
+		expect_delta(
+			*store.passing(condition), {delta.begin(), delta.begin() + static_cast<ptrdiff_t>(end)}, 0, condition);
+	}
 }
 
 TEST(KeyStore, refuses_programs_that_do_not_fit)
