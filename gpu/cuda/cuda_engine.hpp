@@ -43,8 +43,8 @@ struct CudaEngineOptions
 	double few_real_pairs = 0; // up to this many pairs of a query and a list for each list; 0: tuning.hpp decides
 	// Searches with conditions of copies with lists look at all rows of up to so many bytes of vectors, some 0.3 ms.
 	uint64_t exact_pass_bytes = uint64_t{1} << 30;
-	// Codes of key columns of segments with fewer rows are left to the host. 150,000 of 4 bytes take it 39 to 61 us, and
-	// a GPU 24 to 34 (one H200, gpu_passing_bench).
+	// Codes of key columns of segments with fewer rows are left to the host. 150,000 of 4 bytes take it 39 to 61 us,
+	// and a GPU 24 to 34 (one H200, gpu_passing_bench).
 	uint64_t least_key_rows = 100000;
 	uint32_t hang_limit_ms = 30000; // work on the GPU that takes longer means a lost device; far above any batch
 	kernels::GraphTuning graph;     // for the benchmark of graphs
