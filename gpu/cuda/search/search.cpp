@@ -143,7 +143,7 @@ private:
 	bool wants_filter(const Source &source, uint64_t n_before, const ExactChunk &chunk) const
 	{
 		const uint32_t asked = call_.options.filter_min_queries;
-		const uint32_t least = asked != 0 ? asked : kernels::filter_min_queries(source.filter_form());
+		const uint32_t least = asked != 0 ? asked : kernels::filter_min_queries(source.filter_form(chunk.max_k));
 
 		return !chunk.any_after && chunk.queries.n_queries >= least &&
 			filter_pays(source, n_before, chunk.queries.n_queries, chunk.max_k);
@@ -176,7 +176,7 @@ private:
 		const bool filter = may_filter && !bounded && !bins && wants_filter(source, n_before, *chunk);
 
 		if (bins || filter)
-			VECTORGPU_TRY(scan_.prepare_operand(bins ? source.bins_form() : source.filter_form(), chunk));
+			VECTORGPU_TRY(scan_.prepare_operand(bins ? source.bins_form() : source.filter_form(chunk->max_k), chunk));
 
 		const size_t mark = arena_.mark();
 
