@@ -2,6 +2,8 @@
 #include "cuda/resident/snapshot.hpp"
 
 #include "cuda/resident/ivf_lists.hpp"
+#include "kernels/filter/filter.hpp"
+#include "kernels/filter/tuning.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -22,12 +24,24 @@ Source::rows() const
 	return rows;
 }
 
+kernels::Form
+Source::filter_form(uint32_t k) const
+{
+	if (rounded == nullptr)
+		return block->form;
+	if (rounded->form == kernels::Form::kScaled && k > kernels::kScaledMostK &&
+		kernels::filter_fits(block->form, block->pitch_bytes / sizeof(float)))
+		return block->form;
+	return rounded->form;
+}
+
+/// The rows in their own form or in that of the rounded ones.
 kernels::Rows
-Source::filter_rows() const
+Source::rows_of(kernels::Form form) const
 {
 	kernels::Rows narrow = rows();
 
-	if (rounded == nullptr)
+	if (form == block->form)
 		return narrow;
 	narrow.form = rounded->form;
 	narrow.pitch_bytes = rounded->pitch_bytes;

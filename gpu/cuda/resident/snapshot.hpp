@@ -41,16 +41,20 @@ struct Source
 
 	kernels::Rows rows() const;
 
-	/// The rows as the filter reads them.
-	kernels::Rows filter_rows() const;
-	kernels::Form filter_form() const { return rounded != nullptr ? rounded->form : block->form; }
+	/// The rows as the filter reads them in a search for k rows. Of scaled rows many are candidates where k is large:
+	/// then it reads the rows themselves.
+	kernels::Rows filter_rows(uint32_t k = 1) const { return rows_of(filter_form(k)); }
+	kernels::Form filter_form(uint32_t k = 1) const;
 
 	/// The rows as PartialReduce reads them: it has no kernel for scaled rows.
-	kernels::Rows bins_rows() const { return filter_form() == kernels::Form::kScaled ? rows() : filter_rows(); }
+	kernels::Rows bins_rows() const { return rows_of(bins_form()); }
 	kernels::Form bins_form() const { return filter_form() == kernels::Form::kScaled ? block->form : filter_form(); }
 
 	/// The source's part of kernels::ScaledPass: no queries yet. The filter's form is kScaled.
 	kernels::ScaledPass scaled_pass(const engine::DistanceSpec &spec) const;
+
+private:
+	kernels::Rows rows_of(kernels::Form form) const;
 };
 
 /// The rows of a copy as one search sees them. Immutable; kept until the search's stream is idle.

@@ -75,10 +75,10 @@ plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_
 		return plan;
 	}
 
-	const bool is_scaled = source.filter_form() == kernels::Form::kScaled;
+	const bool is_scaled = source.filter_form(k) == kernels::Form::kScaled;
 	const bool staged = n_queries >= kernels::kStagedLeastQueries || (is_scaled && k > kernels::kScaledUnstagedMostK);
 	const uint32_t n_all = plan.n_tiles * kernels::kFilterGroupsPerTile;
-	const uint32_t least = kernels::filter_sample_groups(k, n_queries, n_all, source.filter_rows().pitch_bytes);
+	const uint32_t least = kernels::filter_sample_groups(k, n_queries, n_all, source.filter_rows(k).pitch_bytes);
 	const uint32_t n_groups = is_scaled ? std::max(least, kernels::scaled_sample_groups(n_all)) : least;
 
 	plan.n_sampled =
@@ -99,7 +99,7 @@ filter_bytes(const Source &source, const Shape &shape, uint64_t n_before, uint32
 {
 	const FilterPlan plan = plan_filter(source, n_before, n_queries, k);
 
-	return operand_bytes(source.filter_form(), shape) + plan.n_minima * sizeof(float) +
+	return operand_bytes(source.filter_form(k), shape) + plan.n_minima * sizeof(float) +
 		plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + kQueryScratchBytes;
 }
 

@@ -143,7 +143,7 @@ private:
 	bool wants_filter(const Source &source, uint64_t n_before, const ExactChunk &chunk) const
 	{
 		const uint32_t asked = call_.options.filter_min_queries;
-		const uint32_t least = asked != 0 ? asked : kernels::filter_min_queries(source.filter_form());
+		const uint32_t least = asked != 0 ? asked : kernels::filter_min_queries(source.filter_form(chunk.max_k));
 
 		return !chunk.any_after && chunk.queries.n_queries >= least &&
 			filter_pays(source, n_before, chunk.queries.n_queries, chunk.max_k);
@@ -176,7 +176,7 @@ private:
 		const bool filter = may_filter && !bounded && !bins && wants_filter(source, n_before, *chunk);
 
 		if (bins || filter)
-			VECTORGPU_TRY(scan_.prepare_operand(bins ? source.bins_form() : source.filter_form(), chunk));
+			VECTORGPU_TRY(scan_.prepare_operand(bins ? source.bins_form() : source.filter_form(chunk->max_k), chunk));
 
 		const size_t mark = arena_.mark();
 
@@ -256,44 +256,13 @@ private:
 	NewRows new_rows_; // awaited before the first work that reads rows of a source
 };
 
-/// Whether a query wants so many rows that scaled ones would pass too many candidates.
-bool
-wants_too_many_of_scaled(const SearchCall &call)
-{
-	return std::any_of(call.queries.begin(), call.queries.end(),
-			   [](const SearchQuery &query) { return query.k > kernels::kScaledMostK; }) &&
-		std::any_of(call.snapshot.sources.begin(), call.snapshot.sources.end(),
-			[](const Source &source) { return source.filter_form() == kernels::Form::kScaled; });
-}
-
-/// The same rows, without scaled ones beside them.
-Snapshot
-without_scaled(const SearchCall &call)
-{
-	Snapshot rows = call.snapshot;
-
-	for (Source &source : rows.sources)
-		if (source.filter_form() == kernels::Form::kScaled)
-		{
-			source.rounded = nullptr;
-			source.filterable = kernels::filter_fits(source.block->form, call.shape.dim_pad);
-		}
-	return rows;
-}
-
 } // namespace
 
 Status
 search_snapshot(const SearchCall &call)
 {
 	VECTORGPU_TRY(call.device->provoke(call.stream()));
-	if (!wants_too_many_of_scaled(call))
-		return call.end(Search(call).run());
-
-	const Snapshot rows = without_scaled(call);
-	const SearchCall others = call.with(rows, call.queries, call.results);
-
-	return call.end(Search(others).run());
+	return call.end(Search(call).run());
 }
 
 } // namespace vectorgpu::cuda

@@ -203,7 +203,7 @@ SourceScan::filter(const Source &source, uint64_t n_before, ExactChunk *chunk)
 	float *minima = arena_->take<float>(static_cast<size_t>(chunk->queries.n_queries) * plan.n_minima);
 	Passes passes;
 
-	VECTORGPU_TRY(begin_passes(source, source.filter_rows(), plan.capacity, chunk, &passes));
+	VECTORGPU_TRY(begin_passes(source, source.filter_rows(chunk->max_k), plan.capacity, chunk, &passes));
 
 	kernels::FilterArgs &args = passes.filter;
 

@@ -62,6 +62,10 @@ constexpr double kScaledMostCandidates = 400;
 /// And if a segment has this many of these bytes: the pass over fewer takes no longer than what more candidates cost.
 constexpr uint64_t kScaledLeastBytes = uint64_t{128} << 20;
 
+/// Searches for more rows read a segment's float32 rows, and not its scaled ones: with k = 1,000 these leave 5,400
+/// candidates (1M x 768 in groups, H200: 64 queries 4.0 ms; binary16 0.97). With k = 100 they leave 356.
+constexpr uint32_t kScaledMostK = 128;
+
 /// The bound of scaled rows is so wide that several times as many rows pass a threshold from a small sample: more
 /// groups are sampled.
 constexpr uint32_t
@@ -70,13 +74,9 @@ scaled_sample_groups(uint32_t n_groups)
 	return std::clamp(n_groups / 16, 1024u, 16384u);
 }
 
-/// Up to this k the filter reads scaled rows, above it the rows themselves: 1,000,000 x 768, k = 1,000, 10,000 queries
-/// take 269 ms over scaled rows, which pass 5,400 candidates to a query, and 60 over binary16 (one H200).
-constexpr uint32_t kScaledMostK = 256;
-
 /// Up to this k few queries over scaled rows go without stages, with room for this many more candidates. In stages
 /// there is room for a stage that is kStageGrowth times as long as those before: of 131,072 rows like embeddings up to
-/// 972, 4,272 and 21,709 pass the threshold from a quarter of them, for k = 10, 100 and 1,000.
+/// 972 and 4,272 pass the threshold from a quarter of them, for k = 10 and 100.
 constexpr uint32_t kScaledUnstagedMostK = 32;
 constexpr uint32_t kScaledMoreCandidates = 8192;
 constexpr uint32_t

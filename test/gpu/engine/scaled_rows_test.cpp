@@ -31,9 +31,9 @@ search_all_shapes(Both *both, const Rows &queries)
 	for (size_t batch : {1, 3, 12, 20, 40, 64, 100, 300})
 		ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, std::min(batch, queries.n()), 10));
 	ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, std::min<size_t>(140, queries.n()), 1));
-	for (const size_t k : {40, 150, 1000})
+	for (const size_t k : {40, 100, 128, 150, 1000})
 		ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, 5, k));
-	ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, std::min<size_t>(130, queries.n()), 150));
+	ASSERT_NO_FATAL_FAILURE(both->expect_same_answers(queries, std::min<size_t>(130, queries.n()), 100));
 }
 
 TEST(ScaledRows, RealRowsHaveBytesThatTheFilterReads)
