@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "engines.hpp"
+#include "rounded_rows.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -204,28 +204,34 @@ TEST(Changes, TheFilterAnswersMostAndPassesOnFewRows)
 {
 	std::mt19937 rng(8);
 	Rows rows({Metric::kL2, ElementType::kFloat32, 64}), queries(rows.spec);
-	CudaEngine *engine = cuda_engine();
-	CopyId copy = 0;
-	std::vector<std::vector<Neighbor>> results;
 	std::vector<SearchQuery> batch;
 
 	rows.add_random(60000, Data::kGaussian, rng, 0);
 	queries.add_random(64, Data::kGaussian, rng, 0);
-	ASSERT_OK(engine->create(rows.spec, &copy));
-	ASSERT_OK(engine->load_segment(copy, 1, rows.block()));
-	ASSERT_OK(engine->seal_segment(copy, 1));
 	for (size_t i = 0; i < 64; i++)
 		batch.push_back({queries.vector(i), 10, false, {}});
+	for (const bool scaled : {false, true})
+	{
+		SCOPED_TRACE(scaled);
 
-	const uint64_t before = engine->stats().n_rescored;
+		CudaEngine *engine = rounded_engine(scaled);
+		CopyId copy = 0;
+		std::vector<std::vector<Neighbor>> results;
 
-	ASSERT_OK(engine->search(copy, batch, &results));
+		ASSERT_OK(engine->create(rows.spec, &copy));
+		ASSERT_OK(engine->load_segment(copy, 1, rows.block()));
+		ASSERT_OK(engine->seal_segment(copy, 1));
 
-	const uint64_t rescored = engine->stats().n_rescored - before;
+		const uint64_t before = engine->stats().n_rescored;
 
-	EXPECT_GE(rescored, 64u * 10u); // the filter was used
-	EXPECT_LE(rescored, 64u * 20u); // and excludes rows as it should
-	ASSERT_OK(engine->drop(copy));
+		ASSERT_OK(engine->search(copy, batch, &results));
+
+		const uint64_t rescored = engine->stats().n_rescored - before;
+
+		EXPECT_GE(rescored, 64u * 10u);                  // the filter was used
+		EXPECT_LE(rescored, 64u * (scaled ? 80u : 20u)); // and excludes rows as it should
+		ASSERT_OK(engine->drop(copy));
+	}
 }
 
 TEST(Changes, SearchesBesideWritersSeeAPrefixOfTheDelta)
