@@ -19,7 +19,7 @@ class Run:
     def __init__(self, logs, parts):
         self.logs = logs
         self.clients = []
-        for name in ("clients.md", "recalls.md", "large.md", "embeddings.md"):
+        for name in ("clients.md", "recalls.md", "large.md", "embeddings.md", "conditions.md"):
             self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
                              for line in self.read(os.path.join(parts, name)) if line.startswith("| ")]
 
@@ -154,6 +154,21 @@ def over_halves(run, clients):
     return round(halves / reals, 3) if reals and halves else None
 
 
+def conditioned(run, name, index, clients, few):
+    """The lines of sql_bench --keys where at most a tenth of the rows pass (few), or more: (rate, recall, rate over that without a condition)."""
+    found = []
+    for cells in run.clients:
+        share = re.match(r"([0-9.]+) % pass, \w+, (\d+) clients?$", cells[2]) if len(cells) > 5 else None
+        note = re.match(r"recall ([0-9.]+); ([0-9.]+) x without", cells[5]) if share else None
+        if note and cells[0] == name and cells[1] == index and int(share.group(2)) == clients and (float(share.group(1)) <= 10) == few:
+            found.append((float(re.match(r"[0-9.]+", cells[3]).group(0)), float(note.group(1)), float(note.group(2))))
+    return found
+
+
+def least_of(found, at):
+    return min((line[at] for line in found), default=None)
+
+
 def floors(run):
     """(section, workload, floor, at most?, unit, measured, source), and, for searches of a graph, the share that looked at all rows."""
     u8, fp32, bins, fashion = f"search-{SIFT}", f"search-{SIFT}--fp32", f"search-{SIFT}--recall=0.95", f"search-{FASHION}"
@@ -210,6 +225,14 @@ def floors(run):
         *((("approximate", f"SQL, SIFT, {index}, half of the rows deleted and inserted again: recall lost to a build anew", 0.005, most, "",
             run.client(SIFT, f"{index}$", "live: recall lost"), sql, looked_at_all(run, SIFT, f"{index}$", "live: recall lost")))
           for index in ("gpuivf", "gpugraph")),
+        *((("conditions", f"{name}, {index}, {clients} clients, at most 10 % pass: slowest", floor, least, "/s", least_of(conditioned(run, name, index, clients, True), 0), sql + " --keys"))
+          for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf") for clients, floor in ((1, 5000), (16, 60000))),
+        *((("conditions", f"{name}, {index}, at most 10 % pass: least recall", 1, least, "", least_of(conditioned(run, name, index, 1, True), 1), sql + " --keys"))
+          for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf")),
+        *((("conditions", f"{name}, {index}, {clients} clients, 20 and 50 % pass: over no condition", 0.8, least, "x", least_of(conditioned(run, name, index, clients, False), 2), sql + " --keys"))
+          for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf") for clients in (1, 16)),
+        *((("conditions", f"{name}, {index}, 64 clients with a tenant of .5 % each", 60000, least, "/s", run.client(name, f"{index}$", "64 clients, a tenant"), sql + " --keys"))
+          for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf")),
         ("match counts", "Adult x 20, 1,024 queries, k = 100", 40, most, "ms", run.number("match", r"^adult +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --adult"),
         ("match counts", "10 million x 237 hashes, 1,024 queries", 250, most, "ms", run.number("match", r"^lsh +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --lsh 10000000"),
         ("match counts", "word list, 1,024 misspellings, nearest", 50, most, "ms", run.number("texts", r"^cuda +batch +1024.*median +([0-9.]+)"), "gpu_text_bench"),
