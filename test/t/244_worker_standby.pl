@@ -15,7 +15,7 @@ my $primary = make_node('primary', conf => $conf, streaming => 1);
 plan skip_all => 'the worker is not installed' unless -x worker_file($primary);
 make_table($primary, 't', dims => 8);
 fill_vectors($primary, 't', dims => 8, rows => 800);
-$primary->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
+$primary->safe_psql('postgres', "CREATE INDEX i ON t USING $AM (v vector_l2_ops, category, id)");
 
 my $standby = make_standby($primary, 'standby');
 ok(wait_worker($standby), 'the standby has its own worker');
@@ -38,6 +38,12 @@ sub follows
 
 	by_worker($standby, $name, sub {
 		is($session->query_safe("SELECT string_agg(id::text, ',') FROM (SELECT id FROM t ORDER BY v <-> $query) s"), $expected, $name);
+	});
+	$expected = $primary->safe_psql('postgres',
+		"SET enable_indexscan = off; SET enable_bitmapscan = off; SELECT string_agg(id::text, ',') FROM (SELECT id FROM t WHERE category = 4 AND id > 40 ORDER BY v <-> $query, ctid LIMIT 60) s");
+	by_worker($standby, "$name, conditions", sub {
+		is($session->query_safe("SET enable_bitmapscan = off; SELECT string_agg(id::text, ',') FROM (SELECT id FROM t WHERE category = 4 AND id > 40 ORDER BY v <-> $query LIMIT 60) s"),
+			$expected, "$name, conditions");
 	});
 	return;
 }
