@@ -52,10 +52,7 @@ scan_keys_decide_recheck(IndexScanDesc scan, ScanState *state, pg::ScanWish *wis
 	const bool undecided = state->filter != nullptr && !state->filter->conditions.program.exact;
 
 	state->rechecks = state->rechecks || undecided || scan_conditions(scan) > (state->bounds.has_worst ? 1 : 0);
-	if (!undecided)
-		return;
-	wish->filtered = true;
-	wish->selectivity = Min(wish->selectivity, wish->expected);
+	wish->filtered = wish->filtered || undecided;
 }
 
 bool
