@@ -92,6 +92,9 @@ VACUUM zeros;
 ANALYZE zeros;
 SQL
 	my $finite = "SELECT count(*) FROM (SELECT v <=> (SELECT v FROM zeros WHERE id = 1) AS d FROM zeros WHERE n = 3 ORDER BY 1 LIMIT 60) s WHERE d <> 'NaN'";
+	$node->safe_psql('postgres', 'CREATE TABLE coded AS SELECT * FROM zeros WHERE id <= 5000 AND n <> 3; CREATE INDEX coded_v ON coded USING gpuivf (v vector_l2_ops, n) WITH (storage = sq8, refine = none); VACUUM ANALYZE coded');
+	my $coded = "SELECT string_agg((SELECT string_agg(id::text, ',' ORDER BY id) FROM (SELECT id FROM coded WHERE n < 6 ORDER BY v <-> q.v LIMIT 1800) s), ' ' ORDER BY q.id) FROM (SELECT id, v FROM coded WHERE id % 997 = 7) q";
+	is($node->safe_psql('postgres', "$by_index $coded"), $node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan = off; $coded"), 'most of the rows that pass, by codes alone');
 	is($node->safe_psql('postgres', "$by_index $finite"), $node->safe_psql('postgres', "SET enable_indexscan = off; SET enable_bitmapscan = off; $finite"), 'rows with a distance come first, whatever their segment');
 }
 

@@ -50,13 +50,22 @@ is_most(IndexScanDesc scan, uint64 n, uint64 n_rows)
 		(live > 0 && static_cast<double>(n) * kMostOfTable >= live && n > n_rows / kMostOfTable / kDeadTimes);
 }
 
-/// True if the Limit wants most of the rows that the planner expects to meet the conditions on key columns: a scan by
-/// steps would go to its end, without the rows that each step has missed.
+/// True if the Limit wants most of the rows that meet the conditions on key columns, as the planner expects or, where
+/// they are left to the executor, as codes have shown: a scan by steps would go to its end, without the rows that each
+/// step has missed.
 bool
-is_most_of_passing(const ScanState *state, double n_rows, const pg::ScanWish *wish)
+is_most_of_passing(IndexScanDesc scan, const ScanState *state, uint64 n_rows, const pg::ScanWish *wish)
 {
-	return state->filter != nullptr &&
-		static_cast<double>(state->plan.wanted) * kMostOfTable >= Max(n_rows * wish->expected, 1.0);
+	const double live = scan->heapRelation != nullptr ? scan->heapRelation->rd_rel->reltuples : 0;
+	double passing;
+
+	if (!state->counters->has_filter)
+		return false;
+	if (state->filter == nullptr)
+		passing = static_cast<double>(state->counters->n_passing);
+	else
+		passing = wish->expected * (live > 0 ? Min(live, static_cast<double>(n_rows)) : static_cast<double>(n_rows));
+	return static_cast<double>(state->plan.wanted) * kMostOfTable >= Max(passing, 1.0);
 }
 
 /// The share of rows that reached the Limit in the last scan of an index that had to ask twice, though it has no
@@ -198,8 +207,7 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 	state->plan.exact = approximate && !state->plan.one_search &&
 		((wish->end <= pg::ScanEnd::kNothing && (strict || state->bounds.bounded)) ||
 			(strict && !wish->shared &&
-				(is_most(scan, state->plan.wanted, n_rows) ||
-					is_most_of_passing(state, static_cast<double>(n_rows), wish))) ||
+				(is_most(scan, state->plan.wanted, n_rows) || is_most_of_passing(scan, state, n_rows, wish))) ||
 			is_most(scan, kFewRows, n_rows));
 	state->plan.may_turn_exact = strict && !wish->shared && wish->end == pg::ScanEnd::kCount;
 	state->plan.by_rank = approximate && !state->plan.exact && !state->plan.one_search;
