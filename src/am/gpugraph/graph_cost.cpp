@@ -162,7 +162,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	if (common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	costs.demand = scan_demand(root, path);
-	if (few_cost_estimate(path, costs.demand, false, startup_cost, total_cost, pages))
+	if (few_cost_estimate(root, path, costs.demand, false, startup_cost, total_cost, pages))
 		return;
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	costs.degree = graph_plan_degree(index);

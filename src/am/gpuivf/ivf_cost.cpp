@@ -75,7 +75,7 @@ ivf_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *s
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	plan = ivf_plan(index, demand);
 	index_close(index, NoLock);
-	if (few_cost_estimate(path, demand, plan.from_table, startup_cost, total_cost, pages))
+	if (few_cost_estimate(root, path, demand, plan.from_table, startup_cost, total_cost, pages))
 		return;
 	*startup_cost = 0;
 	*pages = all_pages;

@@ -130,19 +130,21 @@ codes_cost(const IndexPath *path)
 }
 
 bool
-few_cost_estimate(const IndexPath *path, const ScanDemand &demand, bool from_table, Cost *startup_cost,
-	Cost *total_cost, double *pages)
+few_cost_estimate(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand, bool from_table,
+	Cost *startup_cost, Cost *total_cost, double *pages)
 {
-	const double rows = Max(demand.rows * demand.passing, 1.0);
+	ScanDemand few = demand; // of no more rows than meet the conditions
 	Cost by_gpu;
 
+	few.rows = Max(demand.rows * demand.passing, 1.0);
 	if (demand.passing * kFewOfApproximate > 1 || conditions_on_keys(path) == 0)
 		return false;
 	*startup_cost = few_cost(path, demand);
 	if (!from_table && gpu_search_cost(path, kGpuExactUs, 0, &by_gpu))
 		*startup_cost = Min(*startup_cost, by_gpu * batch_plan_exact_batches(demand, 0, 0));
-	*total_cost = *startup_cost + return_cost(rows);
-	*pages = Min(*pages, rows);
+	*startup_cost += visit_cost(root, path, few);
+	*total_cost = *startup_cost + return_cost(few.rows);
+	*pages = Min(*pages, few.rows);
 	return true;
 }
 

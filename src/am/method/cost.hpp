@@ -28,8 +28,8 @@ Cost codes_cost(const IndexPath *path);
 /// The costs of comparing one by one the rows that meet conditions on key columns. False: there are none, or they pass
 /// more than few rows of an approximate access method (kFewOfApproximate). from_table: distances come from the table,
 /// so that no worker compares. *pages: of the index on entry.
-bool few_cost_estimate(const IndexPath *path, const ScanDemand &demand, bool from_table, Cost *startup_cost,
-	Cost *total_cost, double *pages);
+bool few_cost_estimate(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand, bool from_table,
+	Cost *startup_cost, Cost *total_cost, double *pages);
 
 /// For an approximate access method: *startup_cost is that of the searches for the demand. Where the scan is exact from
 /// its first row on, that of passes over all rows takes its place. Adds the cost of rows that do not pass, and sets
