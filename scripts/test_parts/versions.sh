@@ -195,7 +195,7 @@ version_sql() {
 		three_ways ''
 	else
 		count "build$KIND" 1 0 0
-		beside off on_own_cluster off sql_suites off "$KIND"
+		beside off on_own_cluster off sql_suites off "$KIND" ${BRIEF:+regress}
 		beside on on_own_cluster on sql_suites on "-worker$KIND"
 		wait
 		counted_beside off on
