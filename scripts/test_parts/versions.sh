@@ -195,10 +195,11 @@ version_sql() {
 		three_ways ''
 	else
 		count "build$KIND" 1 0 0
-		beside off on_own_cluster off sql_suites off "$KIND" ${BRIEF:+regress}
+		[ -n "${BRIEF:-}" ] || beside off on_own_cluster off sql_suites off "$KIND"
 		beside on on_own_cluster on sql_suites on "-worker$KIND"
 		wait
-		counted_beside off on
+		[ -n "${BRIEF:-}" ] || counted_beside off
+		counted_beside on
 	fi
 }
 
