@@ -122,7 +122,8 @@ unsupported_versions() {
 version_suites() {
 	local version=$1 status=0 BRIEF=''
 
-	# What differs between two versions shows on the last one, too, for access methods other than gpuflat.
+	# BRIEF: the quick suite runs all of this on the last version alone. The others have SQL suites with the worker, for gpuflat, and few TAP
+	# files; matrix-versions runs all of them.
 	[ "$version" = "${VERSIONS##* }" ] || [ -n "${2:-}$FILES" ] || BRIEF=1
 	VECTORGPU_BUILT_WORKER=$WORK/pg$("$PG_CONFIG" --pkglibdir)/vectorgpu_worker
 	VECTORGPU_BUILT_OBJECTS=$ROOT/build/test/tree

@@ -139,7 +139,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--seconds", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=0, help="the first so many of each set of bytes; 0: all")
+    parser.add_argument("--rows", type=int, default=0, help="the first N of each set of bytes; 0: all")
     parser.add_argument("--sets", default=f"{REAL},{SIFT}")
     parser.add_argument("--methods", type=lambda text: text.split(","), default=list(METHODS))
     parser.add_argument("--no-peer", action="store_true")

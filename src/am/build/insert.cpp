@@ -50,7 +50,6 @@ coder_of_statement(Relation index, IndexInfo *info)
 	if (info->ii_AmCache == nullptr)
 	{
 		const MemoryContext old = MemoryContextSwitchTo(info->ii_Context);
-
 		MetaData meta;
 
 		info->ii_AmCache = index_key_coder(index);
