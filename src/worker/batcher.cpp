@@ -18,7 +18,6 @@ constexpr uint64_t kGatherShare = 8; // of the time that the last batch took
 constexpr uint64_t kLeastGatherNs = 50 * 1000;
 constexpr uint64_t kLeastMergedNs = 200 * 1000; // a shorter batch is over before its clients have come again
 constexpr uint64_t kMostGatherNs = 5 * 1000 * 1000;
-constexpr size_t kLeastHandedOver = 4; // below, writing the answers takes less time than waking another thread
 
 /// The time to wait for the clients of two batches. It pays as long as it is shorter than a batch, since each search of
 /// two groups that take turns lasts as long as two.
@@ -32,7 +31,7 @@ merge_ns(uint64_t took_ns)
 
 Batcher::Batcher(engine::Engine &engine, size_t max_batch, uint32_t spin_us, Clock clock, Done done)
 	: engine_(engine), max_batch_(max_batch), spin_ns_(static_cast<uint64_t>(spin_us) * 1000), clock_(clock),
-	  done_(std::move(done))
+	  done_(std::move(done)), delivery_(done_, clock_, spin_ns_)
 {
 	running_.reserve(max_batch);
 	finished_.reserve(max_batch);
@@ -49,10 +48,7 @@ Batcher::start()
 {
 	thread_ = std::thread([this] { run(); });
 	if (engine_.computes_elsewhere())
-	{
-		delivery_.searches.reserve(max_batch_);
-		deliverer_ = std::thread([this] { deliver(); });
-	}
+		delivery_.start(max_batch_);
 }
 
 void
@@ -67,14 +63,7 @@ Batcher::stop()
 	}
 	if (thread_.joinable())
 		thread_.join();
-	{
-		const std::lock_guard lock(delivery_mutex_);
-
-		delivery_ends_ = true;
-	}
-	delivery_changed_.notify_all();
-	if (deliverer_.joinable())
-		deliverer_.join();
+	delivery_.stop();
 }
 
 void
@@ -310,7 +299,7 @@ Batcher::run()
 		engine_busy_.store(true, std::memory_order_release);
 		if (task)
 		{
-			wait_for_delivery();
+			delivery_.wait_until_done();
 
 			const std::lock_guard alone(between_);
 
@@ -384,75 +373,10 @@ Batcher::search_batch()
 		finished_.swap(running_);
 		running_.clear();
 	}
-	if (hand_over(status, info))
+	if (n_waiting_.load(std::memory_order_relaxed) > 0 && delivery_.take(&finished_, &results_, status, info))
 		return;
 	done_(finished_, status, &results_, info);
 	finished_.clear();
-}
-
-/// Give the answers to the delivering thread if it is free and more searches wait for the engine's thread.
-bool
-Batcher::hand_over(const Status &status, const BatchInfo &info)
-{
-	if (!deliverer_.joinable() || finished_.size() < kLeastHandedOver ||
-		n_waiting_.load(std::memory_order_relaxed) == 0 || delivery_waits_.load(std::memory_order_acquire))
-		return false;
-	delivery_.searches.swap(finished_);
-	delivery_.results.swap(results_);
-	delivery_.status = status;
-	delivery_.info = info;
-	{
-		const std::lock_guard lock(delivery_mutex_);
-
-		delivery_waits_.store(true, std::memory_order_release);
-	}
-	delivery_changed_.notify_all();
-	return true;
-}
-
-/// The delivering thread. It ends when it is told to and no batch waits.
-void
-Batcher::deliver()
-{
-	for (;;)
-	{
-		const uint64_t until = clock_() + spin_ns_;
-
-		while (!delivery_waits_.load(std::memory_order_acquire) && clock_() < until)
-		{
-#if defined(__x86_64__)
-			__builtin_ia32_pause();
-#endif
-		}
-		{
-			std::unique_lock lock(delivery_mutex_);
-
-			delivery_changed_.wait(
-				lock, [this] { return delivery_ends_ || delivery_waits_.load(std::memory_order_relaxed); });
-			if (!delivery_waits_.load(std::memory_order_relaxed))
-				return;
-		}
-		done_(delivery_.searches, delivery_.status, &delivery_.results, delivery_.info);
-		delivery_.searches.clear();
-		{
-			const std::lock_guard lock(delivery_mutex_);
-
-			delivery_waits_.store(false, std::memory_order_release);
-		}
-		delivery_changed_.notify_all();
-	}
-}
-
-/// On the engine's thread: wait until the delivering thread has written all answers.
-void
-Batcher::wait_for_delivery()
-{
-	if (!delivery_waits_.load(std::memory_order_acquire))
-		return;
-
-	std::unique_lock lock(delivery_mutex_);
-
-	delivery_changed_.wait(lock, [this] { return !delivery_waits_.load(std::memory_order_relaxed); });
 }
 
 /// Run round->batch on the calling thread if the engine answers it at once and no task that excludes searches runs.

@@ -22,19 +22,11 @@
 #include "engine/interface/engine.hpp"
 #include "wire/spin_gate.hpp"
 #include "worker/clock.hpp"
+#include "worker/delivery.hpp"
 #include "worker/queue.hpp"
 
 namespace vectorgpu::worker
 {
-
-/// Facts about a batch, for its replies.
-struct BatchInfo
-{
-	uint64_t engine_ns = 0;
-	uint64_t ended_ns = 0; // on the worker's clock; 0: the engine call threw
-	uint32_t size = 0;
-	uint64_t n_rescored = 0;
-};
 
 /// The searches that a dispatcher took in one pass over its slots, and the buffers to run them. Reused by each pass, so
 /// that a search allocates nothing.
@@ -52,10 +44,7 @@ struct Round
 class Batcher
 {
 public:
-	/// Receives the results of a batch, on the thread that ran it. results[i] belongs to searches[i] and may be moved
-	/// from; there are none if the status is not ok. The callee owns the searches. Must not throw.
-	using Done = std::function<void(std::span<Search *const> searches, const Status &status,
-		std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info)>;
+	using Done = Delivery::Done;
 
 	Batcher(engine::Engine &engine, size_t max_batch, uint32_t spin_us, Clock clock, Done done);
 	~Batcher();
@@ -116,9 +105,6 @@ private:
 	void spin();
 	void poll_for_change(uint32_t n_seen, uint64_t until_ns) const;
 	void search_batch();
-	bool hand_over(const Status &status, const BatchInfo &info);
-	void deliver();
-	void wait_for_delivery();
 	bool run_at_once(Round *round);
 	Status search(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control, BatchInfo *info);
@@ -159,20 +145,7 @@ private:
 	std::vector<std::vector<engine::Neighbor>> results_;
 	std::thread thread_;
 
-	// A batch whose answers wait for the delivering thread, if the engine computes elsewhere.
-	struct Delivery
-	{
-		std::vector<Search *> searches;
-		std::vector<std::vector<engine::Neighbor>> results;
-		Status status;
-		BatchInfo info;
-	};
-	Delivery delivery_; // of the engine's thread while delivery_waits_ is false, else of the delivering thread
-	std::atomic<bool> delivery_waits_{false};
-	std::mutex delivery_mutex_; // the next two, and for sleeping on delivery_waits_
-	std::condition_variable delivery_changed_;
-	bool delivery_ends_ = false;
-	std::thread deliverer_;
+	Delivery delivery_; // writes answers, if the engine computes elsewhere
 };
 
 } // namespace vectorgpu::worker
