@@ -380,7 +380,7 @@ private:
 			!(spec.kind == engine::CopyKind::kGraph && ways_.holds_bit_graphs))
 			return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies of bits");
 		*made = std::make_shared<DeviceCopy>(spec, budget_.get(), &uploader_, &lane_,
-			RowForms{options_.narrow, options_.rounded, ways_.scaled, ways_.scaled_least_bytes});
+			RowForms{options_.narrow, options_.rounded, ways_.scaled, ways_.both_roundings, ways_.scaled_least_bytes});
 		return Status::ok();
 	}
 
@@ -473,7 +473,7 @@ private:
 	{
 		Status status = with(id, work);
 
-		for (bool (Impl::*give_way)() : {&Impl::drop_key_codes, &Impl::drop_rounded})
+		for (bool (Impl::*give_way)() : {&Impl::drop_key_codes, &Impl::drop_second_roundings, &Impl::drop_roundings})
 			if (status.code == StatusCode::kOutOfMemory &&
 				guarded([&]
 					{ return (this->*give_way)() ? Status::ok() : Status::error(StatusCode::kNotFound, "none there"); })
@@ -499,8 +499,10 @@ private:
 		return dropped;
 	}
 
-	/// Rounded rows, of all copies. False if there were none.
-	bool drop_rounded()
+	/// The second form of rounded rows, or all of them, of all copies. False if there were none.
+	bool drop_second_roundings() { return drop_rounded(false); }
+	bool drop_roundings() { return drop_rounded(true); }
+	bool drop_rounded(bool all)
 	{
 		std::vector<std::shared_ptr<ResidentCopy>> copies;
 		bool dropped = false;
@@ -512,7 +514,7 @@ private:
 				copies.push_back(copy);
 		}
 		for (const std::shared_ptr<ResidentCopy> &copy : copies)
-			dropped |= copy->drop_rounded();
+			dropped |= copy->drop_rounded(all);
 		return dropped;
 	}
 

@@ -26,7 +26,8 @@ struct CudaEngineOptions
 	bool self_test = true;                    // compare every kernel with the CPU engine first
 	bool narrow = true;                       // keep float32 rows in a narrower form where that is exact
 	bool rounded = true;             // where it is not, keep them rounded too, for the filter of exact searches
-	bool scaled = true;              // rounded to signed bytes where these exclude enough rows; off: always to binary16
+	bool scaled = true;              // rounded to signed bytes where these exclude enough rows; off: to binary16 alone
+	bool both_roundings = true;      // to binary16 beside these, if there is room
 	uint64_t scaled_least_bytes = 0; // segments with fewer of these bytes are not; 0: tuning.hpp decides
 	uint32_t filter_min_queries = 0; // from this many queries on a batch uses the filter; 0: tuning.hpp decides
 	bool graph_alone = true;         // small batches over a graph: a block for each query, where possible
@@ -41,7 +42,7 @@ struct CudaEngineOptions
 	bool few_lists = true;                  // small batches over lists of bytes in two launches, where possible
 	bool few_real_lists = true;             // the same over lists of any numbers, where that is faster
 	double few_real_pairs = 0; // up to this many pairs of a query and a list for each list; 0: tuning.hpp decides
-	// Searches with conditions of copies with lists look at all rows of up to so many bytes of vectors, some 0.3 ms.
+	// Searches with conditions of copies with lists look at all rows of up to this many bytes of vectors, some 0.3 ms.
 	uint64_t exact_pass_bytes = uint64_t{1} << 30;
 	// Codes of key columns of segments with fewer rows are left to the host. 150,000 of 4 bytes take it 39 to 61 us,
 	// and a GPU 24 to 34 (one H200, gpu_passing_bench).

@@ -68,6 +68,14 @@ struct Queries
 	uint32_t dim_pad = 0; // elements; bits: bytes of the pitch
 };
 
+/// A chunk on its way to the device: the first kernel of a search copies it from pinned memory. Vectors come first.
+struct Incoming
+{
+	const void *from = nullptr; // null: the chunk is there
+	void *to = nullptr;         // Queries::vectors
+	size_t bytes = 0;           // multiple of 16
+};
+
 constexpr uint32_t kMostParts = 4;
 
 /// Sources of one form that are searched together: row r of part i has the number first_row[i] + r.

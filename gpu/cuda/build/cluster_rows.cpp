@@ -336,7 +336,7 @@ ClusterRows::group(const ClusterCentroids &centroids, double *error_sums)
 	kernels::GroupArgs args;
 
 	if (centroids.n() > most_clusters_)
-		return Status::error(StatusCode::kInternal, "there is no room to group rows by so many clusters");
+		return Status::error(StatusCode::kInternal, "there is no room to group rows by this number of clusters");
 	args.labels = labels_.as<uint32_t>();
 	args.numbers = numbers_.as<uint32_t>();
 	args.sorted_labels = sorted_labels_.as<uint32_t>();

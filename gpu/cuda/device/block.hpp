@@ -61,6 +61,16 @@ struct RoundedRows
 	double off = 0; // kScaled: kernels::RowScaling
 };
 
+/// The rounded copies that a block has. The filter of a search reads one of them (Source::filter_form).
+struct RoundedForms
+{
+	std::shared_ptr<const RoundedRows> scaled; // null: none
+	std::shared_ptr<const RoundedRows> halves; // the same
+	bool is_long = false; // as many bytes as `scaled` needs to be the first form; else that is `halves`
+
+	bool any() const { return scaled != nullptr || halves != nullptr; }
+};
+
 /// The first rows of a block, with the properties that the filter needs.
 struct Filled
 {
@@ -69,8 +79,8 @@ struct Filled
 	double max_norm = 0;    // an upper bound over trusted rows
 	double max_inverse = 0; // the same of 1 / |row|; cosine
 	uint32_t n_untrusted = 0;
-	bool filterable = false;                    // the block's values and the members above are valid
-	std::shared_ptr<const RoundedRows> rounded; // null: none
+	bool filterable = false; // the block's values and the members above are valid
+	RoundedForms rounded;
 };
 
 /// Read rows [first, first + n) of a block in the element type, exactly: row_ids [n] and, if the block has vectors,

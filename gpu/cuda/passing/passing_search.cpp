@@ -159,17 +159,24 @@ private:
 		constexpr double kListed = 2.7e6;   // elements of rows scored, a us
 		constexpr double kFiltered = 1.7e6; // bytes of rows filtered, a us
 		constexpr double kFilterStart = 37; // us
+		const auto n_queries = static_cast<uint32_t>(numbers.size());
 		double bytes = 0;
+		uint64_t max_k = 0;
 
+		for (const uint32_t number : numbers)
+		{
+			if (queries[number].has_after)
+				return false;
+			max_k = std::max(max_k, call_.k_of(number));
+		}
 		for (const Source &source : call_.snapshot.sources)
 		{
 			if (!source.filterable)
 				return false;
-			bytes += static_cast<double>(source.n_rows) * source.filter_rows().pitch_bytes;
+			bytes += static_cast<double>(source.n_rows) *
+				source.filter_rows(n_queries, static_cast<uint32_t>(std::min<uint64_t>(max_k, kernels::kMaxSelectK)))
+					.pitch_bytes;
 		}
-		for (const uint32_t number : numbers)
-			if (queries[number].has_after)
-				return false;
 		return static_cast<double>(numbers.size()) * static_cast<double>(passing.n_pass) * call_.shape.dim_pad /
 			kListed >
 			kFilterStart + bytes / kFiltered;

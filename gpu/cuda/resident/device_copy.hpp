@@ -45,7 +45,8 @@ struct RowForms
 {
 	bool narrow = true;              // in a narrower form where that is exact
 	bool rounded = true;             // elsewhere also rounded, for the filter of exact searches, if there is room
-	bool scaled = true;              // rounded to signed bytes where these serve, not always to binary16
+	bool scaled = true;              // rounded to signed bytes where these serve, not to binary16 alone
+	bool both_roundings = true;      // to binary16 beside these
 	uint64_t scaled_least_bytes = 0; // of a segment's
 };
 
@@ -77,7 +78,7 @@ public:
 		engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids, void *vectors) const override;
 	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const override;
 	Status read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const override;
-	bool drop_rounded() override;
+	bool drop_rounded(bool all) override;
 	uint64_t n_scaled_segments() const override;
 	bool takes_passing() const override { return kind_ != engine::CopyKind::kCodes; }
 	Status check_derived(

@@ -142,10 +142,9 @@ look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape,
 
 /// Check rounded rows, padding included, and what goes with them.
 Status
-look_at_rounded(
-	Look *look, const RoundedPlace &place, const Filled &filled, uint32_t first, uint32_t n, uint64_t *n_different)
+look_at_rounded(Look *look, const RoundedPlace &place, const Filled &filled, const RoundedRows &rounded, uint32_t first,
+	uint32_t n, uint64_t *n_different)
 {
-	const RoundedRows &rounded = *filled.rounded;
 	uint32_t off_bits = 0;
 
 	VECTORGPU_TRY(look->items(rounded.vectors, rounded.pitch_bytes, first, n,
@@ -365,8 +364,10 @@ DeviceCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, u
 			VECTORGPU_TRY(look.padding(block.vectors, at, n, block.pitch_bytes, used_bytes(block.form, spec_.dim)));
 		VECTORGPU_TRY(is_delta ? look_at_delta_values(&look, spec_, part.filled, at, n, n_different)
 							   : look_at_values(&look, spec_, shape_, part.filled, at, n, n_different));
-		if (part.filled.rounded != nullptr)
-			VECTORGPU_TRY(look_at_rounded(&look, {spec_, shape_, budget_, uploader_}, part.filled, at, n, n_different));
+		for (const auto &rounded : {part.filled.rounded.scaled, part.filled.rounded.halves})
+			if (rounded != nullptr)
+				VECTORGPU_TRY(look_at_rounded(
+					&look, {spec_, shape_, budget_, uploader_}, part.filled, *rounded, at, n, n_different));
 		if (lists != nullptr)
 			VECTORGPU_TRY(look_at_lists(&look, *lists, block, from, to - from));
 		if (graph != nullptr && from == 0)

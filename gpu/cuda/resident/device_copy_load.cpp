@@ -9,6 +9,7 @@
 #include "cuda/resident/ivf_lists.hpp"
 #include "cuda/resident/rounded_rows.hpp"
 #include "kernels/filter/filter.hpp"
+#include "kernels/filter/tuning.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -163,41 +164,55 @@ DeviceCopy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 	return status;
 }
 
-/// Round a block of float32 rows for the filter: to bytes if these serve, else to binary16 if that does. Goes without
-/// where both make the bound wide, or take memory that other copies may need. Caller holds the uploader.
+/// Round a block of float32 rows for the filter: to bytes and to binary16, if these serve. Goes without either where it
+/// makes the bound wide, or takes memory that other copies may need; the first of both is the one that serves more
+/// searches. Caller holds the uploader.
 Status
 DeviceCopy::make_rounded(Filled *sealed) const
 {
 	const RoundedPlace place{spec_, shape_, budget_, uploader_};
-	std::shared_ptr<const RoundedRows> made;
+	const uint64_t n_bytes = uint64_t{sealed->n_rows} * shape_.dim_pad;
+	const bool both = forms_.both_roundings;
+	RoundedForms &made = sealed->rounded;
 
 	if (!forms_.rounded || kind_ != engine::CopyKind::kRows || sealed->block->form != Form::kFloat32)
 		return Status::ok();
-	if (forms_.scaled && uint64_t{sealed->n_rows} * shape_.dim_pad >= forms_.scaled_least_bytes)
-		VECTORGPU_TRY(make_scaled_rows(place, *sealed, &made));
-	if (made == nullptr)
-		VECTORGPU_TRY(make_half_rows(place, *sealed, &made));
-	if (made == nullptr)
+	made.is_long = n_bytes >= forms_.scaled_least_bytes;
+	if (forms_.scaled && made.is_long)
+		VECTORGPU_TRY(make_scaled_rows(place, *sealed, &made.scaled));
+	if (made.scaled == nullptr || both)
+		VECTORGPU_TRY(make_half_rows(place, *sealed, &made.halves));
+	if (forms_.scaled && !made.is_long && both && made.halves != nullptr &&
+		n_bytes >= forms_.scaled_least_bytes / kernels::kScaledPartBeside)
+		VECTORGPU_TRY(make_scaled_rows(place, *sealed, &made.scaled));
+	if (!made.any())
 		return Status::ok();
-	VECTORGPU_TRY(
-		budget_->device()->damage("gpu_flip_derived", made->vectors.as<uint8_t>(), 1, uploader_->stream.get()));
-	sealed->rounded = std::move(made);
-	return Status::ok();
+
+	const RoundedRows &rounded = made.scaled != nullptr ? *made.scaled : *made.halves;
+
+	return budget_->device()->damage("gpu_flip_derived", rounded.vectors.as<uint8_t>(), 1, uploader_->stream.get());
 }
 
 bool
-DeviceCopy::drop_rounded()
+DeviceCopy::drop_rounded(bool all)
 {
 	const std::lock_guard lock(mutex_);
 	bool dropped = false;
 
 	for (auto &[id, segment] : segments_)
-		if (segment.sealed.rounded != nullptr)
+	{
+		Filled &sealed = segment.sealed;
+
+		if (all ? !sealed.rounded.any() : sealed.rounded.scaled == nullptr || sealed.rounded.halves == nullptr)
+			continue;
+		(sealed.rounded.is_long ? sealed.rounded.halves : sealed.rounded.scaled) = nullptr;
+		if (all)
 		{
-			segment.sealed.rounded = nullptr;
-			segment.sealed.filterable = kernels::filter_fits(segment.sealed.block->form, shape_.dim_pad);
-			dropped = true;
+			sealed.rounded = {};
+			sealed.filterable = kernels::filter_fits(sealed.block->form, shape_.dim_pad);
 		}
+		dropped = true;
+	}
 	if (dropped)
 		publish(make_snapshot(delta_, delta_dead_));
 	return dropped;
@@ -210,7 +225,7 @@ DeviceCopy::n_scaled_segments() const
 	uint64_t n = 0;
 
 	for (const auto &[id, segment] : segments_)
-		n += segment.sealed.rounded != nullptr && segment.sealed.rounded->form == Form::kScaled ? 1 : 0;
+		n += segment.sealed.rounded.scaled != nullptr ? 1 : 0;
 	return n;
 }
 
@@ -276,7 +291,7 @@ DeviceCopy::merge_parts(const DeviceSegment &segment, Filled *sealed) const
 		made.max_inverse = std::bit_cast<float>(found.max_inverse_bits);
 		made.n_untrusted = found.n_untrusted;
 		VECTORGPU_TRY(make_rounded(&made));
-		made.filterable = made.rounded != nullptr || kernels::filter_fits(form, shape_.dim_pad);
+		made.filterable = made.rounded.any() || kernels::filter_fits(form, shape_.dim_pad);
 	}
 	if (made.n_rows > 0 && with_vectors_)
 		VECTORGPU_TRY(device->damage("gpu_flip", block.vectors.as<uint8_t>(), 1, stream));

@@ -39,8 +39,9 @@ public:
 	virtual Status attach() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 	virtual Status detach() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 
-	/// Give memory back that only makes searches faster: rows rounded for the filter. False if there was none.
-	virtual bool drop_rounded() { return false; }
+	/// Give memory back that only makes searches faster: rows rounded for the filter, all of them or the second form of
+	/// those that have two. False if there was none.
+	virtual bool drop_rounded(bool /*all*/) { return false; }
 
 	/// Segments with rows rounded to signed bytes.
 	virtual uint64_t n_scaled_segments() const { return 0; }

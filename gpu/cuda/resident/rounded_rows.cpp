@@ -17,15 +17,18 @@ namespace
 
 using kernels::Form;
 
-constexpr uint64_t kPartOfBudget = 4;            // of the budget, one part is not taken for rounded rows
+constexpr uint64_t kFreePart = 4;                // of the budget, one such part is not taken for rounded rows
+constexpr uint64_t kFreePartOfBoth = 3;          // nor one such part for a second form of them
 constexpr uint32_t kTriedQueries = 64;           // rows that are searched for to see what the bound excludes
 constexpr uint32_t kTriedK = 10;                 // rows that each looks for
 constexpr uint32_t kTriedCandidates = 16 * 1024; // room for each: with this many the bytes are given up anyway
 
-/// True if memory was taken. kOutOfMemory counts as none left: rounded rows are no more than faster.
+/// Leaves *made null if too little of the budget would stay free. kOutOfMemory counts as that: rounded rows are no more
+/// than faster.
 Status
 allocate(const RoundedPlace &place, const Filled &filled, Form form, std::shared_ptr<RoundedRows> *made)
 {
+	const uint64_t free_part = filled.rounded.any() ? kFreePartOfBoth : kFreePart;
 	const auto rounded = std::make_shared<RoundedRows>();
 	const size_t value_bytes = form == Form::kScaled ? filled.n_rows * sizeof(kernels::ScaledValue) : 0;
 	const uint64_t most = place.budget->most();
@@ -36,7 +39,7 @@ allocate(const RoundedPlace &place, const Filled &filled, Form form, std::shared
 
 	const size_t row_bytes = static_cast<size_t>(filled.n_rows) * rounded->pitch_bytes;
 
-	if (most != 0 && place.budget->used() + row_bytes + value_bytes > most / kPartOfBudget * (kPartOfBudget - 1))
+	if (most != 0 && place.budget->used() + row_bytes + value_bytes > most / free_part * (free_part - 1))
 		return Status::ok();
 
 	Status status = rounded->vectors.allocate(place.budget, row_bytes, "rounded rows");
@@ -62,7 +65,7 @@ public:
 		source_.max_inverse = filled.max_inverse;
 		source_.n_untrusted = filled.n_untrusted;
 		source_.filterable = true;
-		source_.rounded = std::move(rounded);
+		source_.rounded.scaled = std::move(rounded);
 		plan_ = plan_filter(source_, 0, kTriedQueries, kTriedK);
 	}
 
@@ -127,7 +130,7 @@ private:
 		kernels::FilterSelect select;
 
 		args.metric = spec.metric;
-		args.rows = source_.filter_rows();
+		args.rows = source_.filter_rows(kTriedQueries, kTriedK);
 		args.scaled = source_.scaled_pass(spec);
 		args.scaled.factors = prepared_.scaled.factors;
 		args.operand = prepared_.operand;
@@ -140,8 +143,8 @@ private:
 		args.thresholds = thresholds_;
 		args.candidates = candidates_;
 
-		select.bound = kernels::filter_bound(
-			spec.metric, spec.dim, {.form = Form::kScaled, .max_norm = source_.max_norm, .off = source_.rounded->off});
+		select.bound = kernels::filter_bound(spec.metric, spec.dim,
+			{.form = Form::kScaled, .max_norm = source_.max_norm, .off = source_.rounded.scaled->off});
 		select.queries = queries_;
 		select.prepared = prepared_;
 		select.best = best_;
@@ -152,7 +155,7 @@ private:
 		select.n_rescored = n_rescored_;
 
 		VECTORGPU_TRY(check(kernels::launch_scale_queries(spec.metric, queries_,
-			kernels::scaled_most_factor(spec.metric, spec.dim, source_.max_norm), prepared_, stream())));
+			kernels::scaled_most_factor(spec.metric, spec.dim, source_.max_norm), {}, prepared_, stream())));
 		VECTORGPU_TRY(check(kernels::launch_filter_minima(args, stream())));
 		VECTORGPU_TRY(check(kernels::launch_filter_thresholds(select, stream())));
 		args.tile_stride = 1;

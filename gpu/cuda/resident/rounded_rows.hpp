@@ -20,11 +20,12 @@ struct RoundedPlace
 	Uploader *uploader;
 };
 
-/// Make the bytes, unless the filter cannot use them, memory lacks, or they would leave many candidates to queries like
-/// the rows: then *made is null. Waits for the stream.
+/// Make the bytes, alone or beside the binary16 rows that `filled` has, unless the filter cannot use them, memory
+/// lacks, or they would leave many candidates to queries like the rows: then *made is null. Waits for the stream.
 Status make_scaled_rows(const RoundedPlace &place, const Filled &filled, std::shared_ptr<const RoundedRows> *made);
 
-/// The same in binary16. They are not made where the filter's bound would be wide. Does not wait.
+/// The same in binary16, alone or beside the bytes that `filled` has. They are not made where the filter's bound would
+/// be wide. Does not wait.
 Status make_half_rows(const RoundedPlace &place, const Filled &filled, std::shared_ptr<const RoundedRows> *made);
 
 /// Launch the kernel that makes rows [first, first + n) of rounded rows, into `to` [n, pitch_bytes] and `values` [n],

@@ -25,17 +25,23 @@ Source::rows() const
 }
 
 kernels::Form
-Source::filter_form(uint32_t k) const
+Source::filter_form(uint32_t n_queries, uint32_t k) const
 {
-	if (rounded == nullptr)
-		return block->form;
-	if (rounded->form == kernels::Form::kScaled && k > kernels::kScaledMostK &&
-		kernels::filter_fits(block->form, block->pitch_bytes / sizeof(float)))
-		return block->form;
-	return rounded->form;
+	const bool has_halves = rounded.halves != nullptr;
+
+	if (rounded.scaled != nullptr)
+	{
+		const uint32_t dim_pad = block->pitch_bytes / sizeof(float);
+		const uint32_t most_k = has_halves ? kernels::scaled_most_k_beside_halves(n_queries, dim_pad, rounded.is_long)
+										   : kernels::kScaledMostK;
+
+		if (k <= most_k || !(has_halves || kernels::filter_fits(block->form, dim_pad)))
+			return kernels::Form::kScaled;
+	}
+	return has_halves ? kernels::Form::kFloat16 : block->form;
 }
 
-/// The rows in their own form or in that of the rounded ones.
+/// The rows in their own form or rounded to this one.
 kernels::Rows
 Source::rows_of(kernels::Form form) const
 {
@@ -43,9 +49,12 @@ Source::rows_of(kernels::Form form) const
 
 	if (form == block->form)
 		return narrow;
-	narrow.form = rounded->form;
-	narrow.pitch_bytes = rounded->pitch_bytes;
-	narrow.vectors = rounded->vectors.as<uint8_t>() + static_cast<size_t>(first) * narrow.pitch_bytes;
+
+	const RoundedRows &from = form == kernels::Form::kScaled ? *rounded.scaled : *rounded.halves;
+
+	narrow.form = form;
+	narrow.pitch_bytes = from.pitch_bytes;
+	narrow.vectors = from.vectors.as<uint8_t>() + static_cast<size_t>(first) * narrow.pitch_bytes;
 	return narrow;
 }
 
@@ -54,7 +63,7 @@ Source::scaled_pass(const engine::DistanceSpec &spec) const
 {
 	kernels::ScaledPass pass;
 
-	pass.values = rounded->values.as<kernels::ScaledValue>() + first;
+	pass.values = rounded.scaled->values.as<kernels::ScaledValue>() + first;
 	kernels::scale_pass(spec.metric, spec.dim, max_norm, &pass);
 	return pass;
 }

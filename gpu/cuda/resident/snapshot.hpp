@@ -36,21 +36,21 @@ struct Source
 	double max_inverse = 0;
 	uint32_t n_untrusted = 0;
 	bool filterable = false;
-	std::shared_ptr<const RoundedRows> rounded;
+	RoundedForms rounded;
 	AppendLane::Ticket ticket = 0; // of the delta: a stream must wait for it (NewRows) before it reads any row of this
 
 	kernels::Rows rows() const;
 
-	/// The rows as the filter reads them in a search for k rows. Of scaled rows many are candidates where k is large:
-	/// then it reads the rows themselves.
-	kernels::Rows filter_rows(uint32_t k = 1) const { return rows_of(filter_form(k)); }
-	kernels::Form filter_form(uint32_t k = 1) const;
+	/// The rows as the filter reads them in a search of n_queries for up to k rows. Of scaled rows many are candidates
+	/// where k is large: then it reads those in binary16, or the rows themselves.
+	kernels::Rows filter_rows(uint32_t n_queries, uint32_t k) const { return rows_of(filter_form(n_queries, k)); }
+	kernels::Form filter_form(uint32_t n_queries, uint32_t k) const;
 
 	/// The rows as PartialReduce reads them: it has no kernel for scaled rows.
 	kernels::Rows bins_rows() const { return rows_of(bins_form()); }
-	kernels::Form bins_form() const { return filter_form() == kernels::Form::kScaled ? block->form : filter_form(); }
+	kernels::Form bins_form() const { return rounded.halves != nullptr ? kernels::Form::kFloat16 : block->form; }
 
-	/// The source's part of kernels::ScaledPass: no queries yet. The filter's form is kScaled.
+	/// The source's part of kernels::ScaledPass: no queries yet. There are scaled rows.
 	kernels::ScaledPass scaled_pass(const engine::DistanceSpec &spec) const;
 
 private:

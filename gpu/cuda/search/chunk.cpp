@@ -91,6 +91,19 @@ ChunkStaging::send() const
 }
 
 Status
+ChunkStaging::put_and_send(kernels::Incoming *incoming)
+{
+	if (host_.mark() > kernels::kMostCopiedByKernel)
+	{
+		*incoming = {};
+		return put_and_send();
+	}
+	(void) put_vectors(nullptr, nullptr);
+	*incoming = {vectors_.host, vectors_.device, host_.mark()};
+	return Status::ok();
+}
+
+Status
 ChunkStaging::put_and_send()
 {
 	constexpr size_t kPartBytes = size_t{2} << 20; // long enough to be filled by several threads

@@ -116,6 +116,10 @@ public:
 	/// Like copy_in.
 	Status send() const;
 
+	/// Fill the piece of the vectors. A small chunk is not sent: *incoming is what the first kernel of the search has
+	/// to take over. Others are sent, and *incoming is empty.
+	Status put_and_send(kernels::Incoming *incoming);
+
 	/// Fill the piece of the vectors and send all pieces. The vectors of a large chunk go in parts: the device copies
 	/// one while the next is filled.
 	Status put_and_send();

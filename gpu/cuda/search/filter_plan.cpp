@@ -59,6 +59,12 @@ filter_pays(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_
 		(source.n_rows >= kernels::kFilterLeastRows && source.n_rows / kernels::kFilterLeastRowsPerK >= k);
 }
 
+uint32_t
+FilterPlan::next_stage(uint32_t end) const
+{
+	return uint64_t{end} * most_growth >= n_tiles ? n_tiles : end * kernels::kStageGrowth;
+}
+
 FilterPlan
 plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_t k)
 {
@@ -71,14 +77,16 @@ plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_
 		plan.stride = 1;
 		plan.n_minima = 0;
 		plan.n_first = plan.n_tiles;
+		plan.most_growth = kernels::kStageGrowth;
 		plan.capacity = plan.n_tiles * kernels::kFilterTileRows;
 		return plan;
 	}
 
-	const bool is_scaled = source.filter_form(k) == kernels::Form::kScaled;
+	const bool is_scaled = source.filter_form(n_queries, k) == kernels::Form::kScaled;
 	const bool staged = n_queries >= kernels::kStagedLeastQueries || (is_scaled && k > kernels::kScaledUnstagedMostK);
 	const uint32_t n_all = plan.n_tiles * kernels::kFilterGroupsPerTile;
-	const uint32_t least = kernels::filter_sample_groups(k, n_queries, n_all, source.filter_rows(k).pitch_bytes);
+	const uint32_t least =
+		kernels::filter_sample_groups(k, n_queries, n_all, source.filter_rows(n_queries, k).pitch_bytes);
 	const uint32_t n_groups = is_scaled ? std::max(least, kernels::scaled_sample_groups(n_all)) : least;
 
 	plan.n_sampled =
@@ -86,6 +94,7 @@ plan_filter(const Source &source, uint64_t n_before, uint32_t n_queries, uint32_
 	plan.stride = plan.n_tiles / plan.n_sampled;
 	plan.n_minima = plan.n_sampled * kernels::kFilterGroupsPerTile;
 	plan.n_first = staged ? kernels::filter_first_stage(plan.n_tiles, plan.n_sampled) : plan.n_tiles;
+	plan.most_growth = is_scaled ? kernels::kStageGrowth : kernels::kMostStageGrowth;
 	plan.capacity = kernels::filter_capacity(k, plan.n_tiles, plan.n_first, plan.n_sampled, source.n_untrusted);
 	if (is_scaled)
 		plan.capacity = std::min(plan.n_tiles * kernels::kFilterTileRows,
@@ -99,7 +108,7 @@ filter_bytes(const Source &source, const Shape &shape, uint64_t n_before, uint32
 {
 	const FilterPlan plan = plan_filter(source, n_before, n_queries, k);
 
-	return operand_bytes(source.filter_form(k), shape) + plan.n_minima * sizeof(float) +
+	return operand_bytes(source.filter_form(n_queries, k), shape) + plan.n_minima * sizeof(float) +
 		plan.capacity * (sizeof(uint64_t) + sizeof(uint32_t) + sizeof(float)) + kQueryScratchBytes;
 }
 
@@ -150,14 +159,18 @@ source_bytes(const Device *device, const Source &source, const Shape &shape, uin
 }
 
 size_t
-operands_bytes(std::span<const Source> sources, const Shape &shape)
+operands_bytes(std::span<const Source> sources, const Shape &shape, uint32_t n_queries, uint32_t k)
 {
 	size_t bytes = 0;
 
 	for (const kernels::Form form :
 		{kernels::Form::kByte, kernels::Form::kFloat16, kernels::Form::kFloat32, kernels::Form::kScaled})
-		if (std::any_of(sources.begin(), sources.end(), [form](const Source &source)
-				{ return source.filterable && (source.filter_form() == form || source.bins_form() == form); }))
+		if (std::any_of(sources.begin(), sources.end(),
+				[&](const Source &source)
+				{
+					return source.filterable &&
+						(source.filter_form(n_queries, k) == form || source.bins_form() == form);
+				}))
 			bytes += operand_bytes(form, shape);
 	return bytes;
 }

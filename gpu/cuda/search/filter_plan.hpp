@@ -19,8 +19,12 @@ struct FilterPlan
 	uint32_t n_sampled; // tiles; 0: the results from the sources before give the threshold
 	uint32_t stride;
 	uint32_t n_minima;
-	uint32_t n_first; // tiles of the first stage
+	uint32_t n_first;     // tiles of the first stage
+	uint32_t most_growth; // of a stage that ends with the last tile
 	uint32_t capacity;
+
+	/// The end of the stage after one that ends at this tile.
+	uint32_t next_stage(uint32_t end) const;
 };
 
 /// n_before: rows of the sources that were searched before this one.
@@ -60,7 +64,7 @@ size_t bins_bytes(const Source &source, const Shape &shape, const BinsPlan &plan
 size_t source_bytes(const Device *device, const Source &source, const Shape &shape, uint64_t n_before,
 	uint32_t n_queries, uint32_t k, uint32_t n_bins);
 
-/// Bytes of a query's operands in all forms of the sources.
-size_t operands_bytes(std::span<const Source> sources, const Shape &shape);
+/// Bytes of a query's operands in all forms in which n_queries with up to this k read the sources.
+size_t operands_bytes(std::span<const Source> sources, const Shape &shape, uint32_t n_queries, uint32_t k);
 
 } // namespace vectorgpu::cuda

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "cuda/device/staging.hpp"
 #include "cuda/device/stop.hpp"
@@ -113,7 +114,9 @@ private:
 				n_before += source.n_rows;
 			}
 
-		const size_t operands = may_filter ? operands_bytes(call_.snapshot.sources, call_.shape) : 0;
+		const size_t operands = may_filter ? operands_bytes(call_.snapshot.sources, call_.shape,
+												 static_cast<uint32_t>(n), static_cast<uint32_t>(max_k))
+										   : 0;
 		const size_t device_each = in_each + out_each + kQueryScratchBytes + operands + scratch_each;
 
 		return chunk_fits(*call_.context, n, {in_each, out_each, device_each}, kExactMargins);
@@ -143,7 +146,7 @@ private:
 	bool wants_filter(const Source &source, uint64_t n_before, const ExactChunk &chunk) const
 	{
 		const uint32_t asked = call_.options.filter_min_queries;
-		const uint32_t least = asked != 0 ? asked : kernels::filter_min_queries(source.filter_form(chunk.max_k));
+		const uint32_t least = asked != 0 ? asked : kernels::filter_min_queries();
 
 		return !chunk.any_after && chunk.queries.n_queries >= least &&
 			filter_pays(source, n_before, chunk.queries.n_queries, chunk.max_k);
@@ -176,7 +179,14 @@ private:
 		const bool filter = may_filter && !bounded && !bins && wants_filter(source, n_before, *chunk);
 
 		if (bins || filter)
-			VECTORGPU_TRY(scan_.prepare_operand(bins ? source.bins_form() : source.filter_form(chunk->max_k), chunk));
+			VECTORGPU_TRY(scan_.prepare_operand(
+				bins ? source.bins_form() : source.filter_form(chunk->queries.n_queries, chunk->max_k), chunk));
+		if (chunk->incoming.from != nullptr) // no operand is prepared by this search's first kernels
+		{
+			const kernels::Incoming incoming = std::exchange(chunk->incoming, {});
+
+			VECTORGPU_TRY(copy_in(call_, incoming.to, incoming.from, incoming.bytes));
+		}
 
 		const size_t mark = arena_.mark();
 
@@ -204,7 +214,7 @@ private:
 		if (staging.failed())
 			return too_small();
 		staging.put_heads(chunk);
-		VECTORGPU_TRY(staging.put_and_send());
+		VECTORGPU_TRY(staging.put_and_send(&chunk->incoming));
 
 		chunk->best.stride = chunk->max_k;
 		chunk->best.entries = arena_.take<Entry>(n * chunk->max_k); // read_results reads it with the zeros before it

@@ -2,10 +2,10 @@
 #include "cuda/search/source_scan.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "cuda/device/stop.hpp"
 #include "cuda/search/answers.hpp"
-#include "cuda/search/filter_plan.hpp"
 #include "kernels/filter/tuning.hpp"
 
 namespace vectorgpu::cuda
@@ -63,10 +63,13 @@ SourceScan::prepare_operand(kernels::Form form, ExactChunk *chunk)
 		if (arena_->failed())
 			return too_small();
 		chunk->prepared.operand = operand;
+
+		const kernels::Incoming incoming = std::exchange(chunk->incoming, {});
+
 		if (form == kernels::Form::kScaled)
-			return scale_queries(chunk);
-		return call_.check(
-			kernels::launch_prepare_queries(call_.spec.metric, form, chunk->queries, chunk->prepared, call_.stream()),
+			return scale_queries(incoming, chunk);
+		return call_.check(kernels::launch_prepare_queries(
+							   call_.spec.metric, form, chunk->queries, incoming, chunk->prepared, call_.stream()),
 			"prepare queries");
 	}
 	chunk->prepared.operand = operand;
@@ -75,21 +78,21 @@ SourceScan::prepare_operand(kernels::Form form, ExactChunk *chunk)
 
 /// Prepares the queries for all sources with scaled rows.
 Status
-SourceScan::scale_queries(ExactChunk *chunk)
+SourceScan::scale_queries(const kernels::Incoming &incoming, ExactChunk *chunk)
 {
 	const size_t n = chunk->queries.n_queries;
 	double max_norm = 0;
 
 	for (const Source &source : call_.snapshot.sources)
-		if (source.filter_form() == kernels::Form::kScaled)
+		if (source.rounded.scaled != nullptr)
 			max_norm = std::max(max_norm, source.max_norm);
 	chunk->prepared.scaled.factors = arena_->take<float>(n);
 	chunk->prepared.scaled.lost = arena_->take<double>(n);
 	if (arena_->failed())
 		return too_small();
-	return call_.check(
-		kernels::launch_scale_queries(call_.spec.metric, chunk->queries,
-			kernels::scaled_most_factor(call_.spec.metric, call_.spec.dim, max_norm), chunk->prepared, call_.stream()),
+	return call_.check(kernels::launch_scale_queries(call_.spec.metric, chunk->queries,
+						   kernels::scaled_most_factor(call_.spec.metric, call_.spec.dim, max_norm), incoming,
+						   chunk->prepared, call_.stream()),
 		"prepare queries");
 }
 
@@ -149,7 +152,7 @@ SourceScan::begin_passes(
 	filtered.max_norm = source.max_norm;
 	filtered.max_inverse = source.max_inverse;
 	filtered.rows_rounded = rows.form == kernels::Form::kFloat16 && source.block->form == kernels::Form::kFloat32;
-	filtered.off = rows.form == kernels::Form::kScaled ? source.rounded->off : 0;
+	filtered.off = rows.form == kernels::Form::kScaled ? source.rounded.scaled->off : 0;
 	filtered.queries_rounded = call_.spec.element == ElementType::kFloat32;
 	passes->select.bound = kernels::filter_bound(call_.spec.metric, call_.spec.dim, filtered);
 	passes->select.queries = chunk->queries;
@@ -195,6 +198,24 @@ SourceScan::end_passes(Passes *passes, ExactChunk *chunk)
 		"merge");
 }
 
+/// Lets some tiles of the rows stay in L2 for the next search, the sampled ones first, in proportion to the source.
+void
+SourceScan::keep_in_cache(const FilterPlan &plan, const ExactChunk &chunk, kernels::FilterArgs *args) const
+{
+	uint64_t row_bytes = 0;
+
+	for (const Source &source : call_.snapshot.sources)
+		row_bytes += uint64_t{source.n_rows} * source.filter_rows(chunk.queries.n_queries, chunk.max_k).pitch_bytes;
+
+	const uint32_t n_kept = kernels::filter_kept_tiles(plan.stride, row_bytes);
+
+	if (plan.n_sampled > 0 && n_kept > 0 && n_kept < plan.stride)
+	{
+		args->kept_period = plan.stride;
+		args->n_kept = n_kept;
+	}
+}
+
 Status
 SourceScan::filter(const Source &source, uint64_t n_before, ExactChunk *chunk)
 {
@@ -203,10 +224,12 @@ SourceScan::filter(const Source &source, uint64_t n_before, ExactChunk *chunk)
 	float *minima = arena_->take<float>(static_cast<size_t>(chunk->queries.n_queries) * plan.n_minima);
 	Passes passes;
 
-	VECTORGPU_TRY(begin_passes(source, source.filter_rows(chunk->max_k), plan.capacity, chunk, &passes));
+	VECTORGPU_TRY(begin_passes(
+		source, source.filter_rows(chunk->queries.n_queries, chunk->max_k), plan.capacity, chunk, &passes));
 
 	kernels::FilterArgs &args = passes.filter;
 
+	keep_in_cache(plan, *chunk, &args);
 	args.n_tiles = plan.n_sampled;
 	args.tile_stride = plan.stride;
 	args.minima = minima;
@@ -217,8 +240,7 @@ SourceScan::filter(const Source &source, uint64_t n_before, ExactChunk *chunk)
 		VECTORGPU_TRY(call_.check(kernels::launch_filter_minima(args, stream), "sample rows"));
 	VECTORGPU_TRY(call_.check(kernels::launch_filter_thresholds(passes.select, stream), "find thresholds"));
 	args.tile_stride = 1;
-	for (uint32_t first = 0, end = plan.n_first; first < plan.n_tiles;
-		first = end, end = std::min(plan.n_tiles, end * kernels::kStageGrowth))
+	for (uint32_t first = 0, end = plan.n_first; first < plan.n_tiles; first = end, end = plan.next_stage(end))
 	{
 		args.first_tile = first;
 		args.n_tiles = end - first;

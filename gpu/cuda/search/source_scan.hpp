@@ -9,6 +9,7 @@
 #include <array>
 
 #include "cuda/search/chunk.hpp"
+#include "cuda/search/filter_plan.hpp"
 #include "kernels/filter/filter.hpp"
 
 namespace vectorgpu::cuda
@@ -16,6 +17,7 @@ namespace vectorgpu::cuda
 
 struct ExactChunk : QueryChunk
 {
+	kernels::Incoming incoming; // the queries are still to be sent
 	kernels::FilterQueries prepared;
 	std::array<void *, 5> operands{}; // by form; null: not yet made
 	float *thresholds = nullptr;
@@ -40,14 +42,16 @@ public:
 	Status filter(const Source &source, uint64_t n_before, ExactChunk *chunk);
 	Status bins(const Source &source, ExactChunk *chunk, uint32_t n_bins);
 
-	/// Converts the chunk's queries for products of this form, once for all sources of the form.
+	/// Converts the chunk's queries for products of this form, once for all sources of the form. Sends them first if
+	/// that is to be done.
 	Status prepare_operand(kernels::Form form, ExactChunk *chunk);
 
 private:
 	struct Passes;
 	struct Ranges;
 
-	Status scale_queries(ExactChunk *chunk);
+	Status scale_queries(const kernels::Incoming &incoming, ExactChunk *chunk);
+	void keep_in_cache(const FilterPlan &plan, const ExactChunk &chunk, kernels::FilterArgs *args) const;
 	Status begin_passes(
 		const Source &source, const kernels::Rows &rows, uint32_t capacity, ExactChunk *chunk, Passes *passes);
 	Status end_passes(Passes *passes, ExactChunk *chunk);

@@ -67,10 +67,12 @@ private:
 		if (!options_.scaled)
 			return Status::ok();
 		ways_->scaled = true;
-		ways_->scaled_least_bytes = 1; // the test has few rows
+		ways_->both_roundings = false; // the test reads bytes for every k
+		ways_->scaled_least_bytes = 1; // and has few rows
 
 		const Status status = self_test_scaled(engine_);
 
+		ways_->both_roundings = options_.both_roundings;
 		ways_->scaled_least_bytes = scaled_least_bytes(options_);
 		return judge(status, &ways_->scaled, "no rows rounded to bytes");
 	}
@@ -222,6 +224,7 @@ asked_ways(const CudaEngineOptions &options)
 	ways.graph_tuning = options.graph;
 	ways.one_pass = options.one_pass;
 	ways.scaled = options.scaled;
+	ways.both_roundings = options.both_roundings;
 	ways.scaled_least_bytes = scaled_least_bytes(options);
 	ways.few_lists = options.few_lists;
 	ways.few_real_lists = options.few_real_lists;

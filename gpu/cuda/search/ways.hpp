@@ -21,7 +21,8 @@ struct Ways
 	uint32_t filter_min_queries = 0;
 	kernels::GraphTuning graph_tuning;
 	bool one_pass = false;
-	bool scaled = false; // rows rounded to signed bytes; else to binary16
+	bool scaled = false;         // rows rounded to signed bytes; else to binary16 alone
+	bool both_roundings = false; // to binary16 beside these
 	uint64_t scaled_least_bytes = 0;
 	bool few_lists = false;
 	bool few_real_lists = false;
@@ -36,7 +37,7 @@ struct Ways
 	bool holds_codes = true;
 	bool holds_matches = true;
 	bool holds_keys = true;      // codes of key columns ...
-	uint64_t least_key_rows = 0; // ... of segments with so many rows
+	uint64_t least_key_rows = 0; // ... of segments with at least this many rows
 };
 
 /// The ways that the options ask for.

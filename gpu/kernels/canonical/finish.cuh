@@ -3,8 +3,7 @@
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
-#include "kernels/filter/filter_bound.cuh"
-#include "kernels/select/merge.cuh"
+#include "kernels/canonical/rank.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -75,6 +74,36 @@ score_few(const RowAt &row_at, const QueryAt &query_at, uint32_t dim_pad, float 
 	return canonical_score<metric>(mine, aa, mine_squares);
 }
 
+/// Canonical scores of the rows `rows` [n_rows], kRows at a time, by warp `warp` of n_warps: sets entries [n_rows], and
+/// adds to *n_valid those that are not excluded. place_of, query_at, key_of: as in finish_few.
+template <Metric metric, class FormT, int kRows, class PlaceOf, class QueryAt, class KeyOf>
+__device__ __forceinline__ void
+score_rows(const uint32_t *rows, uint32_t n_rows, uint32_t warp, uint32_t n_warps, uint32_t dim_pad, float aa,
+	const PlaceOf &place_of, const QueryAt &query_at, const KeyOf &key_of, Entry *entries, uint32_t *n_valid)
+{
+	const uint32_t lane = threadIdx.x % 32;
+
+	for (uint32_t base = warp * kRows; base < n_rows; base += n_warps * kRows)
+	{
+		const Rows *of;
+		const uint32_t row = place_of(rows[min(base + lane % kRows, n_rows - 1)], &of);
+		const uint64_t row_id = of->row_ids[row];
+		const uint64_t address = reinterpret_cast<uint64_t>(of->vectors) + static_cast<uint64_t>(row) * of->pitch_bytes;
+		const double score = score_few<metric, FormT, kRows>([&](int r)
+			{ return reinterpret_cast<const char *>(__shfl_sync(0xFFFFFFFFu, address, r)); }, query_at, dim_pad, aa,
+			lane);
+
+		if (lane < kRows && base + lane < n_rows)
+		{
+			const uint64_t key = key_of(score, *of, row);
+
+			entries[base + lane] = key == kExcludedKey ? Entry{kExcludedKey, kExcludedKey} : Entry{key, row_id};
+			if (key != kExcludedKey)
+				atomicAdd(n_valid, 1u);
+		}
+	}
+}
+
 /// A query's candidates, and its earlier results.
 struct FewCandidates
 {
@@ -101,6 +130,7 @@ struct FinishScratch
 	Entry entries[kMergeLeast];
 	alignas(16) uint32_t rows[kMergeLeast];
 	FewScratch few;
+	uint32_t kth;
 	uint32_t n_kept;
 	uint32_t n_valid;
 };
@@ -114,23 +144,23 @@ struct NoFinishStamps
 };
 
 /// Finish a query with few candidates, by the kSelectThreads of Threads: scratch->entries gets the result. False if
-/// there are too many candidates. candidates and the result are the same in all threads. place_of(number, &rows): the
-/// source and the row of a candidate; key_of(score, rows, row): its key.
-template <Metric metric, class FormT, class Threads, class PlaceOf, class QueryAt, class KeyOf,
+/// there are too many candidates. candidates and the result are the same in all threads. square_sum(): Σ a² of the
+/// query, for cosine; place_of(number, &rows): the source and the row of a candidate; key_of(score, rows, row): its
+/// key.
+template <Metric metric, class FormT, class Threads, class SquareSum, class PlaceOf, class QueryAt, class KeyOf,
 	class Stamps = NoFinishStamps>
 __device__ inline bool
-finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t dim_pad, float aa,
+finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t dim_pad, const SquareSum &square_sum,
 	const PlaceOf &place_of, const QueryAt &query_at, const KeyOf &key_of, FinishScratch *scratch, FewFound *found,
 	const Stamps &stamps = {})
 {
-	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t warp = threadIdx.x / 32;
 	const uint32_t count = candidates.count;
 	uint32_t order[kFewEach];
 	uint32_t row_of[kFewEach];
 
 	if (threadIdx.x == 0)
 	{
+		scratch->kth = 0;
 		scratch->n_kept = 0;
 		scratch->n_valid = 0;
 	}
@@ -143,11 +173,14 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 		row_of[j] = i < count ? __ldcg(candidates.rows + i) : 0;
 	}
 
+	const float aa = square_sum(); // while those are under way
 	float cut = candidates.threshold;
 
 	if (candidates.k <= count)
 	{
-		const uint32_t kth = block_kth_of_few<Threads>(order, candidates.k, &scratch->few);
+		const uint32_t kth = count <= kCountedCandidates
+			? kth_by_count<Threads>({order[0], order[1]}, count, candidates.k, scratch->rows, &scratch->kth)
+			: block_kth_of_few<Threads>(order, candidates.k, &scratch->few);
 
 		if (kth != 0xFFFFFFFFu) // NaN: fewer than k candidates have an estimate
 			cut = fminf(cut, __double2float_ru(cut_for_estimate(bound, candidates.size, order_to_float(kth))));
@@ -176,27 +209,8 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 
 	auto rescore = [&]<int kRows>() // that a warp scores together
 	{
-		for (uint32_t base = warp * kRows; base < n_kept; base += kSelectThreads / 32 * kRows)
-		{
-			const Rows *rows;
-			const uint32_t row = place_of(scratch->rows[min(base + lane % kRows, n_kept - 1)], &rows);
-			const uint64_t row_id = rows->row_ids[row];
-			const uint64_t address =
-				reinterpret_cast<uint64_t>(rows->vectors) + static_cast<uint64_t>(row) * rows->pitch_bytes;
-			const double score = score_few<metric, FormT, kRows>([&](int r)
-				{ return reinterpret_cast<const char *>(__shfl_sync(0xFFFFFFFFu, address, r)); }, query_at, dim_pad, aa,
-				lane);
-
-			if (lane < kRows && base + lane < n_kept)
-			{
-				const uint64_t key = key_of(score, *rows, row);
-
-				scratch->entries[base + lane] =
-					key == kExcludedKey ? Entry{kExcludedKey, kExcludedKey} : Entry{key, row_id};
-				if (key != kExcludedKey)
-					atomicAdd(&scratch->n_valid, 1u);
-			}
-		}
+		score_rows<metric, FormT, kRows>(scratch->rows, n_kept, threadIdx.x / 32, kSelectThreads / 32, dim_pad, aa,
+			place_of, query_at, key_of, scratch->entries, &scratch->n_valid);
 	};
 
 	// Few rows are shared by all warps; many rows share the loads of the query.
@@ -209,68 +223,18 @@ finish_few(const FilterBound &bound, const FewCandidates &candidates, uint32_t d
 
 	stamps.scored();
 
-	const uint32_t n_sorted =
-		flush_entries<Threads>(scratch->entries, n_kept + candidates.n_best, candidates.k); // begins with a barrier
+	const uint32_t n_entries = n_kept + candidates.n_best;
 
+	if (n_entries <= kRankedEntries)
+	{
+		rank_entries<Threads>(scratch->entries, n_entries); // begins with a barrier, as flush_entries
+		Threads::sync();
+	}
+	else
+		flush_entries<Threads>(scratch->entries, n_entries, candidates.k);
 	stamps.sorted();
-	*found = {min(n_sorted, scratch->n_valid + candidates.n_best), n_kept, cut};
+	*found = {min(min(n_entries, candidates.k), scratch->n_valid + candidates.n_best), n_kept, cut};
 	return true;
-}
-
-// Up to this many are ranked by counting the smaller ones, instead of halving ranges.
-constexpr uint32_t kRankedCandidates = 512;
-
-/// Sort entries [n] in shared memory, n at most Threads::size(), by counting for each the entries before it. Begins
-/// with a barrier; one must follow.
-template <class Threads>
-__device__ inline void
-rank_entries(Entry *entries, uint32_t n)
-{
-	Entry mine = {kExcludedKey, kExcludedKey};
-	uint32_t rank = 0;
-
-	Threads::sync();
-	if (threadIdx.x < n)
-	{
-		mine = entries[threadIdx.x];
-		for (uint32_t j = 0; j < n; j++)
-		{
-			const Entry other = entries[j];
-
-			rank += entry_less(other, mine) || (j < threadIdx.x && !entry_less(mine, other));
-		}
-	}
-	Threads::sync();
-	if (threadIdx.x < n)
-		entries[rank] = mine;
-}
-
-/// For the one or two orders of this thread (j * kSelectThreads + threadIdx.x) of count <= kRankedCandidates: how many
-/// others are smaller. orders [kRankedCandidates] in shared memory, at a multiple of 16.
-template <class Threads>
-__device__ inline void
-count_smaller(const uint32_t (&mine)[2], uint32_t count, uint32_t *orders, uint32_t (&smaller)[2])
-{
-	const uint32_t end = (count + 3) / 4 * 4;
-
-#pragma unroll
-	for (uint32_t j = 0; j < 2; j++)
-	{
-		const uint32_t i = j * kSelectThreads + threadIdx.x;
-
-		smaller[j] = 0;
-		if (i < end)
-			orders[i] = mine[j]; // after the last: 0xFFFFFFFF, which is smaller than no other
-	}
-	Threads::sync();
-	for (uint32_t i = 0; i < end; i += 4)
-	{
-		const uint4 others = *reinterpret_cast<const uint4 *>(orders + i);
-
-		smaller[0] += (others.x < mine[0]) + (others.y < mine[0]) + (others.z < mine[0]) + (others.w < mine[0]);
-		if (count > kSelectThreads) // of all threads
-			smaller[1] += (others.x < mine[1]) + (others.y < mine[1]) + (others.z < mine[1]) + (others.w < mine[1]);
-	}
 }
 
 /// As finish_few, if estimates determine scores exactly: nothing is scored again, and every candidate that is not among
@@ -301,7 +265,6 @@ finish_exact(const FewCandidates &candidates, const PlaceOf &place_of, const Sco
 	{
 		uint32_t smaller[2];
 
-		static_assert(2 * kSelectThreads == kRankedCandidates && kMergeLeast >= kRankedCandidates);
 		count_smaller<Threads>({order[0], order[1]}, count, scratch->rows, smaller);
 #pragma unroll
 		for (uint32_t j = 0; j < 2; j++)

@@ -1,7 +1,7 @@
 // Kernels of canonical scores, instantiated per metric by scores_<metric>.cu: all rows, and a filter's candidates.
 #pragma once
 
-#include "kernels/canonical/finish.cuh"
+#include "kernels/canonical/finish_many.cuh"
 #include "kernels/warp_block/launch.cuh"
 
 namespace vectorgpu::kernels
@@ -115,14 +115,14 @@ rescore_kernel(const RescoreArgs args)
 /// Finish a query with few candidates. False, and nothing has changed, if there are too many.
 template <Metric metric, class FormT>
 __device__ __forceinline__ bool
-finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, FinishScratch *scratch)
+finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, FinishScratch *scratch, FewFound *found)
 {
 	const float *vector =
 		static_cast<const float *>(select.queries.vectors) + static_cast<size_t>(query) * select.queries.dim_pad;
 	Entry *best = select.best.entries + static_cast<size_t>(query) * select.best.stride;
 	FewCandidates candidates;
-	FewFound found;
-	float aa = 0.0f;
+	const auto square_sum = [&]
+	{ return metric == Metric::kCosine ? query_square_sum(vector, select.queries.dim_pad, threadIdx.x % 32) : 0.0f; };
 
 	candidates.k = select.queries.k[query];
 	candidates.count = select.candidates.counts[query];
@@ -135,32 +135,80 @@ finish_query(const FilterSelect &select, const Rows &rows, uint32_t query, Finis
 	if (select.prepared.redo[query] != 0 || candidates.count > select.candidates.capacity ||
 		candidates.count > kFewCandidates)
 		return false;
-	if constexpr (metric == Metric::kCosine)
-		aa = query_square_sum(vector, select.queries.dim_pad, threadIdx.x % 32);
 	if (!finish_few<metric, FormT, WholeBlock>(
-			select.bound, candidates, select.queries.dim_pad, aa,
+			select.bound, candidates, select.queries.dim_pad, square_sum,
 			[&](uint32_t number, const Rows **of)
 			{
 				*of = &rows;
 				return number;
 			},
 			[&](uint32_t e) { return __ldg(vector + e); }, [&](double score, const Rows &of, uint32_t row)
-			{ return key_after(score, select.queries, query, of.row_ids, row); }, scratch, &found))
+			{ return key_after(score, select.queries, query, of.row_ids, row); }, scratch, found))
 		return false;
-	for (uint32_t i = threadIdx.x; i < found.n_found; i += kMergeThreads)
+	for (uint32_t i = threadIdx.x; i < found->n_found; i += kMergeThreads)
 		best[i] = scratch->entries[i];
 	if (threadIdx.x == 0)
 	{
-		select.best.counts[query] = found.n_found;
-		select.candidates.counts[query] = found.n_kept;
-		select.thresholds[query] = found.cut;
-		atomicAdd(
-			reinterpret_cast<unsigned long long *>(select.n_rescored), static_cast<unsigned long long>(found.n_kept));
+		select.best.counts[query] = found->n_found;
+		set_cut(select, query, found->n_kept, found->cut);
 	}
 	return true;
 }
 
-/// Grid n_queries, block 256: the steps after the filter in one launch, for small k.
+/// Finish a query by a block. True: scratch->entries has the result, too, and *found its numbers.
+template <Metric metric, class FormT>
+__device__ __forceinline__ bool
+finish_by_block(
+	const FilterSelect &select, const RescoreArgs &rescore, uint32_t query, FinishScratch *scratch, FewFound *found)
+{
+	if (finish_query<metric, FormT>(select, rescore.rows, query, scratch, found))
+		return true;
+	__syncthreads();
+	tighten_block(select, query);
+	rescore_candidates<metric, FormT>(rescore, query, threadIdx.x / 32, kMergeThreads / 32);
+	__syncthreads();
+	merge_block(
+		rescore.queries, rescore.candidates, rescore.rows.row_ids, select.best, query, scratch->entries, kMergeLeast);
+	return false;
+}
+
+/// Grid ceil(n_queries / 8), block 256: the steps after the filter in one launch, for small k and many queries. Those
+/// with many candidates are left to the whole block.
+template <Metric metric, class FormT>
+__global__ void __launch_bounds__(kMergeThreads)
+finish_many_kernel(const FilterSelect select, const RescoreArgs rescore)
+{
+	constexpr uint32_t kWarps = kMergeThreads / 32;
+	__shared__ union
+	{
+		FinishScratch block;
+		WarpFinishScratch warps[kWarps];
+	} scratch;
+	__shared__ bool left[kWarps];
+	const uint32_t first = blockIdx.x * kWarps;
+	const uint32_t warp = threadIdx.x / 32;
+
+	let_next_start();
+	wait_for_stream();
+
+	const bool is_query = first + warp < select.queries.n_queries;
+	const bool done =
+		!is_query || finish_by_warp<metric, FormT>(select, rescore.rows, first + warp, &scratch.warps[warp]);
+
+	if (threadIdx.x % 32 == 0)
+		left[warp] = !done;
+	__syncthreads();
+	for (uint32_t i = 0; i < kWarps; i++)
+		if (left[i])
+		{
+			FewFound found;
+
+			(void) finish_by_block<metric, FormT>(select, rescore, first + i, &scratch.block, &found);
+			__syncthreads(); // before the next uses the same memory
+		}
+}
+
+/// Grid n_queries, block 256: the same with a block for each query.
 template <Metric metric, class FormT>
 __global__ void __launch_bounds__(kMergeThreads)
 finish_kernel(const FilterSelect select, const RescoreArgs rescore, const Answers answers)
@@ -172,24 +220,19 @@ finish_kernel(const FilterSelect select, const RescoreArgs rescore, const Answer
 	let_next_start();
 	wait_for_stream();
 
-	const bool few = finish_query<metric, FormT>(select, rescore.rows, query, &scratch);
+	FewFound found;
+	const bool few = finish_by_block<metric, FormT>(select, rescore, query, &scratch, &found);
 
-	if (!few)
+	if (answers.heads == nullptr)
+		return;
+	if (few)
 	{
-		__syncthreads();
-		tighten_block(select, query);
-		rescore_candidates<metric, FormT>(rescore, query, threadIdx.x / 32, kMergeThreads / 32);
-		__syncthreads();
-		merge_block(rescore.queries, rescore.candidates, rescore.rows.row_ids, select.best, query, scratch.entries,
-			kMergeLeast);
+		give_answer<WholeBlock>(answers, query, scratch.entries, found.n_found, found.n_kept, false);
+		return;
 	}
-	if (answers.heads != nullptr)
-	{
-		__syncthreads(); // counts are complete
-		give_answer<WholeBlock>(answers, query,
-			few ? scratch.entries : select.best.entries + static_cast<size_t>(query) * select.best.stride,
-			select.best.counts[query], select.candidates.counts[query], select.prepared.redo[query] != 0);
-	}
+	__syncthreads(); // counts are complete
+	give_answer<WholeBlock>(answers, query, select.best.entries + static_cast<size_t>(query) * select.best.stride,
+		select.best.counts[query], select.candidates.counts[query], select.prepared.redo[query] != 0);
 }
 
 template <Metric metric, class FormT>
@@ -262,15 +305,22 @@ cudaError_t
 launch_finish_metric(const FilterSelect &select, const RescoreArgs &args, const Answers &answers, cudaStream_t stream)
 {
 	const uint32_t n = args.queries.n_queries;
+	auto launch = [&]<class FormT>(FormT)
+	{
+		if (takes_many(select) && select.best.stride <= kManyMostK && answers.heads == nullptr)
+			return launch_after(finish_many_kernel<metric, FormT>, (n + kMergeThreads / 32 - 1) / (kMergeThreads / 32),
+				kMergeThreads, 0, stream, select, args);
+		return launch_after(finish_kernel<metric, FormT>, n, kMergeThreads, 0, stream, select, args, answers);
+	};
 
 	switch (args.rows.form)
 	{
 		case Form::kFloat32:
-			return launch_after(finish_kernel<metric, Float32Form>, n, kMergeThreads, 0, stream, select, args, answers);
+			return launch(Float32Form{});
 		case Form::kFloat16:
-			return launch_after(finish_kernel<metric, Float16Form>, n, kMergeThreads, 0, stream, select, args, answers);
+			return launch(Float16Form{});
 		case Form::kByte:
-			return launch_after(finish_kernel<metric, ByteForm>, n, kMergeThreads, 0, stream, select, args, answers);
+			return launch(ByteForm{});
 		case Form::kBit:
 		case Form::kScaled:
 			break;

@@ -5,14 +5,9 @@
 // orders as the score does.
 #pragma once
 
+#include "common/host_device.hpp"
 #include "kernels/filter/scaled.hpp"
 #include "kernels/kernels.hpp"
-
-#ifdef __CUDACC__
-#define VECTORGPU_HOST_DEVICE __host__ __device__
-#else
-#define VECTORGPU_HOST_DEVICE
-#endif
 
 namespace vectorgpu::kernels
 {
@@ -76,10 +71,10 @@ struct FilterQueries
 	uint8_t *redo = nullptr;
 };
 
-/// Fills the operand and norms from queries.vectors (float32); sets redo, which must be 0 before the first source. Not
-/// for Form::kScaled: launch_scale_queries.
-[[nodiscard]] cudaError_t launch_prepare_queries(
-	Metric metric, Form form, const Queries &queries, const FilterQueries &out, cudaStream_t stream);
+/// Fills the operand and norms from queries.vectors (float32); sets redo, which must be 0 before the first source.
+/// Takes the chunk over first if it is incoming; then redo lies in it. Not for Form::kScaled: launch_scale_queries.
+[[nodiscard]] cudaError_t launch_prepare_queries(Metric metric, Form form, const Queries &queries,
+	const Incoming &incoming, const FilterQueries &out, cudaStream_t stream);
 
 /// The purpose of a pass over the tiles.
 enum class FilterPass : uint8_t
@@ -103,6 +98,11 @@ struct FilterArgs
 	uint32_t first_tile = 0;
 	uint32_t n_tiles = 0;
 	uint32_t tile_stride = 1;
+
+	// Of each kept_period tiles of the rows the first n_kept stay in the L2 cache rather than the others, in passes
+	// with few queries; 0: no preference.
+	uint32_t kept_period = 0;
+	uint32_t n_kept = 0;
 
 	// Minima pass.
 	float *minima = nullptr; // out [n_queries, minima_stride], one per kFilterGroupRows rows

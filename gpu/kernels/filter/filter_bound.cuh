@@ -9,6 +9,7 @@ namespace vectorgpu::kernels
 {
 
 constexpr int kSelectThreads = 256;
+constexpr uint32_t kManyQueries = 512; // from here on a warp takes a query where it can, not a block: takes_many
 
 __device__ __forceinline__ double
 infinity()
@@ -115,6 +116,107 @@ key_score(uint64_t key)
 	return __longlong_as_double(static_cast<long long>((key >> 63) != 0 ? key & 0x7FFFFFFFFFFFFFFFu : ~key));
 }
 
+/// Write what a query's candidates were cut back to. By one thread.
+__device__ __forceinline__ void
+set_cut(const FilterSelect &args, uint32_t query, uint32_t n_kept, float cut)
+{
+	args.candidates.counts[query] = n_kept;
+	args.thresholds[query] = cut;
+	if (args.last)
+		atomicAdd(reinterpret_cast<unsigned long long *>(args.n_rescored), static_cast<unsigned long long>(n_kept));
+}
+
+/// True if a warp is to take a query where it can: scaled rows leave too many candidates for that.
+inline bool
+takes_many(const FilterSelect &args)
+{
+	return args.queries.n_queries >= kManyQueries && args.prepared.scaled.lost == nullptr;
+}
+
+/// The candidates of a query that a warp holds: 32 kEach at most.
+template <int kEach>
+struct WarpCandidates
+{
+	uint32_t orders[kEach]; // of their estimates; 0xFFFFFFFF: none (NaN), or no candidate
+	uint32_t rows[kEach];
+	uint32_t count;
+
+	/// Get the query's; false if there are too many, or it has to be searched again.
+	__device__ __forceinline__ bool load(const FilterSelect &args, uint32_t query)
+	{
+		const size_t first = static_cast<size_t>(query) * args.candidates.capacity + threadIdx.x % 32;
+
+		count = args.candidates.counts[query];
+		if (args.prepared.redo[query] != 0 || count > min(args.candidates.capacity, 32u * kEach))
+			return false;
+#pragma unroll
+		for (uint32_t j = 0; j < kEach; j++)
+		{
+			orders[j] = is_candidate(j) ? float_to_order(args.candidates.estimates[first + j * 32]) : 0xFFFFFFFFu;
+			rows[j] = is_candidate(j) ? args.candidates.rows[first + j * 32] : 0;
+		}
+		__syncwarp(); // no lane writes a place that another has yet to read
+		return true;
+	}
+
+	/// The query's threshold, sharpened by them.
+	__device__ __forceinline__ float cut(const FilterSelect &args, uint32_t query) const
+	{
+		const uint32_t kth = warp_kth_of_few(orders, args.queries.k[query]);
+		const float threshold = args.thresholds[query];
+
+		if (kth == 0xFFFFFFFFu) // fewer than k candidates have an estimate
+			return threshold;
+		return fminf(threshold,
+			__double2float_ru(cut_for_estimate(args.bound, query_size(args.prepared, query), order_to_float(kth))));
+	}
+
+	/// Call keep(place, j) for each that is not beyond the cut, with its place among these; their number.
+	template <class Keep>
+	__device__ __forceinline__ uint32_t for_each_kept(float cut, const Keep &keep) const
+	{
+		uint32_t n = 0;
+
+#pragma unroll
+		for (uint32_t j = 0; j < kEach; j++)
+		{
+			const bool stays = is_candidate(j) && !(order_to_float(orders[j]) > cut); // NaN stays
+			const uint32_t all = __ballot_sync(0xFFFFFFFFu, stays);
+
+			if (stays)
+				keep(n + __popc(all & ((1u << threadIdx.x % 32) - 1)), j);
+			n += __popc(all);
+		}
+		return n;
+	}
+
+private:
+	__device__ __forceinline__ bool is_candidate(uint32_t j) const { return j * 32 + threadIdx.x % 32 < count; }
+};
+
+/// tighten_block by a warp. False, and nothing has changed, if there are too many candidates for it.
+__device__ inline bool
+tighten_by_warp(const FilterSelect &args, uint32_t query)
+{
+	const size_t first = static_cast<size_t>(query) * args.candidates.capacity;
+	WarpCandidates<16> candidates;
+
+	if (!candidates.load(args, query))
+		return false;
+
+	const float cut = candidates.cut(args, query);
+	const uint32_t n_kept = candidates.for_each_kept(cut,
+		[&](uint32_t at, uint32_t j)
+		{
+			args.candidates.rows[first + at] = candidates.rows[j];
+			args.candidates.estimates[first + at] = order_to_float(candidates.orders[j]);
+		});
+
+	if (threadIdx.x % 32 == 0)
+		set_cut(args, query, n_kept, cut);
+	return true;
+}
+
 /// Drop candidates that cannot be among the k first, in place: a thread never writes a place that another has yet to
 /// read. For a block of kSelectThreads; ends with a barrier.
 __device__ inline void
@@ -185,12 +287,7 @@ tighten_block(const FilterSelect &args, uint32_t query)
 		__syncthreads();
 	}
 	if (threadIdx.x == 0)
-	{
-		args.candidates.counts[query] = kept;
-		args.thresholds[query] = cut;
-		if (args.last)
-			atomicAdd(reinterpret_cast<unsigned long long *>(args.n_rescored), static_cast<unsigned long long>(kept));
-	}
+		set_cut(args, query, kept, cut);
 	__syncthreads();
 }
 

@@ -56,6 +56,29 @@ ask_values(ValueRing<Value> &ring, const FilterArgs &args, const GroupStripe &st
 	ring.ask(values_of(args, Value{}) + row, tile < stripe.end() && row < args.rows.n_rows);
 }
 
+/// Copies rows so that some tiles stay in L2 for the next search (FilterArgs::kept_period).
+struct CopyAndKeep
+{
+	uint32_t period;
+	uint32_t n_kept;
+	uint64_t staying;
+	uint64_t making_way;
+
+	__device__ __forceinline__ explicit CopyAndKeep(const FilterArgs &args)
+		: period(args.kept_period), n_kept(args.n_kept), staying(l2_policy_normal()), making_way(l2_policy_first())
+	{
+	}
+
+	__device__ __forceinline__ void operator()(
+		uint32_t to, const CUtensorMap *map, uint32_t x, uint32_t y, uint32_t barrier) const
+	{
+		if (period == 0)
+			copy_box(to, map, x, y, barrier);
+		else
+			copy_box_for(to, map, x, y, barrier, y / kFilterTileRows % period < n_kept ? staying : making_way);
+	}
+};
+
 /// The thread's thresholds, as registers keep them; -infinity for a sample and beyond the queries. Scaled rows: for a
 /// sample bits of 1 / h (take_smallest_scaled).
 template <Form form, bool kMinima, int NT>
@@ -154,6 +177,7 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 {
 #if VECTORGPU_HAS_WGMMA
 	constexpr bool kMinima = kPass == FilterPass::kMinima;
+	constexpr bool kReadOnce = !Shape::kSplit; // few queries: each row is read once
 	constexpr int NT = Shape::NT;
 	extern __shared__ unsigned char shared[];
 	const uint32_t lane = threadIdx.x % 32;
@@ -168,15 +192,18 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 	pipeline.begin();
 	if (warp >= Shape::kWarps)
 	{
-		give_registers<24>();
-		if (warp == Shape::kWarps && lane == 0)
-			pipeline.bring(&rows, &queries, first_query, stripe.n_tiles,
-				[&](uint32_t i) { return stripe.row_of(stripe.first_tile + i); });
-		else
+		auto row_of_tile = [&](uint32_t i) { return stripe.row_of(stripe.first_tile + i); };
+
+		give_registers<kReadOnce ? 40 : 24>();
+		if (warp != Shape::kWarps || lane != 0)
 			wait_for_stream();
+		else if constexpr (kReadOnce)
+			pipeline.bring(&rows, &queries, first_query, stripe.n_tiles, row_of_tile, CopyAndKeep(args));
+		else
+			pipeline.bring(&rows, &queries, first_query, stripe.n_tiles, row_of_tile);
 		return;
 	}
-	take_registers<240>();
+	take_registers<kReadOnce ? 232 : 240>();
 
 	const uint32_t group = warp / 4;
 	const GroupThread thread{lane, warp, first_query + (Shape::kSplit ? group * NT * 8 : 0)};

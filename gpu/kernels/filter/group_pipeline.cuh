@@ -36,6 +36,16 @@ constexpr uint32_t kLeastGroupStages = 3;
 // Copies of a block: enough for the memory's bandwidth; more only delay other loads.
 constexpr uint32_t kStagesOnTheWay = 4;
 
+/// copy_box as a class.
+struct CopyBox
+{
+	__device__ __forceinline__ void operator()(
+		uint32_t to, const CUtensorMap *map, uint32_t x, uint32_t y, uint32_t barrier) const
+	{
+		copy_box(to, map, x, y, barrier);
+	}
+};
+
 /// Shared memory besides the stages: alignment, operands, barriers; candidates, values and a count for each warp
 /// (WarpMemory); for scaled rows a factor for each query.
 template <class Shape>
@@ -124,10 +134,11 @@ struct GroupPipeline
 			barrier_wait(empty(stage), (round - 1) & 1);
 	}
 
-	/// By one thread: bring n_tiles tiles, row_of_tile(i) the first row of each, and the block's queries.
-	template <class RowOfTile>
+	/// By one thread: bring n_tiles tiles, row_of_tile(i) the first row of each, and the block's queries. copy_rows: as
+	/// copy_box.
+	template <class RowOfTile, class CopyRows = CopyBox>
 	__device__ __forceinline__ void bring(const CUtensorMap *rows, const CUtensorMap *queries, uint32_t first_query,
-		uint32_t n_tiles, RowOfTile row_of_tile) const
+		uint32_t n_tiles, RowOfTile row_of_tile, CopyRows copy_rows = {}) const
 	{
 		const uint32_t n_steps = n_tiles * n_chunks;
 		uint32_t tile = 0;
@@ -148,7 +159,7 @@ struct GroupPipeline
 			}
 			wait_for_turn(step, stage, round);
 			barrier_expect(full(stage), Shape::kStageBytes);
-			copy_box(rows_of(stage), rows, chunk * kChunkBytes, row_of_tile(tile), full(stage));
+			copy_rows(rows_of(stage), rows, chunk * kChunkBytes, row_of_tile(tile), full(stage));
 			if constexpr (Shape::kStreamed)
 			{
 				const uint32_t n_ahead = min(min(n_stages, kStagesOnTheWay), n_steps);

@@ -74,7 +74,8 @@ finish_query(const OnePassArgs &args, bool is_whole, bool is_exact, bool ranked,
 			return finish_exact<Consumers>(candidates, place_of, score_of, ranked, scratch, &found, stamps);
 		}
 		return finish_few<metric, ByteForm, Consumers>(
-			args.bound, candidates, args.dim_pad, 0.0f, place_of, query_at, key_of, scratch, &found, stamps);
+			args.bound, candidates, args.dim_pad, [] { return 0.0f; }, place_of, query_at, key_of, scratch, &found,
+			stamps);
 	};
 
 	candidates.k = k;

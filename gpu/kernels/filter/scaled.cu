@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/filter/filter.hpp"
+#include "kernels/filter/take_over.cuh"
 #include "kernels/warp_block/launch.cuh"
 
 namespace vectorgpu::kernels
@@ -17,7 +17,7 @@ constexpr float kMostWhole = 127.0f;
 constexpr uint32_t kMostDims = 4096;       // beyond, sums and their start are no ints
 constexpr double kLeastNorm = 0x1p-30;     // of the longest row; factors are far from the limits of floats
 constexpr double kMostNorm = 0x1p30;       // the same
-constexpr double kShortest = 8;            // a query that is so many times shorter than the rows keeps its digits; L2
+constexpr double kShortest = 8;            // queries up to this many times shorter than the rows keep their digits; L2
 constexpr double kMostFactor = 0x1p60;     // of queries; other metrics
 constexpr double kRangeOfThreshold = 9.01; // largest threshold times h, in units of 127 √d M
 constexpr double kRangeOfStart = 14;       // largest start of a sum, in units of 127² d
@@ -116,8 +116,8 @@ scale_rows_kernel(const ScaleRows args)
 
 /// Grid n_queries, block 128.
 __global__ void __launch_bounds__(kQueryThreads)
-scale_queries_kernel(
-	Metric metric, const Queries queries, float most_factor, uint32_t operand_bytes, const FilterQueries out)
+scale_queries_kernel(Metric metric, const Queries queries, float most_factor, uint32_t operand_bytes,
+	const Incoming incoming, const FilterQueries out)
 {
 	__shared__ float largest_of[kQueryThreads / 32];
 	__shared__ double lost_of[kQueryThreads / 32];
@@ -131,6 +131,7 @@ scale_queries_kernel(
 
 	let_next_start();
 	wait_for_stream();
+	take_over(incoming, queries, out.redo);
 	for (uint32_t e = threadIdx.x; e < queries.dim_pad; e += blockDim.x)
 		largest = fmaxf(largest, fabsf(query[e])); // ignores NaN; the norm does not
 	largest = largest_of_warp(largest);
@@ -172,8 +173,7 @@ scale_queries_kernel(
 	out.norms[blockIdx.x] = norm;
 	out.scaled.factors[blockIdx.x] = factor;
 	out.scaled.lost[blockIdx.x] = sqrt((lost_of[0] + lost_of[1]) + (lost_of[2] + lost_of[3])) * (1 + 0x1p-30);
-	if (!filter_trusts(metric, norm))
-		out.redo[blockIdx.x] = 1; // another source may have set it: never reset to 0
+	set_redo(incoming, !filter_trusts(metric, norm), out.redo);
 }
 
 } // namespace
@@ -227,11 +227,11 @@ launch_scale_rows(Metric metric, const Rows &rows, const float *norms, uint32_t 
 }
 
 cudaError_t
-launch_scale_queries(
-	Metric metric, const Queries &queries, float most_factor, const FilterQueries &out, cudaStream_t stream)
+launch_scale_queries(Metric metric, const Queries &queries, float most_factor, const Incoming &incoming,
+	const FilterQueries &out, cudaStream_t stream)
 {
 	return launch_after(scale_queries_kernel, queries.n_queries, kQueryThreads, 0, stream, metric, queries, most_factor,
-		static_cast<uint32_t>(filter_operand_bytes(Form::kScaled, queries.dim_pad)), out);
+		static_cast<uint32_t>(filter_operand_bytes(Form::kScaled, queries.dim_pad)), incoming, out);
 }
 
 } // namespace vectorgpu::kernels

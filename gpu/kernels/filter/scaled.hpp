@@ -65,7 +65,7 @@ struct FilterQueries;
 
 /// Fill the operand, norms and out.scaled from queries.vectors (float32); as launch_prepare_queries. most_factor:
 /// scaled_most_factor for the largest norm of all sources with scaled rows.
-[[nodiscard]] cudaError_t launch_scale_queries(
-	Metric metric, const Queries &queries, float most_factor, const FilterQueries &out, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_scale_queries(Metric metric, const Queries &queries, float most_factor,
+	const Incoming &incoming, const FilterQueries &out, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

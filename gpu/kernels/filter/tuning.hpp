@@ -12,7 +12,7 @@ namespace vectorgpu::kernels
 /// From this many queries on the filter is used. It is faster than the direct scan even for one query, in every form:
 /// it reads the rows once as well, and tensor cores leave the other units to the loads.
 constexpr uint32_t
-filter_min_queries(Form /*form*/)
+filter_min_queries()
 {
 	return 1;
 }
@@ -48,6 +48,10 @@ filter_sample_groups(uint32_t k, uint32_t n_queries, uint32_t n_groups, uint32_t
 constexpr uint32_t kStagedLeastQueries = 128;
 constexpr uint32_t kStageGrowth = 4;
 
+/// A stage may grow by this much where it then is the last: a few tiles are no stage of their own. Not of scaled rows,
+/// of which more pass.
+constexpr uint32_t kMostStageGrowth = 6;
+
 /// Tiles after which the thresholds are first sharpened, in stages.
 constexpr uint32_t
 filter_first_stage(uint32_t n_tiles, uint32_t n_sampled)
@@ -55,16 +59,51 @@ filter_first_stage(uint32_t n_tiles, uint32_t n_sampled)
 	return std::min(n_tiles, std::max(2 * n_sampled, n_tiles / 32));
 }
 
+/// Bytes of the rows that stay in L2 from one small batch to the next while others make way: half of it.
+constexpr uint64_t kFilterKeptBytes = uint64_t{24} << 20;
+constexpr uint64_t kFilterMostKeptBytes = uint64_t{28} << 20; // with the number of tiles rounded
+
+/// Tiles of each `period` that stay in L2, of rows with that many bytes together; 0: too few would.
+constexpr uint32_t
+filter_kept_tiles(uint32_t period, uint64_t row_bytes)
+{
+	const uint64_t nearest = (period * kFilterKeptBytes + row_bytes / 2) / row_bytes;
+	const uint64_t kept =
+		nearest * row_bytes <= period * kFilterMostKeptBytes ? nearest : period * kFilterKeptBytes / row_bytes;
+
+	return static_cast<uint32_t>(std::min<uint64_t>(kept, period));
+}
+
 /// float32 rows are kept as scaled bytes if these leave at most this many candidates to a query like the rows (k = 10,
 /// mean): to read and score that many takes less than the pass saves.
 constexpr double kScaledMostCandidates = 400;
 
-/// And if a segment has this many of these bytes: the pass over fewer takes no longer than what more candidates cost.
+/// And if a segment has this many of these bytes: the pass over fewer takes no longer than what more candidates cost,
+/// except for few queries. These read bytes beside binary16 where a segment has one such part of that.
 constexpr uint64_t kScaledLeastBytes = uint64_t{128} << 20;
+constexpr uint64_t kScaledPartBeside = 5;
 
-/// Searches for more rows read a segment's float32 rows, and not its scaled ones: with k = 1,000 these leave 5,400
-/// candidates (1M x 768 in groups, H200: 64 queries 4.0 ms; binary16 0.97). With k = 100 they leave 356.
+/// Searches for more rows read a segment in binary16, or its float32 rows, and not its scaled ones: with k = 1,000
+/// these leave 5,400 candidates (1M x 768 in groups, H200: 64 queries 4.0 ms; binary16 0.97). With k = 100 they leave
+/// 356.
 constexpr uint32_t kScaledMostK = 128;
+
+/// The same where there is binary16 too; README.md ("Tuning") has the measurements. Bytes are faster as long as the
+/// pass saves more than more candidates cost: in a large batch that depends on the dimensions. is_long:
+/// kScaledLeastBytes of them.
+constexpr uint32_t
+scaled_most_k_beside_halves(uint32_t n_queries, uint32_t dim_pad, bool is_long)
+{
+	constexpr uint32_t kMost = 50;
+
+	if (!is_long)
+		return n_queries <= 4 ? 32 : 0;
+	if (n_queries <= 8)
+		return kScaledMostK;
+	if (n_queries < kStagedLeastQueries)
+		return kMost;
+	return dim_pad <= 256 ? 0 : std::min((dim_pad - 256) / 5, kMost);
+}
 
 /// The bound of scaled rows is so wide that several times as many rows pass a threshold from a small sample: more
 /// groups are sampled.
@@ -93,7 +132,7 @@ constexpr uint32_t
 filter_capacity(uint32_t k, uint32_t n_tiles, uint32_t n_first, uint32_t n_sampled, uint32_t n_untrusted)
 {
 	const uint64_t in_first = static_cast<uint64_t>(k) * n_first / std::max(n_sampled, 1u);
-	const uint64_t likely = std::max<uint64_t>(in_first, uint64_t{k} * kStageGrowth);
+	const uint64_t likely = std::max<uint64_t>(in_first, uint64_t{k} * kMostStageGrowth);
 
 	return static_cast<uint32_t>(
 		std::min<uint64_t>(2 * likely + 1024 + n_untrusted, uint64_t{n_tiles} * kFilterTileRows));

@@ -252,26 +252,12 @@ struct FewScratch
 };
 
 /// The k-th smallest (k from 1) of the numbers, orders of floats, that the threads hold. Places without a number hold
-/// 0xFFFFFFFF; with fewer than k numbers that is the result. For at most kFewEach numbers a thread this is faster than
-/// histograms. All of Threads call it and get the result.
-template <class Threads = WholeBlock>
-__device__ inline uint32_t
-block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scratch)
+/// 0xFFFFFFFF; with fewer than k numbers that is the result. joined(part, join, neutral): the parts of all warps,
+/// joined by the function, the same in all threads.
+template <int kEach, class Joined>
+__device__ __forceinline__ uint32_t
+kth_of_few(const uint32_t (&values)[kEach], uint32_t k, const Joined &joined)
 {
-	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t warp = threadIdx.x / 32;
-	const uint32_t n_warps = Threads::size() / 32;
-	uint32_t round = 0;
-	// The parts of all warps, joined by all; two places in turn, so one barrier a round is enough.
-	auto joined = [&](uint32_t part, auto join, uint32_t neutral)
-	{
-		uint32_t *parts = scratch->parts[round++ % 2];
-
-		if (lane == 0)
-			parts[warp] = part;
-		Threads::sync();
-		return join(lane < n_warps ? parts[lane] : neutral);
-	};
 	auto sum = [](uint32_t v) { return __reduce_add_sync(0xFFFFFFFFu, v); };
 	auto largest = [](uint32_t v) { return __reduce_max_sync(0xFFFFFFFFu, v); };
 	auto smallest = [](uint32_t v) { return __reduce_min_sync(0xFFFFFFFFu, v); };
@@ -311,6 +297,38 @@ block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scr
 	for (const uint32_t v : values)
 		most = v <= found.bound ? max(most, v) : most;
 	return joined(largest(most), largest, 0);
+}
+
+/// The same of the numbers of several warps. For at most kFewEach numbers a thread this is faster than histograms. All
+/// of Threads call it and get the result.
+template <class Threads = WholeBlock>
+__device__ inline uint32_t
+block_kth_of_few(const uint32_t (&values)[kFewEach], uint32_t k, FewScratch *scratch)
+{
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = threadIdx.x / 32;
+	const uint32_t n_warps = Threads::size() / 32;
+	uint32_t round = 0;
+
+	// Two places in turn, so one barrier a round is enough.
+	return kth_of_few(values, k,
+		[&](uint32_t part, auto join, uint32_t neutral)
+		{
+			uint32_t *parts = scratch->parts[round++ % 2];
+
+			if (lane == 0)
+				parts[warp] = part;
+			Threads::sync();
+			return join(lane < n_warps ? parts[lane] : neutral);
+		});
+}
+
+/// The same of the numbers of one warp.
+template <int kEach>
+__device__ inline uint32_t
+warp_kth_of_few(const uint32_t (&values)[kEach], uint32_t k)
+{
+	return kth_of_few(values, k, [](uint32_t part, auto, uint32_t) { return part; });
 }
 
 /// An upper bound on the k-th smallest of the warp's values, kEach a lane: the k-th smallest or little more; infinity

@@ -23,7 +23,7 @@ struct PassRows
 	uint32_t n_steps = 0;
 	uint32_t n_streams = 0;
 	uint32_t n_rows = 0;        // up to 2^31
-	uint32_t n_most = 0;        // rows are listed if at most so many pass
+	uint32_t n_most = 0;        // rows are listed if no more than these pass
 	uint32_t *pass = nullptr;   // out, bitmap: row i is bit i % 32 of word i / 32, zero behind the last row
 	uint32_t *maybe = nullptr;  // out, the same, of rows that pass, but not certainly; null: not wanted
 	uint32_t *counts = nullptr; // scratch, [blocks]

@@ -35,6 +35,7 @@ struct Options
 	bool fp32 = false;
 	bool rounded = true;
 	bool scaled = true;
+	bool both_roundings = true;
 	bool quick = false;
 	bool small = false;
 	bool chain = false;
@@ -42,6 +43,8 @@ struct Options
 	uint32_t filter_min = 0;
 	size_t only_batch = 0;
 	size_t only_k = 0;
+	std::vector<size_t> ks = {10, 100, 1000};
+	std::vector<size_t> batches = {1, 2, 4, 8, 16, 32, 64, 256, 1024, 10000};
 	float recall_target = 1;
 };
 
@@ -49,6 +52,21 @@ Metric
 metric_of(std::string_view name)
 {
 	return name == "cosine" ? Metric::kCosine : name == "ip" ? Metric::kInnerProduct : Metric::kL2;
+}
+
+/// "10,20,50".
+std::vector<size_t>
+parse_list(const char *list)
+{
+	std::vector<size_t> numbers;
+
+	for (char *end = nullptr; *list != '\0'; list = *end == ',' ? end + 1 : end)
+	{
+		numbers.push_back(std::strtoul(list, &end, 10));
+		if (end == list)
+			break;
+	}
+	return numbers;
 }
 
 Options
@@ -64,6 +82,12 @@ parse(int argc, char **argv)
 			options.rounded = false;
 		else if (std::strcmp(argv[i], "--halves") == 0)
 			options.scaled = false;
+		else if (std::strcmp(argv[i], "--bytes") == 0)
+			options.both_roundings = false;
+		else if (std::strcmp(argv[i], "--k") == 0 && i + 1 < argc)
+			options.ks = parse_list(argv[++i]);
+		else if (std::strcmp(argv[i], "--batch") == 0 && i + 1 < argc)
+			options.batches = parse_list(argv[++i]);
 		else if (std::strcmp(argv[i], "--metric") == 0 && i + 1 < argc)
 			options.metric = metric_of(argv[++i]);
 		else if (std::strcmp(argv[i], "--quick") == 0)
@@ -107,6 +131,8 @@ public:
 		engine_options.narrow = !options_.fp32;
 		engine_options.rounded = options_.rounded;
 		engine_options.scaled = options_.scaled;
+		engine_options.both_roundings = options_.both_roundings;
+		engine_options.scaled_least_bytes = options_.both_roundings ? 0 : 1;
 		engine_options.filter_min_queries = options_.filter_min;
 		engine_options.n_streams = 1;
 		engine_options.one_pass = !options_.chain;
@@ -284,8 +310,8 @@ main(int argc, char **argv)
 	if (argc < 4)
 	{
 		std::fprintf(stderr,
-			"usage: %s BASE QUERY GROUND_TRUTH [--metric l2|ip|cosine] [--fp32] [--tf32] [--halves] [--json FILE] "
-			"[--quick] "
+			"usage: %s BASE QUERY GROUND_TRUTH [--metric l2|ip|cosine] [--fp32] [--tf32] [--halves] [--bytes] "
+			"[--k LIST] [--batch LIST] [--json FILE] [--quick] "
 			"[--small] [--chain] [--filter-min N] [--recall=R] [--only BATCH K]\n",
 			argv[0]);
 		return 2;
@@ -296,8 +322,8 @@ main(int argc, char **argv)
 
 	std::printf("%8s %6s %12s %12s %10s %12s %9s %8s\n", "batch", "k", "median ms", "min ms", "x floor", "queries/s",
 		"rescored", options.recall_target < 1 ? "recall" : "exact");
-	for (size_t k : {10, 100, 1000})
-		for (size_t batch : {1, 2, 4, 8, 16, 32, 64, 256, 1024, 10000})
+	for (const size_t k : options.ks)
+		for (const size_t batch : options.batches)
 			if (bench.is_wanted(batch, k))
 				bench.measure(batch, k);
 	std::printf("# in one pass: %llu queries\n", static_cast<unsigned long long>(bench.n_one_pass()));

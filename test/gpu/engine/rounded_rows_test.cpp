@@ -20,13 +20,11 @@ TEST(RoundedRows, RealRowsHaveARoundedCopyThatTheFilterReads)
 			std::mt19937 rng(dim);
 			Rows rows({metric, ElementType::kFloat32, dim}), queries(rows.spec);
 			Both both(rows.spec, rounded_engine(false));
-			const uint64_t before = resident_bytes(both.cuda());
 			double rescored = 0;
 
 			rows.add_random(kRows, Data::kGaussian, rng, 0);
 			queries.add_random(kQueries, Data::kGaussian, rng, 0);
-			ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, rows.n()));
-			EXPECT_EQ(resident_bytes(both.cuda()) - before, bytes_with_halves(rows));
+			ASSERT_NO_FATAL_FAILURE(load_into(&both, rows, bytes_with_halves(rows)));
 			ASSERT_NO_FATAL_FAILURE(search_in_batches(&both, queries, &rescored));
 			EXPECT_GE(rescored, 10);
 			EXPECT_LE(rescored, kMostRescored);
@@ -114,27 +112,56 @@ TEST(RoundedRows, RealQueriesOverRowsThatAreExactInBinary16)
 				EXPECT_GE(rescored, 10); // not answered by the canonical scores of all rows
 				continue;
 			}
-
-			std::vector<SearchQuery> batch;
-			std::vector<std::vector<Neighbor>> found;
-			size_t n_right = 0;
-
-			for (size_t i = 0; i < kQueries; i++)
-				batch.push_back({queries.vector(i), 10, false, {}, 0.9f});
-			ASSERT_OK(both.cuda()->search(both.cuda_copy(), batch, &found, nullptr));
-			for (size_t i = 0; i < kQueries; i++)
-			{
-				const std::vector<Neighbor> nearest = rows.nearest(queries.vector(i), 10);
-
-				ASSERT_EQ(found[i].size(), 10u);
-				for (const Neighbor &neighbor : found[i])
-				{
-					EXPECT_EQ(neighbor.score, oracle_score(rows.spec, queries.vector(i), rows.vector(neighbor.row)));
-					n_right += neighbor.score <= nearest.back().score;
-				}
-			}
-			EXPECT_GE(n_right, kQueries * 9);
+			ASSERT_NO_FATAL_FAILURE(expect_most_by_bins(&both, rows, queries));
 		}
+}
+
+TEST(RoundedRows, ManyQueriesWithFewAndManyCandidates)
+{
+	// A warp takes a query, unless it has many candidates: a third of the queries lies beside a thousand equal rows.
+	for (const Metric metric : kRoundedMetrics)
+	{
+		SCOPED_TRACE(metric_name(metric));
+
+		std::mt19937 rng(8);
+		std::normal_distribution<float> normal;
+		Rows rows({metric, ElementType::kFloat32, 48}), queries(rows.spec);
+		Both both(rows.spec, rounded_engine(false));
+		std::vector<float> centre(48);
+		std::vector<SearchQuery> batch;
+
+		for (float &element : centre)
+			element = normal(rng);
+		add_rows(&rows, 2 * kRows,
+			[&](size_t row, size_t e) { return row % 20 == 0 ? centre[e]
+											: row % 999 == 1 ? 1e30f
+															 : normal(rng); });
+		add_rows(&queries, 1100, [&](size_t query, size_t e)
+			{ return query % 3 == 0 ? centre[e] + 0.1f * normal(rng)
+				  : query % 97 == 1 ? 1e30f
+									: normal(rng); });
+		ASSERT_NO_FATAL_FAILURE(both.load(1, rows, 0, kRows));
+		ASSERT_NO_FATAL_FAILURE(both.load(2, rows, kRows, kRows));
+		for (const size_t most_k : {1, 32, 33})
+		{
+			batch.clear();
+			for (size_t i = 0; i < queries.n(); i++)
+				batch.push_back({queries.vector(i), 1 + i % most_k, false, {}});
+			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+		}
+		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(queries, 513, 100));
+
+		std::vector<std::vector<Neighbor>> found;
+
+		ASSERT_OK(both.cuda()->search(both.cuda_copy(), batch, &found, nullptr));
+		for (size_t i = 0; i < batch.size(); i++)
+		{
+			batch[i].has_after = i % 2 != 0 && !found[i].empty();
+			if (batch[i].has_after)
+				batch[i].after = found[i].back();
+		}
+		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+	}
 }
 
 /// scaled: as in CudaEngineOptions; r: units that rounded rows take.
@@ -154,6 +181,7 @@ expect_to_give_way(bool scaled, uint64_t r)
 	options.self_test = false;
 	options.workspace_bytes = size_t{256} << 20;
 	options.scaled = scaled;
+	options.both_roundings = false;
 	options.scaled_least_bytes = 1;
 	options.memory_bytes = 17 * kUnit; // a copy takes 4, and 8 while it is loaded
 	ASSERT_OK(make_cuda_engine(options, &engine));
