@@ -9,6 +9,7 @@
 #include "cuda/resident/ivf_lists.hpp"
 #include "cuda/search/chunk.hpp"
 #include "cuda/passing/passing_device.hpp"
+#include "engine/ivf/passing_probes.hpp"
 #include "kernels/select/pass_bits.hpp"
 
 namespace vectorgpu::cuda
@@ -82,11 +83,48 @@ private:
 				set_dead(source, made.dead, dead);
 				return Status::ok();
 			}
+			set_dead(source, made.dead, dead);
+			VECTORGPU_TRY(count_lists(*source, &made.lists));
 			VECTORGPU_TRY(call_.context->stream.synchronize()); // other searches may use it from now on
 			keep(*segment, *source, made);
 		}
 		set_dead(source, made.dead, made.dead->as<uint8_t>());
+		set_cut(source, *segment, made.lists);
 		return Status::ok();
+	}
+
+	/// Count the rows of each list that pass, if the masked source has lists of vectors. Goes without where there is no
+	/// room: then searches look at all rows.
+	Status count_lists(const Source &masked, std::shared_ptr<const PassingLists> *made) const
+	{
+		if (masked.lists == nullptr || !masked.lists->with_vectors)
+			return Status::ok();
+
+		const uint32_t n_lists = masked.lists->n_lists();
+		auto lists = std::make_shared<PassingLists>();
+
+		if (!lists->n_pass.allocate(budget_, n_lists * sizeof(uint32_t), "rows that pass").is_ok())
+			return Status::ok();
+		VECTORGPU_TRY(call_.check(kernels::launch_ivf_count_live(masked.lists->offsets.as<uint64_t>(), n_lists,
+									  masked.rows(), lists->n_pass.as<uint32_t>(), call_.stream()),
+			"count rows that pass"));
+		*made = std::move(lists);
+		return Status::ok();
+	}
+
+	/// A query names kUnevenLists times the lists that would do if rows that pass were spread evenly.
+	static void set_cut(
+		Source *source, const engine::PassingSegment &segment, const std::shared_ptr<const PassingLists> &lists)
+	{
+		using engine::ivf::kUnevenLists;
+
+		if (lists == nullptr)
+			return;
+		source->passing = lists;
+		source->cut = {lists->n_pass.as<uint32_t>(),
+			static_cast<float>(1 / (kUnevenLists * engine::ivf::even_lists(1, segment.n_rows, segment.n_pass))),
+			static_cast<float>(
+				static_cast<double>(segment.n_pass) / source->lists->n_lists() / kUnevenLists)};
 	}
 
 	/// Rows of the delta from delta_end on fail.

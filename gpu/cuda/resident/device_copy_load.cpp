@@ -171,7 +171,9 @@ DeviceCopy::make_rounded(Filled *sealed) const
 	const RoundedPlace place{spec_, shape_, budget_, uploader_};
 	std::shared_ptr<const RoundedRows> made;
 
-	if (!forms_.rounded || kind_ != engine::CopyKind::kRows || sealed->block->form != Form::kFloat32)
+	const bool is_read_whole = kind_ == engine::CopyKind::kRows || kind_ == engine::CopyKind::kLists;
+
+	if (!forms_.rounded || !is_read_whole || sealed->block->form != Form::kFloat32)
 		return Status::ok();
 	if (forms_.scaled && uint64_t{sealed->n_rows} * shape_.dim_pad >= forms_.scaled_least_bytes)
 		VECTORGPU_TRY(make_scaled_rows(place, *sealed, &made));

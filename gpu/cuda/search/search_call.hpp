@@ -65,6 +65,15 @@ struct SearchCounts
 	uint64_t n_few_real_lists = 0; // ... over reals
 };
 
+/// Say of a query over inverted lists that the rows that pass lie away from it (kernels::IvfCut): it has no answer, and
+/// all rows are to be looked at.
+inline void
+note_away(const engine::SearchQuery &query)
+{
+	if (query.filter_way != nullptr)
+		*query.filter_way = engine::FilterWay::kMask;
+}
+
 /// [queries]: the results of each query, see Engine::search.
 using Results = std::vector<std::vector<engine::Neighbor>>;
 
