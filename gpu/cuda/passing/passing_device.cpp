@@ -62,8 +62,7 @@ list_on_device(const SearchCall &call, Budget *budget, const engine::PassingSegm
 
 	const std::vector<uint32_t> &from = segment.listed ? segment.rows : listed;
 
-	VECTORGPU_TRY(
-		send_through(call, made->as<uint8_t>(), {reinterpret_cast<const uint8_t *>(from.data()), bytes}));
+	VECTORGPU_TRY(send_through(call, made->as<uint8_t>(), {reinterpret_cast<const uint8_t *>(from.data()), bytes}));
 	*rows = made;
 	keep(segment, source, {std::move(made), nullptr, nullptr});
 	return Status::ok();

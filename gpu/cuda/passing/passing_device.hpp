@@ -26,8 +26,8 @@ struct PassingLists
 /// Null: not yet needed.
 struct DevicePassing
 {
-	std::shared_ptr<const Held> rows; // [n_pass] uint32: the numbers of the rows
-	std::shared_ptr<const Held> dead; // a bitmap of the rows that fail or are dead, as Source::dead
+	std::shared_ptr<const Held> rows;          // [n_pass] uint32: the numbers of the rows
+	std::shared_ptr<const Held> dead;          // a bitmap of the rows that fail or are dead, as Source::dead
 	std::shared_ptr<const PassingLists> lists; // with `dead`, of a segment with lists
 };
 

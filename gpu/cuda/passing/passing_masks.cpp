@@ -123,8 +123,7 @@ private:
 		source->passing = lists;
 		source->cut = {lists->n_pass.as<uint32_t>(),
 			static_cast<float>(1 / (kUnevenLists * engine::ivf::even_lists(1, segment.n_rows, segment.n_pass))),
-			static_cast<float>(
-				static_cast<double>(segment.n_pass) / source->lists->n_lists() / kUnevenLists)};
+			static_cast<float>(static_cast<double>(segment.n_pass) / source->lists->n_lists() / kUnevenLists)};
 	}
 
 	/// Rows of the delta from delta_end on fail.

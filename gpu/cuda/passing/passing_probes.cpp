@@ -127,9 +127,8 @@ search_passing_lists(const SearchCall &call, const Snapshot &view, const engine:
 	{
 		SearchQuery query = call.queries[number];
 
-		probes.push_back(query.probes.empty() || query.k > kernels::kMaxSelectK
-				? std::vector<SegmentProbes>()
-				: widen(call, view, passing, query));
+		probes.push_back(query.probes.empty() || query.k > kernels::kMaxSelectK ? std::vector<SegmentProbes>()
+																				: widen(call, view, passing, query));
 		if (probes.back().empty())
 		{
 			left->push_back(number);

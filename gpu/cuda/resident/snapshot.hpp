@@ -15,8 +15,8 @@
 namespace vectorgpu::cuda
 {
 
-struct DeviceLists; // ivf_lists.hpp
-struct DeviceGraph; // device_graph.hpp
+struct DeviceLists;  // ivf_lists.hpp
+struct DeviceGraph;  // device_graph.hpp
 struct PassingLists; // ../passing/passing_device.hpp
 
 /// Part of a snapshot: rows [first, first + n_rows) of a block.
@@ -32,7 +32,7 @@ struct Source
 	engine::SegmentId segment = engine::kDeltaSegment;
 	uint64_t position = 0;             // of the delta: of row `first`
 	std::shared_ptr<const void> alive; // of a segment: names it and `dead`, for what searches keep of both; see Passing
-	std::shared_ptr<const DeviceLists> lists; // of a copy of lists: the block's rows and `dead` are by place
+	std::shared_ptr<const DeviceLists> lists;    // of a copy of lists: the block's rows and `dead` are by place
 	std::shared_ptr<const PassingLists> passing; // of a masked source with lists: what `cut` refers to
 	kernels::IvfCut cut;
 	std::shared_ptr<const DeviceGraph> graph; // of a copy of graphs

@@ -25,11 +25,12 @@ struct IvfProbes
 };
 
 /// How lists with rows that pass a search's conditions are chosen. A query names `most` lists; it looks at the first of
-/// these that hold `rows_each` * most rows that pass, and at `least` * most lists in any case. If all of them hold fewer,
-/// its rows lie away from it, and it looks at none. A query that names all lists looks at all.
+/// these that hold `rows_each` * most rows that pass, and at `least` * most lists in any case. If all of them hold
+/// fewer, its rows lie away from it, and it looks at none. A query that names all lists looks at all.
 struct IvfCut
 {
-	const uint32_t *n_pass = nullptr; // [n_lists]: rows that pass and live; null: queries look at the lists that they name
+	const uint32_t *n_pass =
+		nullptr; // [n_lists]: rows that pass and live; null: queries look at the lists that they name
 	float least = 0;
 	float rows_each = 0;
 };

@@ -1,5 +1,5 @@
-// The choice among the nearest lists of a query with conditions, by the rows in them that pass (IvfCut). One function, so
-// that a query has the same lists in whatever way they are scanned.
+// The choice among the nearest lists of a query with conditions, by the rows in them that pass (IvfCut). One function,
+// so that a query has the same lists in whatever way they are scanned.
 #pragma once
 
 #include "kernels/ivf/ivf.hpp"

@@ -123,7 +123,8 @@ choose_lists(const uint32_t *orders, const uint32_t *lows, uint32_t n_lists, uin
 }
 
 /// Set first and end of the chosen lists, nearest first if they are not many, in the same places in all blocks. Returns
-/// how many lists the query looks at; 0: its rows lie away from it (IvfCut). lows: as choose_lists. Ends with a barrier.
+/// how many lists the query looks at; 0: its rows lie away from it (IvfCut). lows: as choose_lists. Ends with a
+/// barrier.
 template <bool kPairs>
 __device__ __forceinline__ uint32_t
 rank_lists(const IvfFewArgs &args, const uint32_t *lows, uint32_t n_probes, FewListScratch *scratch)

@@ -230,6 +230,19 @@ few_is_last(const IvfFewArgs &args, uint32_t query, FewListScratch *scratch)
 	return true;
 }
 
+/// Bring the orders of a query's lists and the query [n_units] into shared memory. By a block; without a barrier.
+__device__ __forceinline__ void
+few_load(const IvfFewArgs &args, uint32_t query, uint32_t n_units, uint32_t *orders, uint4 *vector)
+{
+	const uint32_t *own_orders = args.orders + static_cast<size_t>(query) * args.n_lists;
+	const uint4 *own_vector = static_cast<const uint4 *>(args.vectors) + static_cast<size_t>(query) * n_units;
+
+	for (uint32_t i = threadIdx.x; i < args.n_lists; i += kFewThreads)
+		orders[i] = own_orders[i];
+	for (uint32_t i = threadIdx.x; i < n_units; i += kFewThreads)
+		vector[i] = own_vector[i];
+}
+
 /// Grid (n_splits, n_queries), block 256. Shared: few_room_units and query_units.
 template <class Scorer>
 __global__ void __launch_bounds__(kFewThreads, Scorer::kBlocks)
@@ -256,14 +269,9 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 	wait_for_stream();
 
 	const IvfFewQuery wanted = args.queries[query];
-	const size_t first_order = static_cast<size_t>(query) * args.n_lists;
+	const uint32_t *lows = Scorer::kPairs ? args.lows + static_cast<size_t>(query) * args.n_lists : nullptr;
 
-	for (uint32_t i = threadIdx.x; i < args.n_lists; i += kFewThreads)
-		orders[i] = args.orders[first_order + i];
-	for (uint32_t i = threadIdx.x; i < n_units; i += kFewThreads)
-		vector[i] = static_cast<const uint4 *>(args.vectors)[static_cast<size_t>(query) * n_units + i];
-	const uint32_t *lows = Scorer::kPairs ? args.lows + first_order : nullptr;
-
+	few_load(args, query, n_units, orders, vector);
 	choose_lists<Scorer::kPairs>(orders, lows, args.n_lists, wanted.n_probes, &scratch);
 
 	const uint32_t n_probes = rank_lists<Scorer::kPairs>(args, lows, wanted.n_probes, &scratch);

@@ -245,8 +245,7 @@ TEST(PassingProbes, RecallAndTheSameListsInEveryWay)
 					continue;
 				EXPECT_GT(std::count(few.ways.begin(), few.ways.end(), FilterWay::kLists), kQueries / 2);
 				for (size_t i = 0; i < kQueries; i++)
-					EXPECT_EQ(few.coverage[i],
-						few.ways[i] == FilterWay::kLists ? Coverage::kPart : Coverage::kAll);
+					EXPECT_EQ(few.coverage[i], few.ways[i] == FilterWay::kLists ? Coverage::kPart : Coverage::kAll);
 			}
 	}
 }
