@@ -230,9 +230,11 @@ few_is_last(const IvfFewArgs &args, uint32_t query, FewListScratch *scratch)
 	return true;
 }
 
-/// Bring the orders of a query's lists and the query [n_units] into shared memory. By a block; without a barrier.
+/// Bring the orders of a query's lists and the query [n_units] into shared memory; no rows are held. By a block;
+/// without a barrier.
 __device__ __forceinline__ void
-few_load(const IvfFewArgs &args, uint32_t query, uint32_t n_units, uint32_t *orders, uint4 *vector)
+few_load(
+	const IvfFewArgs &args, uint32_t query, uint32_t n_units, uint32_t *orders, uint4 *vector, FewListScratch *scratch)
 {
 	const uint32_t *own_orders = args.orders + static_cast<size_t>(query) * args.n_lists;
 	const uint4 *own_vector = static_cast<const uint4 *>(args.vectors) + static_cast<size_t>(query) * n_units;
@@ -241,6 +243,8 @@ few_load(const IvfFewArgs &args, uint32_t query, uint32_t n_units, uint32_t *ord
 		orders[i] = own_orders[i];
 	for (uint32_t i = threadIdx.x; i < n_units; i += kFewThreads)
 		vector[i] = own_vector[i];
+	if (threadIdx.x == 0)
+		scratch->fill = 0;
 }
 
 /// Grid (n_splits, n_queries), block 256. Shared: few_room_units and query_units.
@@ -271,7 +275,7 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 	const IvfFewQuery wanted = args.queries[query];
 	const uint32_t *lows = Scorer::kPairs ? args.lows + static_cast<size_t>(query) * args.n_lists : nullptr;
 
-	few_load(args, query, n_units, orders, vector);
+	few_load(args, query, n_units, orders, vector, &scratch);
 	choose_lists<Scorer::kPairs>(orders, lows, args.n_lists, wanted.n_probes, &scratch);
 
 	const uint32_t n_probes = rank_lists<Scorer::kPairs>(args, lows, wanted.n_probes, &scratch);
@@ -290,9 +294,6 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 	uint32_t n_held = 0;
 	bool too_many = false;
 
-	if (threadIdx.x == 0)
-		scratch.fill = 0;
-	__syncthreads();
 	// Chunk i of a block is chunk i * n_splits + split of the query: all blocks see the nearest lists.
 	for (uint32_t next = 0; next * args.n_splits + blockIdx.x < n_chunks;)
 	{
