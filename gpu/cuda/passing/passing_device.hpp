@@ -17,7 +17,7 @@ namespace vectorgpu::cuda
 /// Inverted lists of a segment, as searches with conditions see them.
 struct PassingLists
 {
-	Held n_pass; // [n_lists] uint32: rows that pass and live
+	Held n_pass; // kernels::IvfCut
 
 	/// Queries that do not try lists, since the rows that pass lay away from queries before them (passing_probes.cpp).
 	mutable std::atomic<uint32_t> n_resting{0};

@@ -9,7 +9,6 @@
 #include "cuda/resident/ivf_lists.hpp"
 #include "cuda/search/chunk.hpp"
 #include "cuda/passing/passing_device.hpp"
-#include "engine/ivf/passing_probes.hpp"
 #include "kernels/select/pass_bits.hpp"
 
 namespace vectorgpu::cuda
@@ -89,7 +88,7 @@ private:
 			keep(*segment, *source, made);
 		}
 		set_dead(source, made.dead, made.dead->as<uint8_t>());
-		set_cut(source, *segment, made.lists);
+		set_cut(source, made.lists);
 		return Status::ok();
 	}
 
@@ -103,7 +102,7 @@ private:
 		const uint32_t n_lists = masked.lists->n_lists();
 		auto lists = std::make_shared<PassingLists>();
 
-		if (!lists->n_pass.allocate(budget_, n_lists * sizeof(uint32_t), "rows that pass").is_ok())
+		if (!lists->n_pass.allocate(budget_, (size_t{n_lists} + 1) * sizeof(uint32_t), "rows that pass").is_ok())
 			return Status::ok();
 		VECTORGPU_TRY(call_.check(kernels::launch_ivf_count_live(masked.lists->offsets.as<uint64_t>(), n_lists,
 									  masked.rows(), lists->n_pass.as<uint32_t>(), call_.stream()),
@@ -112,18 +111,12 @@ private:
 		return Status::ok();
 	}
 
-	/// A query names kUnevenLists times the lists that would do if rows that pass were spread evenly.
-	static void set_cut(
-		Source *source, const engine::PassingSegment &segment, const std::shared_ptr<const PassingLists> &lists)
+	static void set_cut(Source *source, const std::shared_ptr<const PassingLists> &lists)
 	{
-		using engine::ivf::kUnevenLists;
-
 		if (lists == nullptr)
 			return;
 		source->passing = lists;
-		source->cut = {lists->n_pass.as<uint32_t>(),
-			static_cast<float>(1 / (kUnevenLists * engine::ivf::even_lists(1, segment.n_rows, segment.n_pass))),
-			static_cast<float>(static_cast<double>(segment.n_pass) / source->lists->n_lists() / kUnevenLists)};
+		source->cut = {lists->n_pass.as<uint32_t>(), static_cast<float>(1 / kMoreToChooseFrom)};
 	}
 
 	/// Rows of the delta from delta_end on fail.

@@ -44,7 +44,7 @@ widen(const Source &source, const engine::PassingSegment &segment, const SearchQ
 		probes->probes = plain;
 	else if (2 * even < n_lists)
 	{
-		probes->probes = static_cast<uint32_t>(std::ceil(even * engine::ivf::kUnevenLists));
+		probes->probes = static_cast<uint32_t>(std::ceil(even * kMoreToChooseFrom));
 		if (source.cut.n_pass == nullptr || probes->probes > kernels::kIvfMostCut)
 			return false;
 	}
@@ -60,6 +60,8 @@ widen(const SearchCall &call, const Snapshot &view, const engine::Passing &passi
 	double all_bytes = 0;
 	double looked_at = 0;
 
+	if (passing.n_pass * call.shape.dim_pad <= call.options.exact_elements)
+		return {};
 	for (const Source &source : view.sources)
 	{
 		const double bytes = static_cast<double>(source.n_rows) * source.block->pitch_bytes;
@@ -76,7 +78,7 @@ widen(const SearchCall &call, const Snapshot &view, const engine::Passing &passi
 		}
 		looked_at += bytes * share;
 	}
-	if (all_bytes <= static_cast<double>(call.options.exact_pass_bytes) || looked_at * kLeastGain > all_bytes)
+	if (looked_at * kLeastGain > all_bytes)
 		probes.clear();
 	return probes;
 }

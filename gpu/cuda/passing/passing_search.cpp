@@ -196,28 +196,27 @@ private:
 	bool filter_is_faster(
 		const Passing &passing, std::span<const SearchQuery> queries, std::span<const uint32_t> numbers) const
 	{
-		constexpr double kListed = 2.7e6;    // elements of rows scored, a us
-		constexpr double kListedBytes = 3e6; // the same, of rows that one query reads
-		constexpr double kListStart = 30;    // us
-		constexpr double kFiltered = 2.6e6;  // bytes of rows filtered, a us
+		constexpr double kListStart = 22;   // us
+		constexpr double kListed = 1.8e6;   // elements of rows scored, a us
+		constexpr double kListedOne = .7e6; // the same of few queries, each by itself
+		constexpr uint32_t kFew = 4;
 		constexpr double kFilterStart = 32;  // us
-		constexpr double kFilterQuery = .2;  // us
+		constexpr double kFiltered = 2.6e6;  // bytes of rows filtered, a us
+		constexpr double kFilterQuery = .25; // us
 		const double n = static_cast<double>(numbers.size());
 		const double n_pass = static_cast<double>(passing.n_pass);
 		double bytes = 0;
-		double row_bytes = 0;
 
 		for (const Source &source : call_.snapshot.sources)
 		{
 			if (!source.filterable)
 				return false;
 			bytes += static_cast<double>(source.n_rows) * source.filter_rows().pitch_bytes;
-			row_bytes = std::max<double>(row_bytes, source.block->pitch_bytes);
 		}
 		for (const uint32_t number : numbers)
 			if (queries[number].has_after)
 				return false;
-		return kListStart + n * n_pass * std::max(call_.shape.dim_pad / kListed, n < 4 ? row_bytes / kListedBytes : 0) >
+		return kListStart + n * n_pass * call_.shape.dim_pad / (numbers.size() < kFew ? kListedOne : kListed) >
 			kFilterStart + bytes / kFiltered + n * kFilterQuery;
 	}
 

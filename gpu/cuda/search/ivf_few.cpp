@@ -12,7 +12,6 @@
 #include "cuda/search/results.hpp"
 #include "kernels/filter/tuning.hpp"
 #include "kernels/ivf/ivf_few.hpp"
-#include "engine/ivf/passing_probes.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -55,7 +54,7 @@ expected_probes(const Source &source, const SearchQuery &query)
 	const uint32_t n_lists = source.lists->n_lists();
 	const uint32_t named = engine::probes_of(query.probes, source.segment, n_lists);
 
-	return source.cut.n_pass != nullptr && named < n_lists ? named / engine::ivf::kUnevenLists : named;
+	return source.cut.n_pass != nullptr && named < n_lists ? named / kMoreToChooseFrom : named;
 }
 
 /// True if it takes less time that each query reads its lists of reals separately than many launches that read each

@@ -24,15 +24,15 @@ struct IvfProbes
 	uint32_t stride = 0;
 };
 
-/// How lists with rows that pass a search's conditions are chosen. A query names `most` lists; it looks at the first of
-/// these that hold `rows_each` * most rows that pass, and at `least` * most lists in any case. If all of them hold
-/// fewer, its rows lie away from it, and it looks at none. A query that names all lists looks at all.
+/// How lists with rows that pass a search's conditions are chosen. A query names `most` lists; it looks at the first
+/// ceil(least * most) of these, and at more until they hold as many rows that pass as those first ones would if rows
+/// that pass were spread evenly over all rows. If even all of them hold fewer, the rows that pass lie away from the
+/// query, and it looks at none.
 struct IvfCut
 {
-	const uint32_t *n_pass =
-		nullptr; // [n_lists]: rows that pass and live; null: queries look at the lists that they name
+	const uint32_t *n_pass = nullptr; // [n_lists + 1]: rows that pass and live, and of all lists; null: queries look at
+									  // the lists that they name
 	float least = 0;
-	float rows_each = 0;
 };
 
 constexpr uint32_t kIvfMostCut = 256; // lists that a query with conditions may name, unless it names all
@@ -90,7 +90,7 @@ struct IvfScanArgs
 /// As launch_ivf_scan_queries, list by list, the queries of a list together: for many queries.
 [[nodiscard]] cudaError_t launch_ivf_scan_lists(const IvfScanArgs &args, cudaStream_t stream);
 
-/// Set n_pass [n_lists] to the rows of each list that are not dead.
+/// Set n_pass [n_lists + 1] to the rows of each list that are not dead, and of all.
 [[nodiscard]] cudaError_t launch_ivf_count_live(
 	const uint64_t *offsets, uint32_t n_lists, const Rows &rows, uint32_t *n_pass, cudaStream_t stream);
 

@@ -150,16 +150,23 @@ rank_lists(const IvfFewArgs &args, const uint32_t *lows, uint32_t n_probes, FewL
 			}
 		}
 
-		const uint32_t first = static_cast<uint32_t>(__ldg(args.offsets + list));
-		const uint32_t n_pass = args.cut.n_pass != nullptr ? __ldg(args.cut.n_pass + list) : 1;
-
-		scratch->first[slot] = first;
-		scratch->end[slot] = n_pass > 0 ? static_cast<uint32_t>(__ldg(args.offsets + list + 1)) : first;
+		scratch->first[slot] = static_cast<uint32_t>(__ldg(args.offsets + list));
+		scratch->end[slot] = static_cast<uint32_t>(__ldg(args.offsets + list + 1));
 		if (is_cut)
-			scratch->chunk_first[slot] = n_pass;
+			scratch->chunk_first[slot] = __ldg(args.cut.n_pass + list);
 	}
 	__syncthreads();
-	return is_cut ? cut_lists(args.cut, scratch->chunk_first[threadIdx.x], n_probes, &scratch->cut) : n_probes;
+	if (!is_cut)
+		return n_probes;
+
+	const uint32_t slot = threadIdx.x;
+	const uint32_t n_pass = scratch->chunk_first[slot];
+	const uint32_t n_rows = scratch->end[slot] - scratch->first[slot];
+
+	if (n_pass == 0)
+		scratch->end[slot] = scratch->first[slot]; // nothing to be read there
+	return cut_lists(
+		args.cut, passing_share(args.cut, args.offsets, args.n_lists), n_pass, n_rows, n_probes, &scratch->cut);
 }
 
 /// Set chunk_first of the lists ranked. Returns the number of chunks, each of kChunkRows rows except a list's last.

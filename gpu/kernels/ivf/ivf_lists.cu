@@ -190,7 +190,10 @@ count_live_kernel(const uint64_t *offsets, uint32_t n_lists, const Rows rows, ui
 		n += row_is_dead(rows, static_cast<uint32_t>(place)) ? 0 : 1;
 	n = __reduce_add_sync(0xFFFFFFFFu, n);
 	if (threadIdx.x % 32 == 0)
+	{
 		n_pass[list] = n;
+		atomicAdd(n_pass + n_lists, n);
+	}
 }
 
 /// Grid n_queries, block kCutThreads.
@@ -204,8 +207,10 @@ cut_kernel(const IvfProbes probes, const IvfCut cut, uint32_t *counts, uint8_t *
 	if (most == probes.n_lists) // of all threads alike
 		return;
 
-	const Entry *ranked = probes.ranked + static_cast<size_t>(query) * probes.stride;
-	const uint32_t n = cut_lists(cut, threadIdx.x < most ? cut.n_pass[ranked[threadIdx.x].row] : 0, most, &scratch);
+	const uint64_t list =
+		threadIdx.x < most ? probes.ranked[static_cast<size_t>(query) * probes.stride + threadIdx.x].row : 0;
+	const uint32_t n = cut_lists(cut, passing_share(cut, probes.offsets, probes.n_lists), cut.n_pass[list],
+		static_cast<uint32_t>(probes.offsets[list + 1] - probes.offsets[list]), most, &scratch);
 
 	if (threadIdx.x != 0)
 		return;
@@ -266,8 +271,9 @@ launch_ivf_count_live(
 {
 	constexpr uint32_t kWarps = kThreads / 32;
 
-	if (n_lists == 0)
-		return cudaSuccess;
+	if (const cudaError_t error = cudaMemsetAsync(n_pass + n_lists, 0, sizeof(uint32_t), stream);
+		error != cudaSuccess || n_lists == 0)
+		return error;
 	count_live_kernel<<<(n_lists + kWarps - 1) / kWarps, kThreads, 0, stream>>>(offsets, n_lists, rows, n_pass);
 	return cudaGetLastError();
 }

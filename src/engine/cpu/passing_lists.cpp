@@ -10,6 +10,10 @@ namespace vectorgpu::engine
 namespace
 {
 
+// If so many times more lists hold the rows than if these were spread evenly, they lie away from the query, where the
+// order of the lists may say little about the order of their rows: the search finds out.
+constexpr double kUneven = 1.5;
+
 // Rows held at the second mark, where a search may end first, over those wanted.
 constexpr double kMoreOfUneven = 1.25;
 constexpr double kStageGrowth = 1.5; // of the rows held, between two marks
@@ -33,7 +37,7 @@ choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked
 	for (uint32_t i = 0; i < ranked.size(); i++)
 	{
 		held += view.passing->places->n_in_list[ranked[i].row];
-		if (i + 1 >= n_probes && held >= wanted && i + 1 <= ivf::kUnevenLists * even_lists)
+		if (i + 1 >= n_probes && held >= wanted && i + 1 <= kUneven * even_lists)
 		{
 			marks->clear();
 			return i + 1;

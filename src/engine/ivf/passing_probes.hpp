@@ -11,10 +11,6 @@ namespace vectorgpu::engine::ivf
 // farther away: m^.3 times as many keep recall .95 (../cpu/README.md, "Conditions").
 constexpr double kMoreLists = .3;
 
-// If so many times more lists hold the rows than if these were spread evenly, they lie away from the query, where the
-// order of the lists may say little about the order of their rows.
-constexpr double kUnevenLists = 1.5;
-
 /// The lists of a query that would search n_probes without conditions, if n_pass of n_rows rows pass and are spread
 /// evenly over the lists.
 inline double

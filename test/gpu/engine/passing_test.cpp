@@ -165,7 +165,7 @@ TEST(Passing, ListsThatHoldEnoughRowsThatPass)
 	std::unique_ptr<CudaEngine> engine;
 	CudaEngineOptions options;
 
-	options.exact_pass_bytes = 1;
+	options.exact_elements = 1;
 	options.workspace_bytes = size_t{256} << 20;
 	options.self_test = false;
 	ASSERT_OK(make_cuda_engine(options, &engine));
