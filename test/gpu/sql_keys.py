@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 import datasets
 import embeddings
 import sql_large
-from sql_clients import BenchError, answered, has_pgvector, line, pgbench, psql, wait_for_worker
+from sql_clients import BenchError, has_pgvector, line, pgbench, psql, wait_for_worker
 from sql_embeddings import REAL, FileSet, device
 from sql_sets import as_settings, plural, read_u8bin
 
@@ -49,6 +49,11 @@ class Vectors:
             self.base = large(self.base, options.rows or LARGE_ROWS)
         elif options.rows > 0:
             self.base = self.base[:options.rows]
+
+
+def counts():
+    """The worker's answers, searches and batches."""
+    return [int(number) for number in psql("SELECT answered, searches, batches FROM vectorgpu_worker", "vg").split("|")]
 
 
 def in_processes(work, parts):
@@ -167,13 +172,14 @@ class Keyed:
         found = self.recall("vg", place, share, scripts, mask, KEEP)
         ways = "" if share is None else f"; {self.ways(scripts)}"
         for clients in CLIENTS:
-            before = answered()
+            before = counts()
             rate, latency = pgbench(options.work, "vg", "keys", scripts, clients, options.seconds, KEEP)
-            by_worker = min((answered() - before) / max(rate * options.seconds, 1), 1)
+            n_answered, searches, batches = (after - earlier for after, earlier in zip(counts(), before))
+            by_worker = min(n_answered / max(rate * options.seconds, 1), 1)
             if share is None:
                 plain[clients] = rate
             line(self.data.name, label, f"{what}, {plural(clients)}", f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
-                 f"recall {found:.4f}; {rate / plain[clients]:.2f} x without; {by_worker:.0%} by the worker{ways}")
+                 f"recall {found:.4f}; {rate / plain[clients]:.2f} x without; {by_worker:.0%} by the worker, batches of {searches / max(batches, 1):.1f}{ways}")
 
     def tenants(self, label, options):
         """Clients with a tenant each, in the same run."""

@@ -75,9 +75,11 @@ public:
 
 private:
 	struct Known;
+	using KnownProgram = std::pair<const std::string, Known>;
 	using Areas = std::map<engine::SegmentId, std::shared_ptr<const KeyArea>>;
 
 	std::shared_ptr<const engine::Passing> make(const std::string &program, const Areas &live, const Known &known);
+	std::shared_ptr<const engine::Passing> passing_of_last(std::span<const uint8_t> program);
 	void evaluate_delta(const engine::predicate::Program &program, const Known &known, engine::Passing *made) const;
 	void keep(const std::string &program, std::shared_ptr<const engine::Passing> passing, uint64_t generation);
 
@@ -98,10 +100,10 @@ private:
 		std::shared_ptr<const engine::Passing> passing;
 		uint64_t generation = 0;
 		uint64_t bytes = 0;
-		std::list<const std::string *>::iterator place; // in by_use_
+		std::list<KnownProgram *>::iterator place; // in by_use_
 	};
 	std::map<std::string, Known> known_;
-	std::list<const std::string *> by_use_; // keys of known_, those used last at the end
+	std::list<KnownProgram *> by_use_; // of known_, those used last at the end
 	uint64_t known_bytes_ = 0;
 };
 
