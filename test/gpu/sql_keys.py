@@ -52,8 +52,8 @@ class Vectors:
 
 
 def counts():
-    """The worker's answers, searches and batches."""
-    return [int(number) for number in psql("SELECT answered, searches, batches FROM vectorgpu_worker", "vg").split("|")]
+    """Answers, and the worker's searches and batches, 0 where it does not say."""
+    return [int(number) for number in psql("SELECT answered, coalesce(searches, 0), coalesce(batches, 0) FROM vectorgpu_worker", "vg").split("|")]
 
 
 def in_processes(work, parts):
