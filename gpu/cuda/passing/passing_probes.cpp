@@ -20,6 +20,10 @@ using engine::FilterWay;
 using engine::SearchQuery;
 using engine::SegmentProbes;
 
+// Over the lists of the CPU engine. They take little time here, and near the border of where rows pass, more of the
+// nearest ones lie in lists farther away.
+constexpr double kMargin = 1.2;
+
 constexpr double kLeastGain = 4;   // rows of a pass over all, per row of the lists looked at
 constexpr uint32_t kResting = 256; // queries that go over all rows after one whose rows lay away
 
@@ -32,7 +36,7 @@ widen(const Source &source, const engine::PassingSegment &segment, const SearchQ
 	const uint32_t n_lists = source.lists->n_lists();
 	const uint32_t plain = engine::probes_of(query.probes, source.segment, n_lists);
 	const double factor = static_cast<double>(segment.n_rows) / static_cast<double>(segment.n_pass);
-	const double even = engine::ivf::even_lists(plain, segment.n_rows, segment.n_pass);
+	const double even = kMargin * engine::ivf::even_lists(plain, segment.n_rows, segment.n_pass);
 
 	*probes = {source.segment, n_lists,
 		source.lists->codes == nullptr
@@ -41,7 +45,7 @@ widen(const Source &source, const engine::PassingSegment &segment, const SearchQ
 				  std::ceil(engine::candidates_of(query.probes, source.segment) * factor), source.n_rows))};
 	*share = 1;
 	if (segment.n_pass == segment.n_rows)
-		probes->probes = plain;
+		probes->probes = plain; // as without conditions
 	else if (2 * even < n_lists)
 	{
 		probes->probes = static_cast<uint32_t>(std::ceil(even * kMoreToChooseFrom));

@@ -66,6 +66,9 @@ public:
 	/// Return the rows that meet a program that it takes. *found: they were known.
 	std::shared_ptr<const engine::Passing> passing(std::span<const uint8_t> program, bool *found);
 
+	/// Host memory of the rows that are known of programs. They may count once more on the engine's device.
+	uint64_t known_bytes() const { return known_bytes_.load(std::memory_order_relaxed); }
+
 	/// Read back, for checks. False if they are not held.
 	bool read_area(engine::SegmentId segment, uint64_t first, uint64_t n_bytes, uint8_t *bytes) const;
 	bool read_delta(uint64_t first, uint64_t n_rows, uint8_t *images) const;
@@ -103,8 +106,8 @@ private:
 		std::list<KnownProgram *>::iterator place; // in by_use_
 	};
 	std::map<std::string, Known> known_;
-	std::list<KnownProgram *> by_use_; // of known_, those used last at the end
-	uint64_t known_bytes_ = 0;
+	std::list<KnownProgram *> by_use_;     // of known_, those used last at the end
+	std::atomic<uint64_t> known_bytes_{0}; // read without the mutex
 };
 
 } // namespace vectorgpu::worker

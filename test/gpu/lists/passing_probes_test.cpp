@@ -236,7 +236,7 @@ TEST(PassingProbes, RecallAndTheSameListsInEveryWay)
 				const TwoEngines::Found few = two.search(0, &one, 0, kQueries, 10);
 				const TwoEngines::Found chain = two.search(1, &other, 0, kQueries, 10);
 
-				EXPECT_GE(few.recall, plain - .02);
+				EXPECT_GE(few.recall, plain - (place == Place::kRandom ? .02 : .08)); // as on the CPU
 				EXPECT_EQ(few.ways, chain.ways);
 				for (size_t i = 0; i < kQueries; i++)
 					ASSERT_NO_FATAL_FAILURE(expect_same(few.results[i], chain.results[i]));
