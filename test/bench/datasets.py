@@ -124,20 +124,24 @@ def copy_text(rows, first_id=0):
     return "".join(f"{first_id + i}\t{literal(row)}\n" for i, row in enumerate(rows)).encode()
 
 
-def copy_binary_blocks(rows, first_id=0):
-    """COPY binary of (id int4, vector) in blocks of bytes, header and trailer included."""
+def copy_binary_blocks(rows, first_id=0, columns=()):
+    """COPY binary of (id int4, vector) in blocks of bytes, header and trailer included. columns: further ones, int4 [n]."""
     dims = rows.shape[1]
     layout = numpy.dtype([("fields", ">i2"), ("id_bytes", ">i4"), ("id", ">i4"), ("vector_bytes", ">i4"),
-                          ("dims", ">i2"), ("unused", ">i2"), ("elements", ">f4", (dims,))])
+                          ("dims", ">i2"), ("unused", ">i2"), ("elements", ">f4", (dims,)),
+                          ("columns", [("bytes", ">i4"), ("value", ">i4")], (len(columns),))])
     yield b"PGCOPY\n\xff\r\n\x00" + bytes(8)
     for start in range(0, rows.shape[0], BLOCK_ROWS):
         block = rows[start:start + BLOCK_ROWS]
         tuples = numpy.zeros(block.shape[0], layout)
-        tuples["fields"] = 2
+        tuples["fields"] = 2 + len(columns)
         tuples["id_bytes"] = 4
         tuples["id"] = numpy.arange(first_id + start, first_id + start + block.shape[0])
         tuples["vector_bytes"] = 4 + 4 * dims
         tuples["dims"] = dims
         tuples["elements"] = block
+        tuples["columns"]["bytes"] = 4
+        for number, column in enumerate(columns):
+            tuples["columns"]["value"][:, number] = column[start:start + BLOCK_ROWS]
         yield tuples.tobytes()
     yield b"\xff\xff"

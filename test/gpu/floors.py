@@ -2,6 +2,7 @@
 
 usage: floors.py LOGS PARTS [FIGURES CARD TREES]. A figure that the logs lack is printed as not measured. FIGURES: a file that gets what was
 measured as tab-separated values: name, value, unit, recall, card, git trees, peer, the peer's value, the peer's recall. Standard library only."""
+import glob
 import os
 import re
 import sys
@@ -9,6 +10,7 @@ import sys
 SIFT = "sift-bsds-128"
 FASHION = "fashion-mnist-784"
 ARXIV = "arxiv-lsa-256"
+LARGE = "sift-10m"
 MADE = "made-768"                   # of gpu_search_bench
 MADE_SQL = "1000000x768-in-2000"    # of sql_bench --embeddings
 
@@ -19,9 +21,10 @@ class Run:
     def __init__(self, logs, parts):
         self.logs = logs
         self.clients = []
-        for name in ("clients.md", "recalls.md", "large.md", "embeddings.md", "conditions.md"):
+        named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "large.md", "embeddings.md")]
+        for name in named + sorted(glob.glob(os.path.join(parts, "conditions*.md"))):
             self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
-                             for line in self.read(os.path.join(parts, name)) if line.startswith("| ")]
+                             for line in self.read(name) if line.startswith("| ")]
 
     @staticmethod
     def read(path):
@@ -227,6 +230,8 @@ def floors(run):
           for index in ("gpuivf", "gpugraph")),
         *((("conditions", f"{name}, {index}, {clients} clients, at most 10 % pass: slowest", floor, least, "/s", least_of(conditioned(run, name, index, clients, True), 0), sql + " --keys"))
           for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf") for clients, floor in ((1, 5000), (16, 60000))),
+        *((("conditions", f"{LARGE}, {index}, {clients} clients, at most 10 % pass: slowest", floor, least, "/s", least_of(conditioned(run, LARGE, index, clients, True), 0), sql + " --keys"))
+          for index in ("gpuflat", "gpuivf") for clients, floor in ((1, 3000), (16, 30000))),
         *((("conditions", f"{name}, {index}, at most 10 % pass: least recall", 1, least, "", least_of(conditioned(run, name, index, 1, True), 1), sql + " --keys"))
           for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf")),
         *((("conditions", f"{name}, {index}, {clients} clients, 20 and 50 % pass: over no condition", 0.8, least, "x", least_of(conditioned(run, name, index, clients, False), 2), sql + " --keys"))

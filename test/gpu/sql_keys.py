@@ -1,7 +1,10 @@
 """Searches with conditions on key columns, under SQL: the rows that pass lie at random, near the queries or far from them. Rates, recall, and the
 share of searches by the worker, beside the same index without a condition; tenants, and pgvector's iterative scans. See sql_bench."""
 import argparse
+import mmap
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,11 +14,16 @@ import numpy
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "bench"))
 import datasets
 import embeddings
-from sql_clients import BenchError, answered, has_pgvector, line, pgbench, psql, wait_for_worker
+import sql_large
+from sql_clients import BenchError, has_pgvector, line, pgbench, psql, wait_for_worker
 from sql_embeddings import REAL, FileSet, device
-from sql_sets import VectorSet, as_settings, load, plural
+from sql_sets import as_settings, plural, read_u8bin
 
 SIFT = "sift-bsds-128"
+SETS = {"arxiv": REAL, "sift": SIFT, "sift10m": "sift-10m"}  # and their names in the tables
+LARGE_ROWS = 10000000  # of the last: SIFT with noise, as sql_large makes it
+LOADERS = min(16, os.cpu_count() or 1)
+BUILD_SECONDS = 200
 QUERIES = 40
 ANCHOR = 7          # rows are near or far by their distance from this one, and so are the queries of these conditions
 SHARES = (0.0001, 0.001, 0.01, 0.1, 0.2, 0.5)
@@ -28,39 +36,97 @@ KEEP = {"enable_seqscan": "off", "enable_sort": "off", "enable_bitmapscan": "off
 PEER = {"enable_seqscan": "off", "enable_sort": "off", "hnsw.iterative_scan": "strict_order", "hnsw.max_scan_tuples": 1000000}
 
 
+class Vectors:
+    """base [n, d], queries [m, d] of a set, uint8 or float32."""
+
+    def __init__(self, options, name):
+        self.name, self.table, self.ops = SETS[name], "items_" + SETS[name].replace("-", "_"), "vector_l2_ops"
+        if name == "arxiv":
+            self.base, self.queries = (FileSet(options, REAL).part(what) for what in ("base", "query"))
+            return
+        self.base, self.queries = (read_u8bin(options.data, f"{SIFT}.{what}.u8bin") for what in ("base", "query"))
+        if name == "sift10m":
+            self.base = large(self.base, options.rows or LARGE_ROWS)
+        elif options.rows > 0:
+            self.base = self.base[:options.rows]
+
+
+def counts():
+    """Answers, and the worker's searches and batches, 0 where it does not say."""
+    return [int(number) for number in psql("SELECT answered, coalesce(searches, 0), coalesce(batches, 0) FROM vectorgpu_worker", "vg").split("|")]
+
+
+def in_processes(work, parts):
+    """work(*part) for each, in forked processes, which see this one's arrays."""
+    with multiprocessing.get_context("fork").Pool(len(parts), signal.signal, (signal.SIGTERM, signal.SIG_DFL)) as pool:
+        pool.starmap(work, parts)
+
+
+def large(base, n_rows):
+    """Rows of the set with noise, in memory that all processes share."""
+    rows = numpy.frombuffer(mmap.mmap(-1, n_rows * base.shape[1]), numpy.uint8).reshape(n_rows, base.shape[1])
+    global MAKING
+    MAKING = base, rows
+    in_processes(make_part, [(part,) for part in range(LOADERS)])
+    return rows
+
+
+def make_part(part):
+    base, rows = MAKING
+    for block in range(part, (len(rows) + sql_large.BLOCK - 1) // sql_large.BLOCK, LOADERS):
+        made = sql_large.made(base, block, len(rows))
+        rows[block * sql_large.BLOCK:block * sql_large.BLOCK + len(made)] = made
+
+
+def load_part(database, part):
+    """Rows of the part by COPY."""
+    keyed = LOADING
+    begin, end = (keyed.n * number // LOADERS for number in (part, part + 1))
+    copy = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-c",
+                             f"COPY {keyed.table} (id, v, r, side, tenant) FROM STDIN (FORMAT binary)"], stdin=subprocess.PIPE)
+    columns = [column[begin:end] for column in (keyed.r, keyed.side, keyed.r % TENANTS)]
+    for block in datasets.copy_binary_blocks(keyed.data.base[begin:end], begin, columns):
+        copy.stdin.write(block)
+    copy.stdin.close()
+    if copy.wait() != 0:
+        raise BenchError(f"COPY {keyed.table} failed")
+
+
 class Keyed:
     """A set of vectors in a table with columns r (a random rank), side (the rank by distance from ANCHOR) and tenant."""
 
     def __init__(self, data, lib):
         self.data, self.lib, self.table = data, lib, data.table + "_keys"
         self.n = len(data.base)
-        self.real = data.base.dtype != numpy.uint8
-        self.r = numpy.random.default_rng(3).permutation(self.n)
-        anchor = data.base[ANCHOR:ANCHOR + 1].astype(numpy.float32)
-        self.side = numpy.empty(self.n, numpy.int64)
-        self.side[numpy.argsort(self.distances(data.base, anchor[0]), kind="stable")] = numpy.arange(self.n)
-        nearest = numpy.argsort(self.distances(data.queries, anchor[0]), kind="stable")[:QUERIES]
+        self.r = numpy.random.default_rng(3).permutation(self.n).astype(numpy.int32)
+        anchor = data.base[ANCHOR].astype(numpy.float32)
+        self.side = numpy.empty(self.n, numpy.int32)
+        self.side[numpy.argsort(self.distances(data.base, anchor), kind="stable")] = numpy.arange(self.n)
+        nearest = numpy.argsort(self.distances(data.queries, anchor), kind="stable")[:QUERIES]
         self.queries = {"random": data.queries[:QUERIES], "near": data.queries[nearest], "far": data.queries[nearest]}
+        self.kth = {}  # by condition: the squared distance of the last row that is to be found
 
     @staticmethod
     def distances(rows, query):
-        wide = rows.astype(numpy.float32)
-        return (wide * wide).sum(1) - 2 * wide @ query
+        found = numpy.empty(len(rows), numpy.float32)
+        for first in range(0, len(rows), sql_large.BLOCK):
+            wide = rows[first:first + sql_large.BLOCK].astype(numpy.float32)
+            found[first:first + sql_large.BLOCK] = (wide * wide).sum(1) - 2 * wide @ query
+        return found
 
     def make(self, database):
-        """The table, from that of the set."""
-        columns = subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-c",
-                                  f"CREATE TABLE {self.table}_of (id int4, r int4, side int4)", "-c", f"COPY {self.table}_of FROM STDIN"],
-                                 input="".join(f"{i}\t{a}\t{b}\n" for i, (a, b) in enumerate(zip(self.r, self.side))).encode(), check=False)
-        if columns.returncode != 0:
-            raise BenchError("COPY of the columns failed")
-        psql(f"CREATE TABLE {self.table} AS SELECT id, v, r, side, r % {TENANTS} AS tenant FROM {self.data.table} JOIN {self.table}_of USING (id) ORDER BY id; "
-             f"DROP TABLE {self.table}_of", database)
-        psql(f"VACUUM ANALYZE {self.table}", database)
+        """The table, by several sessions."""
+        global LOADING
+        began = time.monotonic()
+        psql(f"CREATE TABLE {self.table} (id int4, v vector({self.data.base.shape[1]}), r int4, side int4, tenant int4)", database)
+        LOADING = self
+        in_processes(load_part, [(database, part) for part in range(LOADERS)])
+        psql(f"{'VACUUM ' if self.n < LARGE_ROWS else ''}ANALYZE {self.table}", database)
+        line(self.data.name, "", f"{self.n} rows loaded", f"{time.monotonic() - began:.1f} s", "", "")
 
     def build(self, method):
         began = time.monotonic()
-        psql(f"CREATE INDEX {self.table}_i ON {self.table} USING {method} (v {self.data.ops}, r, side, tenant)", "vg")
+        psql(f"CREATE INDEX {self.table}_i ON {self.table} USING {method} (v {self.data.ops}, r, side, tenant)", "vg", patience=BUILD_SECONDS)
         line(self.data.name, method, "CREATE INDEX, three key columns", f"{time.monotonic() - began:.1f} s", "", "")
         wait_for_worker(f"{self.table}_i")
 
@@ -76,11 +142,12 @@ class Keyed:
     def scripts(self, place, where):
         return [f"SELECT id FROM {self.table} WHERE {where} ORDER BY v <-> '{datasets.literal(query)}' LIMIT 10;\n" for query in self.queries[place]]
 
-    def recall(self, database, place, scripts, mask, settings):
+    def recall(self, database, place, share, scripts, mask, settings):
         """recall@10; a row as near as the 10th counts."""
-        rows = numpy.flatnonzero(mask)
-        k = min(10, len(rows))
-        kth = self.lib.nearest(self.data.base[rows], self.queries[place], k)[1][:, k - 1]
+        k = min(10, int(mask.sum()))
+        if (place, share) not in self.kth:
+            self.kth[place, share] = self.lib.nearest(self.data.base[mask], self.queries[place], k)[1][:, k - 1]
+        kth = self.kth[place, share]
         found = psql(as_settings(settings) + " ".join(f"SELECT coalesce(array_agg(id), '{{}}') FROM ({script.rstrip().rstrip(';')}) s;" for script in scripts),
                      database).splitlines()
         hits = 0
@@ -102,16 +169,17 @@ class Keyed:
         where, mask = ("true", numpy.ones(self.n, dtype=bool)) if share is None else self.condition(place, share)
         what = "no condition" if share is None else f"{100 * share:g} % pass, {place}"
         scripts = self.scripts(place, where)
-        found = self.recall("vg", place, scripts, mask, KEEP)
+        found = self.recall("vg", place, share, scripts, mask, KEEP)
         ways = "" if share is None else f"; {self.ways(scripts)}"
         for clients in CLIENTS:
-            before = answered()
+            before = counts()
             rate, latency = pgbench(options.work, "vg", "keys", scripts, clients, options.seconds, KEEP)
-            by_worker = min((answered() - before) / max(rate * options.seconds, 1), 1)
+            n_answered, searches, batches = (after - earlier for after, earlier in zip(counts(), before))
+            by_worker = min(n_answered / max(rate * options.seconds, 1), 1)
             if share is None:
                 plain[clients] = rate
             line(self.data.name, label, f"{what}, {plural(clients)}", f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
-                 f"recall {found:.4f}; {rate / plain[clients]:.2f} x without; {by_worker:.0%} by the worker{ways}")
+                 f"recall {found:.4f}; {rate / plain[clients]:.2f} x without; {by_worker:.0%} by the worker, batches of {searches / max(batches, 1):.1f}{ways}")
 
     def tenants(self, label, options):
         """Clients with a tenant each, in the same run."""
@@ -121,14 +189,13 @@ class Keyed:
 
     def peer(self, options):
         """pgvector's hnsw with iterative scans, on the same rows and conditions."""
-        load("pgv", self.data.table, self.data.base)
         self.make("pgv")
         psql(f"SET maintenance_work_mem = '4GB'; CREATE INDEX ON {self.table} USING hnsw (v {self.data.ops})", "pgv", patience=400)
         for place in PLACES:
-            for share in SHARES:
+            for share in options.shares:
                 where, mask = self.condition(place, share)
                 scripts = self.scripts(place, where)
-                found = self.recall("pgv", place, scripts[:10], mask, PEER)
+                found = self.recall("pgv", place, share, scripts[:10], mask, PEER)
                 rate, latency = pgbench(options.work, "pgv", "peer", scripts, 16, options.seconds, PEER)
                 line(self.data.name, "pgvector hnsw, iterative", f"{100 * share:g} % pass, {place}, 16 clients", f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
                      f"recall {found:.4f} of 10 queries")
@@ -139,8 +206,9 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--seconds", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=0, help="the first N of each set of bytes; 0: all")
-    parser.add_argument("--sets", default=f"{REAL},{SIFT}")
+    parser.add_argument("--rows", type=int, default=0, help="the first N of sets of bytes, or so many made ones; 0: all")
+    parser.add_argument("--sets", type=lambda text: text.split(","), default=["arxiv", "sift"], help=f"of {', '.join(SETS)}")
+    parser.add_argument("--shares", type=lambda text: [float(share) for share in text.split(",")], default=list(SHARES))
     parser.add_argument("--methods", type=lambda text: text.split(","), default=list(METHODS))
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--device", default="cuda:0")
@@ -157,26 +225,27 @@ def main():
     line(*["---"] * 6)
     lib = embeddings.generator(embeddings.Law(dims=2, groups=1), device()).lib
     failed = 0
-    for name in options.sets.split(","):
-        data = FileSet(options, name) if name == REAL else VectorSet(options, name)
-        data.make()
+    for name in options.sets:
+        began = time.monotonic()
+        data = Vectors(options, name)
         keyed = Keyed(data, lib)
+        line(data.name, "", "made", f"{time.monotonic() - began:.1f} s", "", "")
         keyed.make("vg")
         for method in options.methods:
             try:
                 keyed.build(method)
                 for place in PLACES:
                     plain = {}
-                    for share in (None, *SHARES):
+                    for share in (None, *options.shares):
                         keyed.measure(method, options, place, share, plain)
                 keyed.tenants(method, options)
             except BenchError as error:
                 failed += 1
-                line(name, method, "failed", "", "", str(error).replace("\n", " "))
+                line(data.name, method, "failed", "", "", str(error).replace("\n", " "))
             psql(f"DROP INDEX IF EXISTS {keyed.table}_i", "vg")
         if has_peer:
             keyed.peer(options)
-        psql(f"DROP TABLE {data.table}, {data.table}_q, {keyed.table}", "vg")
+        psql(f"DROP TABLE {keyed.table}", "vg")
     worker = psql("SELECT engine || ', ' || device || '; ' || filters_made || ' sets of rows that pass made, found ' || filters_found FROM vectorgpu_worker", "vg")
     print(f"\nWorker: {worker}.")
     return 0 if failed == 0 and (options.device == "cpu" or worker.startswith("cuda")) else 1

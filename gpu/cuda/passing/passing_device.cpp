@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
+
+#include "engine/predicate/row_bits.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -28,8 +31,41 @@ keep(const engine::PassingSegment &segment, const Source &source, DevicePassing 
 	if (made.rows == nullptr)
 		made.rows = kept.rows;
 	if (made.dead == nullptr)
+	{
 		made.dead = kept.dead;
+		made.lists = kept.lists;
+	}
 	segment.device.set(source.alive, std::make_shared<const DevicePassing>(std::move(made)));
+}
+
+Status
+list_on_device(const SearchCall &call, Budget *budget, const engine::PassingSegment &segment, const Source &source,
+	std::shared_ptr<const Held> *rows)
+{
+	*rows = kept_of(segment, source).rows;
+	if (*rows != nullptr)
+		return Status::ok();
+
+	const size_t bytes = segment.n_pass * sizeof(uint32_t);
+	auto made = std::make_shared<Held>();
+	std::vector<uint32_t> listed;
+
+	if (!made->allocate(budget, bytes, "rows that pass").is_ok())
+		return Status::ok();
+	if (!segment.listed)
+	{
+		listed.resize(segment.n_pass);
+		if (engine::predicate::list_rows(segment.bits.data(), segment.n_rows, listed.data(), listed.size()) !=
+			listed.size())
+			return Status::error(StatusCode::kInvalidArgument, "fewer rows pass than were counted");
+	}
+
+	const std::vector<uint32_t> &from = segment.listed ? segment.rows : listed;
+
+	VECTORGPU_TRY(send_through(call, made->as<uint8_t>(), {reinterpret_cast<const uint8_t *>(from.data()), bytes}));
+	*rows = made;
+	keep(segment, source, {std::move(made), nullptr, nullptr});
+	return Status::ok();
 }
 
 Status

@@ -120,7 +120,7 @@ private:
 			}
 			for (const ListedPart &part : unit.listed->parts)
 			{
-				const uint32_t n_rows = static_cast<uint32_t>(part.rows().size());
+				const uint32_t n_rows = static_cast<uint32_t>(part.n_rows());
 				const uint32_t n_groups = (n_rows + unit.group_rows - 1) / unit.group_rows;
 
 				jobs[job++] = {list_of(part), part.places == nullptr ? nullptr : part.places->as<uint32_t>(), n_rows,
@@ -164,7 +164,7 @@ private:
 			part->sent = {};
 			if (part->made == nullptr)
 				continue;
-			keep(*part->segment, *part->source, {part->made, nullptr});
+			keep(*part->segment, *part->source, {part->made, nullptr, nullptr});
 			part->kept = std::move(part->made);
 		}
 	}

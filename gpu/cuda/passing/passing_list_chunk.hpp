@@ -24,6 +24,9 @@ struct ListedPart
 	ChunkStaging::Piece<uint32_t> sent = {};         // the list as the chunk sends it
 	std::shared_ptr<Held> made;                      // to be kept after the chunk
 
+	uint64_t n_rows() const { return segment != nullptr ? segment->n_pass : delta_rows.size(); }
+
+	/// Empty if they are on the device only.
 	std::span<const uint32_t> rows() const
 	{
 		return segment != nullptr ? std::span<const uint32_t>(segment->rows) : std::span<const uint32_t>(delta_rows);

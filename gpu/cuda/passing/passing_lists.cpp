@@ -120,18 +120,25 @@ private:
 				part.delta_rows = delta_rows(source, passing);
 			else
 				part.segment = passing.find(source.segment);
-			if (part.rows().empty())
+			if (part.n_rows() == 0)
 				continue;
 			if (part.segment != nullptr)
 			{
 				if (!fits(*part.segment, source))
 					return Status::error(
 						StatusCode::kInvalidArgument, "the rows that pass are not those of the segment");
-				part.kept = kept_of(*part.segment, source).rows;
+				if (part.segment->listed)
+					part.kept = kept_of(*part.segment, source).rows;
+				else
+				{
+					VECTORGPU_TRY(list_on_device(call_, budget_, *part.segment, source, &part.kept));
+					if (part.kept == nullptr)
+						return Status::error(StatusCode::kOutOfMemory, "too little memory for rows that pass");
+				}
 				if (source.lists != nullptr)
 					VECTORGPU_TRY(places_of(budget_, call_.context->stream, *source.lists, &part.places));
 			}
-			listed->n_rows += part.rows().size();
+			listed->n_rows += part.n_rows();
 			listed->parts.push_back(std::move(part));
 		}
 		return Status::ok();
@@ -146,7 +153,7 @@ private:
 			uint64_t n = 0;
 
 			for (const ListedPart &part : unit->listed->parts)
-				n += (part.rows().size() + unit->group_rows - 1) / unit->group_rows;
+				n += (part.n_rows() + unit->group_rows - 1) / unit->group_rows;
 			unit->n_groups = static_cast<uint32_t>(std::min<uint64_t>(n, UINT32_MAX));
 			if (n <= kernels::kMaxGroups)
 				return;
@@ -197,18 +204,25 @@ private:
 bool
 is_listed(const Snapshot &snapshot, const Passing &passing)
 {
+	return std::all_of(snapshot.sources.begin(), snapshot.sources.end(),
+			   [&](const Source &source)
+			   {
+				   const PassingSegment *const segment =
+					   source.segment == engine::kDeltaSegment ? nullptr : passing.find(source.segment);
+
+				   return segment == nullptr || segment->listed;
+			   }) &&
+		may_be_listed(snapshot, passing);
+}
+
+bool
+may_be_listed(const Snapshot &snapshot, const Passing &passing)
+{
 	uint64_t n_delta = 0;
 
 	for (const Source &source : snapshot.sources)
-	{
-		const PassingSegment *const segment =
-			source.segment == engine::kDeltaSegment ? nullptr : passing.find(source.segment);
-
-		if (segment != nullptr && !segment->listed)
-			return false;
 		if (source.segment == engine::kDeltaSegment)
 			n_delta += source.n_rows;
-	}
 	if (n_delta <= kMostListedDelta)
 		return true;
 	n_delta = 0;

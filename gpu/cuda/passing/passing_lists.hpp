@@ -13,9 +13,12 @@ namespace vectorgpu::cuda
 /// True if every segment of the snapshot has a list, and few rows of the delta pass.
 bool is_listed(const Snapshot &snapshot, const engine::Passing &passing);
 
-/// Answer the queries of these numbers, with k of 1 to kMaxSelectK and conditions for which is_listed() is true. Those
-/// that find no room are added to *left. Lists of segments are kept on the device (passing_device.hpp) as far as the
-/// budget goes. Waits for the stream.
+/// True if few rows of the delta pass.
+bool may_be_listed(const Snapshot &snapshot, const engine::Passing &passing);
+
+/// Answer the queries of these numbers, with k of 1 to kMaxSelectK and conditions for which may_be_listed() is true. Of
+/// segments without a list one is made; kOutOfMemory if it has no room. Queries that find no room are added to *left.
+/// Lists of segments are kept on the device (passing_device.hpp) as far as the budget goes. Waits for the stream.
 Status search_listed(
 	const SearchCall &call, Budget *budget, std::vector<uint32_t> numbers, std::vector<uint32_t> *left);
 

@@ -82,11 +82,41 @@ private:
 				set_dead(source, made.dead, dead);
 				return Status::ok();
 			}
+			set_dead(source, made.dead, dead);
+			VECTORGPU_TRY(count_lists(*source, &made.lists));
 			VECTORGPU_TRY(call_.context->stream.synchronize()); // other searches may use it from now on
 			keep(*segment, *source, made);
 		}
 		set_dead(source, made.dead, made.dead->as<uint8_t>());
+		set_cut(source, made.lists);
 		return Status::ok();
+	}
+
+	/// Count the rows of each list that pass, if the masked source has lists of vectors. Goes without where there is no
+	/// room: then searches look at all rows.
+	Status count_lists(const Source &masked, std::shared_ptr<const PassingLists> *made) const
+	{
+		if (masked.lists == nullptr || !masked.lists->with_vectors)
+			return Status::ok();
+
+		const uint32_t n_lists = masked.lists->n_lists();
+		auto lists = std::make_shared<PassingLists>();
+
+		if (!lists->n_pass.allocate(budget_, (size_t{n_lists} + 1) * sizeof(uint32_t), "rows that pass").is_ok())
+			return Status::ok();
+		VECTORGPU_TRY(call_.check(kernels::launch_ivf_count_live(masked.lists->offsets.as<uint64_t>(), n_lists,
+									  masked.rows(), lists->n_pass.as<uint32_t>(), call_.stream()),
+			"count rows that pass"));
+		*made = std::move(lists);
+		return Status::ok();
+	}
+
+	static void set_cut(Source *source, const std::shared_ptr<const PassingLists> &lists)
+	{
+		if (lists == nullptr)
+			return;
+		source->passing = lists;
+		source->cut = {lists->n_pass.as<uint32_t>(), static_cast<float>(1 / kMoreToChooseFrom)};
 	}
 
 	/// Rows of the delta from delta_end on fail.

@@ -1,27 +1,62 @@
-// See passing_probes.hpp. If passing rows are spread evenly over the lists, n_rows / n_pass times as many lists hold as
-// many of them as the query's own lists hold rows. Whether they are is seen from the answer: it asks for more rows than
-// the query, and if it finds fewer, passing rows are rare near the query, which goes over all rows then.
+// See passing_probes.hpp. The kernels choose a query's lists by the rows in them that pass, among as many as are named
+// here (kernels::IvfCut). A query whose rows lie away from it has to go over all rows then, so the queries that follow
+// with the same conditions do so at once, and a few try lists again.
 #include "cuda/passing/passing_probes.hpp"
 
 #include <algorithm>
 #include <cmath>
 
+#include "cuda/passing/passing_device.hpp"
 #include "cuda/resident/ivf_lists.hpp"
 #include "cuda/search/ivf_search.hpp"
+#include "engine/ivf/passing_probes.hpp"
 
 namespace vectorgpu::cuda
 {
 namespace
 {
 
+using engine::FilterWay;
 using engine::SearchQuery;
 using engine::SegmentProbes;
 
-constexpr size_t kSeenFactor = 8; // rows asked for, per row of the answer
-constexpr size_t kLeastSeen = 64;
-constexpr uint64_t kLeastGain = 16; // rows of a pass over all, per row of the lists looked at
+// Over the lists of the CPU engine. They take little time here, and near the border of where rows pass, more of the
+// nearest ones lie in lists farther away.
+constexpr double kMargin = 1.2;
 
-/// The query's probes, widened; empty if all rows are as cheap.
+constexpr double kLeastGain = 4;   // rows of a pass over all, per row of the lists looked at
+constexpr uint32_t kResting = 256; // queries that go over all rows after one whose rows lay away
+
+/// What a query with conditions searches of a segment; false: all rows of the copy are better looked at. *share: of the
+/// segment's rows, expected.
+bool
+widen(const Source &source, const engine::PassingSegment &segment, const SearchQuery &query, SegmentProbes *probes,
+	double *share)
+{
+	const uint32_t n_lists = source.lists->n_lists();
+	const uint32_t plain = engine::probes_of(query.probes, source.segment, n_lists);
+	const double factor = static_cast<double>(segment.n_rows) / static_cast<double>(segment.n_pass);
+	const double even = kMargin * engine::ivf::even_lists(plain, segment.n_rows, segment.n_pass);
+
+	*probes = {source.segment, n_lists,
+		source.lists->codes == nullptr
+			? 0
+			: static_cast<uint32_t>(std::min<double>(
+				  std::ceil(engine::candidates_of(query.probes, source.segment) * factor), source.n_rows))};
+	*share = 1;
+	if (segment.n_pass == segment.n_rows)
+		probes->probes = plain; // as without conditions
+	else if (2 * even < n_lists)
+	{
+		probes->probes = static_cast<uint32_t>(std::ceil(even * kMoreToChooseFrom));
+		if (source.cut.n_pass == nullptr || probes->probes > kernels::kIvfMostCut)
+			return false;
+	}
+	*share = std::min(even / n_lists, 1.0);
+	return true;
+}
+
+/// The query's probes of all segments; empty if all rows are as cheap.
 std::vector<SegmentProbes>
 widen(const SearchCall &call, const Snapshot &view, const engine::Passing &passing, const SearchQuery &query)
 {
@@ -29,29 +64,55 @@ widen(const SearchCall &call, const Snapshot &view, const engine::Passing &passi
 	double all_bytes = 0;
 	double looked_at = 0;
 
+	if (passing.n_pass * call.shape.dim_pad <= call.options.exact_elements)
+		return {};
 	for (const Source &source : view.sources)
 	{
 		const double bytes = static_cast<double>(source.n_rows) * source.block->pitch_bytes;
 		const engine::PassingSegment *const segment = passing.find(source.segment);
+		SegmentProbes own{};
+		double share = 1;
 
 		all_bytes += bytes;
-		if (source.lists == nullptr || segment == nullptr)
-			continue;
-
-		const uint32_t n_lists = source.lists->n_lists();
-		const double factor = static_cast<double>(segment->n_rows) / static_cast<double>(segment->n_pass);
-		const auto widened = [factor](uint32_t n, double most)
-		{ return static_cast<uint32_t>(std::min(std::ceil(n * factor), most)); };
-
-		probes.push_back({source.segment, widened(engine::probes_of(query.probes, source.segment, n_lists), n_lists),
-			source.lists->codes == nullptr
-				? 0
-				: widened(engine::candidates_of(query.probes, source.segment), source.n_rows)});
-		looked_at += bytes * probes.back().probes / n_lists;
+		if (source.lists != nullptr && segment != nullptr)
+		{
+			if (!widen(source, *segment, query, &own, &share))
+				return {};
+			probes.push_back(own);
+		}
+		looked_at += bytes * share;
 	}
-	if (all_bytes <= static_cast<double>(call.options.exact_pass_bytes) || looked_at * kLeastGain > all_bytes)
+	if (looked_at * kLeastGain > all_bytes)
 		probes.clear();
 	return probes;
+}
+
+/// Count n queries off those that rest. False if none do.
+bool
+rest(const Snapshot &view, size_t n)
+{
+	bool any = false;
+
+	for (const Source &source : view.sources)
+	{
+		if (source.passing == nullptr)
+			continue;
+
+		std::atomic<uint32_t> &left = source.passing->n_resting;
+		const uint32_t now = left.load(std::memory_order_relaxed);
+
+		any |= now > 0;
+		left.store(now - static_cast<uint32_t>(std::min<size_t>(now, n)), std::memory_order_relaxed);
+	}
+	return any;
+}
+
+void
+let_rest(const Snapshot &view)
+{
+	for (const Source &source : view.sources)
+		if (source.passing != nullptr)
+			source.passing->n_resting.store(kResting, std::memory_order_relaxed);
 }
 
 } // namespace
@@ -61,49 +122,57 @@ search_passing_lists(const SearchCall &call, const Snapshot &view, const engine:
 	std::span<const uint32_t> numbers, std::vector<uint32_t> *left)
 {
 	std::vector<std::vector<SegmentProbes>> probes;
+	std::vector<FilterWay> ways(numbers.size(), FilterWay::kLists);
 	std::vector<SearchQuery> queries;
 	std::vector<uint32_t> searched;
 	Results found;
+	size_t n_away = 0;
 
 	probes.reserve(numbers.size()); // queries point into it
 	for (const uint32_t number : numbers)
 	{
 		SearchQuery query = call.queries[number];
 
-		probes.push_back(query.probes.empty() || query.k * 2 > kernels::kMaxSelectK
-				? std::vector<SegmentProbes>()
-				: widen(call, view, passing, query));
+		probes.push_back(query.probes.empty() || query.k > kernels::kMaxSelectK ? std::vector<SegmentProbes>()
+																				: widen(call, view, passing, query));
 		if (probes.back().empty())
 		{
 			left->push_back(number);
 			continue;
 		}
-		query.k = std::min<size_t>(std::max(query.k * kSeenFactor, kLeastSeen), kernels::kMaxSelectK);
 		query.probes = probes.back();
 		query.recall_target = 1;
 		query.passing = nullptr;
+		query.filter_way = &ways[queries.size()];
 		queries.push_back(query);
 		searched.push_back(number);
 	}
 	if (searched.empty())
 		return Status::ok();
+	if (rest(view, searched.size()))
+	{
+		left->insert(left->end(), searched.begin(), searched.end());
+		return Status::ok();
+	}
 	VECTORGPU_TRY(search_lists(call.with(view, queries, &found)));
 	for (size_t i = 0; i < searched.size(); i++)
 	{
 		const SearchQuery &query = call.queries[searched[i]];
 
-		if (found[i].size() < queries[i].k)
+		if (ways[i] != FilterWay::kLists)
 		{
 			if (query.coverage != nullptr)
 				*query.coverage = engine::Coverage::kAll;
 			left->push_back(searched[i]);
+			n_away++;
 			continue;
 		}
-		found[i].resize(query.k);
 		(*call.results)[searched[i]] = std::move(found[i]);
 		if (query.filter_way != nullptr)
-			*query.filter_way = engine::FilterWay::kLists;
+			*query.filter_way = FilterWay::kLists;
 	}
+	if (n_away * 4 > searched.size())
+		let_rest(view);
 	return Status::ok();
 }
 

@@ -53,7 +53,7 @@ public:
 		if (!listed.empty())
 			VECTORGPU_TRY(list(call, std::move(listed), &masked));
 		note(masked, FilterWay::kMask);
-		return mask(queries, masked);
+		return mask(call, masked);
 	}
 
 private:
@@ -95,6 +95,8 @@ private:
 		std::vector<SearchQuery> some;
 		Results found;
 
+		if (numbers.size() == queries.size()) // all of them, in some order
+			return search(call_.with(rows, queries, call_.results));
 		for (const uint32_t number : numbers)
 			some.push_back(queries[number]);
 		VECTORGPU_TRY(search(call_.with(rows, some, &found)));
@@ -119,9 +121,10 @@ private:
 		return Status::ok();
 	}
 
-	Status mask(std::span<const SearchQuery> queries, std::span<const uint32_t> numbers) const
+	/// Queries of which no list was made on the host.
+	Status mask(const SearchCall &call, std::span<const uint32_t> numbers) const
 	{
-		for (const auto &[passing, group] : by_conditions(queries, numbers))
+		for (const auto &[passing, group] : by_conditions(call.queries, numbers))
 		{
 			Snapshot view;
 			std::vector<uint32_t> left;
@@ -131,10 +134,46 @@ private:
 				left = group; // few of all rows pass, if not of each segment's: every one is scored
 			else
 				VECTORGPU_TRY(search_passing_lists(call_, view, *passing, group, &left));
-			if (!left.empty())
-				VECTORGPU_TRY(search_some(queries, left, view, search_snapshot));
+			VECTORGPU_TRY(look_at_all(call, view, *passing, std::move(left)));
 		}
 		return Status::ok();
+	}
+
+	/// Queries that have the same conditions and look at all rows that pass: one by one, or by a pass over the view.
+	Status look_at_all(
+		const SearchCall &call, const Snapshot &view, const Passing &passing, std::vector<uint32_t> numbers) const
+	{
+		std::vector<uint32_t> left;
+
+		if (numbers.empty())
+			return Status::ok();
+		if (may_be_large_list(passing, call.queries, numbers))
+		{
+			VECTORGPU_TRY(list(call, numbers, &left));
+			if (left.empty())
+			{
+				note(numbers, FilterWay::kList);
+				return Status::ok();
+			}
+			numbers = std::move(left);
+		}
+		return search_some(call.queries, numbers, view, search_snapshot);
+	}
+
+	/// True if it takes less time to score the rows one by one, although more than a tenth pass. Of small copies either
+	/// way takes little.
+	bool may_be_large_list(
+		const Passing &passing, std::span<const SearchQuery> queries, std::span<const uint32_t> numbers) const
+	{
+		constexpr double kLeastBytes = 16 << 20; // of vectors
+		double bytes = 0;
+
+		for (const Source &source : call_.snapshot.sources)
+			bytes += static_cast<double>(source.n_rows) * source.block->pitch_bytes;
+		return bytes >= kLeastBytes && call_.spec.element != ElementType::kBit &&
+			std::all_of(numbers.begin(), numbers.end(),
+				[&](uint32_t number) { return queries[number].k <= kernels::kMaxSelectK; }) &&
+			may_be_listed(call_.snapshot, passing) && !filter_is_faster(passing, queries, numbers);
 	}
 
 	/// Where many queries have the same conditions, a filter over all rows may take less time than their lists. These
@@ -152,13 +191,20 @@ private:
 			}
 	}
 
-	/// Measured on an H200 (gpu_passing_bench): rows of bytes and of halves, 16 and 64 queries.
+	/// Whether a filter over all rows takes less time than scores of the rows that pass. Measured on an H200
+	/// (gpu_passing_bench): rows of bytes and of halves, 1 to 64 queries.
 	bool filter_is_faster(
 		const Passing &passing, std::span<const SearchQuery> queries, std::span<const uint32_t> numbers) const
 	{
-		constexpr double kListed = 2.7e6;   // elements of rows scored, a us
-		constexpr double kFiltered = 1.7e6; // bytes of rows filtered, a us
-		constexpr double kFilterStart = 37; // us
+		constexpr double kListStart = 22;   // us
+		constexpr double kListed = 1.8e6;   // elements of rows scored, a us
+		constexpr double kListedOne = .7e6; // the same of few queries, each by itself
+		constexpr uint32_t kFew = 4;
+		constexpr double kFilterStart = 32;  // us
+		constexpr double kFiltered = 2.6e6;  // bytes of rows filtered, a us
+		constexpr double kFilterQuery = .25; // us
+		const double n = static_cast<double>(numbers.size());
+		const double n_pass = static_cast<double>(passing.n_pass);
 		const auto n_queries = static_cast<uint32_t>(numbers.size());
 		double bytes = 0;
 		uint64_t max_k = 0;
@@ -177,9 +223,8 @@ private:
 				source.filter_rows(n_queries, static_cast<uint32_t>(std::min<uint64_t>(max_k, kernels::kMaxSelectK)))
 					.pitch_bytes;
 		}
-		return static_cast<double>(numbers.size()) * static_cast<double>(passing.n_pass) * call_.shape.dim_pad /
-			kListed >
-			kFilterStart + bytes / kFiltered;
+		return kListStart + n * n_pass * call_.shape.dim_pad / (numbers.size() < kFew ? kListedOne : kListed) >
+			kFilterStart + bytes / kFiltered + n * kFilterQuery;
 	}
 
 	static std::map<const Passing *, std::vector<uint32_t>> by_conditions(

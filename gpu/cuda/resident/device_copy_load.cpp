@@ -175,7 +175,9 @@ DeviceCopy::make_rounded(Filled *sealed) const
 	const bool both = forms_.both_roundings;
 	RoundedForms &made = sealed->rounded;
 
-	if (!forms_.rounded || kind_ != engine::CopyKind::kRows || sealed->block->form != Form::kFloat32)
+	const bool is_read_whole = kind_ == engine::CopyKind::kRows || kind_ == engine::CopyKind::kLists;
+
+	if (!forms_.rounded || !is_read_whole || sealed->block->form != Form::kFloat32)
 		return Status::ok();
 	made.is_long = n_bytes >= forms_.scaled_least_bytes;
 	if (forms_.scaled && made.is_long)

@@ -9,13 +9,15 @@
 #include "cuda/resident/append_lane.hpp"
 #include "engine/interface/engine.hpp"
 #include "kernels/filter/scaled.hpp"
+#include "kernels/ivf/ivf.hpp"
 #include "kernels/kernels.hpp"
 
 namespace vectorgpu::cuda
 {
 
-struct DeviceLists; // ivf_lists.hpp
-struct DeviceGraph; // device_graph.hpp
+struct DeviceLists;  // ivf_lists.hpp
+struct DeviceGraph;  // device_graph.hpp
+struct PassingLists; // ../passing/passing_device.hpp
 
 /// Part of a snapshot: rows [first, first + n_rows) of a block.
 struct Source
@@ -30,7 +32,9 @@ struct Source
 	engine::SegmentId segment = engine::kDeltaSegment;
 	uint64_t position = 0;             // of the delta: of row `first`
 	std::shared_ptr<const void> alive; // of a segment: names it and `dead`, for what searches keep of both; see Passing
-	std::shared_ptr<const DeviceLists> lists; // of a copy of lists: the block's rows and `dead` are by place
+	std::shared_ptr<const DeviceLists> lists;    // of a copy of lists: the block's rows and `dead` are by place
+	std::shared_ptr<const PassingLists> passing; // of a masked source with lists: what `cut` refers to
+	kernels::IvfCut cut;
 	std::shared_ptr<const DeviceGraph> graph; // of a copy of graphs
 	double max_norm = 0;                      // this and the next four: as in the block's Filled
 	double max_inverse = 0;

@@ -88,6 +88,12 @@ end_answers(const SearchCall &call, const kernels::Answers &answers, std::span<c
 
 		VECTORGPU_TRY(wait_for_mark(call.device, call.context->stream, head, answers.mark));
 		call.counts->n_rescored += head->n_rescored;
+		if (head->redo == kernels::kAnswerIsAway)
+		{
+			note_away(call.queries[numbers[i]]);
+			(*call.results)[numbers[i]].clear();
+			continue;
+		}
 		if (head->redo != 0)
 		{
 			redo->push_back(numbers[i]);

@@ -16,7 +16,7 @@ namespace vectorgpu::cuda
 kernels::Answers begin_answers(SearchContext *context, size_t n_queries, uint32_t stride);
 
 /// Waits for the answers of a launch. call.results[numbers[i]] becomes the answer of query i; if the kernel could not
-/// answer it, numbers[i] goes to redo.
+/// answer it, numbers[i] goes to redo. Queries whose rows lie away are noted (note_away) and have no answer either.
 Status end_answers(const SearchCall &call, const kernels::Answers &answers, std::span<const uint32_t> numbers,
 	std::vector<uint32_t> *redo);
 

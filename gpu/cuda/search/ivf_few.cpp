@@ -46,18 +46,29 @@ suits(const SearchCall &call, bool reals, const Source &source)
 			});
 }
 
+/// The lists of a source that a query searches, as far as the host can say: of a source with conditions those that it
+/// names are more (IvfCut).
+double
+expected_probes(const Source &source, const SearchQuery &query)
+{
+	const uint32_t n_lists = source.lists->n_lists();
+	const uint32_t named = engine::probes_of(query.probes, source.segment, n_lists);
+
+	return source.cut.n_pass != nullptr && named < n_lists ? named / kMoreToChooseFrom : named;
+}
+
 /// True if it takes less time that each query reads its lists of reals separately than many launches that read each
 /// list once. most: pairs of a query and a list per list; 0: tuning.hpp.
 bool
 is_worth_it(const Source &source, std::span<const SearchQuery> queries, double most)
 {
 	const uint32_t n_lists = source.lists->n_lists();
-	uint64_t n_pairs = 0;
+	double n_pairs = 0;
 
 	for (const SearchQuery &query : queries)
-		n_pairs += engine::probes_of(query.probes, source.segment, n_lists);
+		n_pairs += expected_probes(source, query);
 
-	const double per_list = static_cast<double>(n_pairs) / n_lists;
+	const double per_list = n_pairs / n_lists;
 	const double read_bytes = per_list * source.n_rows * source.block->pitch_bytes;
 
 	if (most != 0)
@@ -194,6 +205,7 @@ private:
 		args_.row_values = reals_ ? nullptr : source.block->values.as<float>() + source.first;
 		args_.offsets = lists.offsets.as<uint64_t>();
 		args_.centroids = lists.centroids.as<float>();
+		args_.cut = source.cut;
 		args_.n_lists = lists.n_lists();
 		args_.n_splits = n_splits(
 			kernels::ivf_few_grid(reals_, call_.shape.dim_pad), source, call_.queries.size(), max_probes, max_k_);

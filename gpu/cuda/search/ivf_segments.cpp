@@ -293,7 +293,9 @@ private:
 		VECTORGPU_TRY(call_.context->stream.synchronize());
 		call_.progress();
 		for (size_t i = 0; i < n; i++)
-			if (redo[i] != 0)
+			if (redo[i] == kernels::kAnswerIsAway)
+				note_away(call_.queries[chunk.numbers[i]]);
+			else if (redo[i] != 0)
 				redo_.push_back(chunk.numbers[i]); // and is counted then
 			else
 				call_.counts->n_rescored += n_scored[i];

@@ -157,7 +157,11 @@ ListScan::rank_lists(const Source &source, size_t s, const ListChunk &chunk, ker
 									  lists.n_lists(), ranked, ranked.stride, call_.stream()),
 			"rank lists"));
 	arena_->release(mark);
-	return Status::ok();
+	if (source.cut.n_pass == nullptr)
+		return Status::ok();
+	return call_.check(kernels::launch_ivf_cut(*probes, source.cut, chunk.queries.n_queries, chunk.probes + s * n,
+						   chunk.redo, call_.stream()),
+		"choose lists with rows that pass");
 }
 
 /// More lists than the selection can rank: sorts all of them.

@@ -19,9 +19,9 @@ namespace vectorgpu::cuda
 
 struct ListChunk : QueryChunk
 {
-	uint32_t *probes = nullptr;   // [n_sources, n_queries]
-	uint32_t *n_scored = nullptr; // [n_queries]: rows that codes chose and that were scored
-	uint8_t *redo = nullptr;
+	uint32_t *probes = nullptr;           // [n_sources, n_queries]
+	uint32_t *n_scored = nullptr;         // [n_queries]: rows that codes chose and that were scored
+	uint8_t *redo = nullptr;              // [n_queries]: 1, or kAnswerIsAway
 	uint8_t *byte_queries = nullptr;      // [n_queries, dim_pad], if all of them are bytes
 	int32_t *byte_norms = nullptr;        // [n_queries]
 	std::vector<uint64_t> n_pairs;        // [n_sources]: lists searched by all queries together

@@ -49,7 +49,7 @@ struct SearchOptions
 	double few_real_pairs = 0;      // ... up to this many pairs of a query and a list per list; 0: tuning.hpp
 	bool candidates_only = false;   // search_lists: the copy is of kind kCodes; all queries have probes
 	bool bins = true;               // PartialReduce for queries with a recall target; false: they are answered exactly
-	uint64_t exact_pass_bytes = 0;  // of vectors: searches with conditions look at all rows up to this
+	uint64_t exact_elements = 0;    // of rows that pass: searches with conditions look at all of them up to this
 };
 
 struct SearchCounts
@@ -64,6 +64,19 @@ struct SearchCounts
 	uint64_t n_few_lists = 0;      // queries answered by ivf_few.hpp over bytes
 	uint64_t n_few_real_lists = 0; // ... over reals
 };
+
+/// A query with conditions names so many times the lists that will do if the rows that pass are spread evenly. To look
+/// at all rows is cheap on a device, and exact, so that this is little.
+constexpr double kMoreToChooseFrom = 1.25;
+
+/// Say of a query over inverted lists that the rows that pass lie away from it (kernels::IvfCut): it has no answer, and
+/// all rows are to be looked at.
+inline void
+note_away(const engine::SearchQuery &query)
+{
+	if (query.filter_way != nullptr)
+		*query.filter_way = engine::FilterWay::kMask;
+}
 
 /// [queries]: the results of each query, see Engine::search.
 using Results = std::vector<std::vector<engine::Neighbor>>;

@@ -231,7 +231,7 @@ asked_ways(const CudaEngineOptions &options)
 	ways.few_real_pairs = options.few_real_pairs;
 	ways.graph_alone = options.graph_alone;
 	ways.graph_choice = options.graph_choice;
-	ways.exact_pass_bytes = options.exact_pass_bytes;
+	ways.exact_elements = options.exact_elements;
 	ways.least_key_rows = options.least_key_rows;
 	return ways;
 }

@@ -28,7 +28,7 @@ struct Ways
 	bool few_real_lists = false;
 	double few_real_pairs = 0;
 	bool bins = true;
-	uint64_t exact_pass_bytes = 0; // SearchOptions::exact_pass_bytes
+	uint64_t exact_elements = 0; // SearchOptions::exact_elements
 	bool graph_alone = false;
 	bool graph_choice = false;
 	bool holds_graphs = true;

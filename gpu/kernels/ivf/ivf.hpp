@@ -24,6 +24,20 @@ struct IvfProbes
 	uint32_t stride = 0;
 };
 
+/// How lists with rows that pass a search's conditions are chosen. A query names `most` lists; it looks at the first
+/// ceil(least * most) of these, and at more until they hold as many rows that pass as those first ones would if rows
+/// that pass were spread evenly over all rows. If even all of them hold fewer, the rows that pass lie away from the
+/// query, and it looks at none.
+struct IvfCut
+{
+	const uint32_t *n_pass = nullptr; // [n_lists + 1]: rows that pass and live, and of all lists; null: queries look at
+									  // the lists that they name
+	float least = 0;
+};
+
+constexpr uint32_t kIvfMostCut = 256; // lists that a query with conditions may name, unless it names all
+constexpr uint32_t kAnswerIsAway = 2; // AnswerHead::redo and IvfScanArgs: the rows that pass lie away from the query
+
 /// The queries of each list.
 struct IvfPlan
 {
@@ -75,6 +89,15 @@ struct IvfScanArgs
 
 /// As launch_ivf_scan_queries, list by list, the queries of a list together: for many queries.
 [[nodiscard]] cudaError_t launch_ivf_scan_lists(const IvfScanArgs &args, cudaStream_t stream);
+
+/// Set n_pass [n_lists + 1] to the rows of each list that are not dead, and of all.
+[[nodiscard]] cudaError_t launch_ivf_count_live(
+	const uint64_t *offsets, uint32_t n_lists, const Rows &rows, uint32_t *n_pass, cudaStream_t stream);
+
+/// Cut the lists that each query looks at: counts [n_queries] are replaced. probes.ranked has a query's lists nearest
+/// first, up to kIvfMostCut of them. The redo [n_queries] of a query whose rows lie away becomes kAnswerIsAway.
+[[nodiscard]] cudaError_t launch_ivf_cut(const IvfProbes &probes, const IvfCut &cut, uint32_t n_queries,
+	uint32_t *counts, uint8_t *redo, cudaStream_t stream);
 
 /// True if launch_ivf_scan_bytes can take such rows, with queries of whole numbers 0 ... 255: canonical scores are
 /// exact integers.

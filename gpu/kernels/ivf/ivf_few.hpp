@@ -48,9 +48,10 @@ struct IvfFewArgs
 	bool vectors_are_there = false; // reals: earlier work of the stream puts the queries into `vectors`; host_vectors
 									// equals it
 	Rows rows;                      // by place
-	const float *row_values = nullptr;  // bytes: [n_rows] launch_row_values
-	const uint64_t *offsets = nullptr;  // [n_lists + 1]
-	const float *centroids = nullptr;   // [n_lists, dim_pad]
+	const float *row_values = nullptr; // bytes: [n_rows] launch_row_values
+	const uint64_t *offsets = nullptr; // [n_lists + 1]
+	const float *centroids = nullptr;  // [n_lists, dim_pad]
+	IvfCut cut;
 	uint32_t n_lists = 0;               // up to kIvfFewMostLists
 	uint32_t n_queries = 0;             // up to kIvfFewMostQueries
 	uint32_t dim_pad = 0;               // up to kIvfFewMostDims, kIvfFewMostRealDims
@@ -89,8 +90,9 @@ IvfFewGrid ivf_few_grid(bool reals, uint32_t dim_pad);
 
 /// Write the k first rows of the n_probes nearest lists of each query to answers, dead rows left out, ascending by
 /// (score, row id). A query with too many rows at one distance, or of bytes with scores that may be rounded, has redo
-/// set instead. travelling: the queries if args.host_vectors is null; at most kIvfFewInlineBytes and
-/// kIvfFewInlineQueries of them. cudaErrorInvalidValue beyond any bound of this file. Reproducible.
+/// set instead, to kAnswerIsAway if its rows lie away from it (IvfCut). travelling: the queries if args.host_vectors is
+/// null; at most kIvfFewInlineBytes and kIvfFewInlineQueries of them. cudaErrorInvalidValue beyond any bound of this
+/// file. Reproducible.
 [[nodiscard]] cudaError_t launch_ivf_few(const IvfFewArgs &args, const IvfFewInline &travelling, cudaStream_t stream);
 
 /// Set shared-memory limits; once per device.

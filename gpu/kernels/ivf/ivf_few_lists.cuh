@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/select/kth.cuh"
+#include "kernels/ivf/ivf_cut.cuh"
 #include "kernels/ivf/ivf_few.hpp"
 
 namespace vectorgpu::kernels
@@ -12,6 +13,8 @@ constexpr uint32_t kFewThreads = 256;
 constexpr uint32_t kFewWarps = kFewThreads / 32;
 // Lists that are put in order: near lists first give a good threshold, nothing else depends on it.
 constexpr uint32_t kFewMostRanked = 256;
+
+static_assert(kCutThreads == kFewThreads && kIvfMostCut <= kFewMostRanked);
 
 /// Shared memory of a block of few_scan_kernel, besides the orders of the lists and the query.
 struct FewListScratch
@@ -27,6 +30,7 @@ struct FewListScratch
 	uint32_t n_equal;
 	uint32_t fill; // rows held
 	uint32_t is_last;
+	CutScratch cut;
 	RadixScratch radix;
 	FewScratch few;
 };
@@ -118,15 +122,16 @@ choose_lists(const uint32_t *orders, const uint32_t *lows, uint32_t n_lists, uin
 	__syncthreads();
 }
 
-/// Set first, end, chunk_first of the chosen lists, nearest first if they are not many, in the same places in all
-/// blocks. Returns the number of chunks, each of kChunkRows rows except a list's last.
-template <uint32_t kChunkRows>
+/// Set first and end of the chosen lists, nearest first if they are not many, in the same places in all blocks. Returns
+/// how many lists the query looks at; 0: its rows lie away from it (IvfCut). lows: as choose_lists. Ends with a
+/// barrier.
+template <bool kPairs>
 __device__ __forceinline__ uint32_t
-lay_out_lists(const uint64_t *offsets, uint32_t n_probes, FewListScratch *scratch)
+rank_lists(const IvfFewArgs &args, const uint32_t *lows, uint32_t n_probes, FewListScratch *scratch)
 {
-	constexpr uint32_t kEach = kIvfFewMostProbes / kFewThreads;
-	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t warp = threadIdx.x / 32;
+	const bool is_cut = args.cut.n_pass != nullptr && n_probes < args.n_lists;
+	const auto comes_before = [&](uint32_t other, uint32_t list)
+	{ return kPairs && lows[other] != lows[list] ? lows[other] < lows[list] : other < list; };
 
 	for (uint32_t i = threadIdx.x; i < n_probes; i += kFewThreads)
 	{
@@ -141,14 +146,37 @@ lay_out_lists(const uint64_t *offsets, uint32_t n_probes, FewListScratch *scratc
 			{
 				const uint32_t its = scratch->chosen_order[other];
 
-				slot += its < order || (its == order && scratch->chosen_list[other] < list);
+				slot += its < order || (its == order && comes_before(scratch->chosen_list[other], list));
 			}
 		}
-		scratch->first[slot] = static_cast<uint32_t>(__ldg(offsets + list));
-		scratch->end[slot] = static_cast<uint32_t>(__ldg(offsets + list + 1));
+
+		scratch->first[slot] = static_cast<uint32_t>(__ldg(args.offsets + list));
+		scratch->end[slot] = static_cast<uint32_t>(__ldg(args.offsets + list + 1));
+		if (is_cut)
+			scratch->chunk_first[slot] = __ldg(args.cut.n_pass + list);
 	}
 	__syncthreads();
+	if (!is_cut)
+		return n_probes;
 
+	const uint32_t slot = threadIdx.x;
+	const uint32_t n_pass = scratch->chunk_first[slot];
+	const uint32_t n_rows = scratch->end[slot] - scratch->first[slot];
+
+	if (n_pass == 0)
+		scratch->end[slot] = scratch->first[slot]; // nothing to be read there
+	return cut_lists(
+		args.cut, passing_share(args.cut, args.offsets, args.n_lists), n_pass, n_rows, n_probes, &scratch->cut);
+}
+
+/// Set chunk_first of the lists ranked. Returns the number of chunks, each of kChunkRows rows except a list's last.
+template <uint32_t kChunkRows>
+__device__ __forceinline__ uint32_t
+lay_out_lists(uint32_t n_probes, FewListScratch *scratch)
+{
+	constexpr uint32_t kEach = kIvfFewMostProbes / kFewThreads;
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t warp = threadIdx.x / 32;
 	uint32_t counts[kEach];
 	uint32_t sum = 0;
 

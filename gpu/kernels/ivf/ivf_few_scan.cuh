@@ -186,6 +186,19 @@ few_answer(const IvfFewArgs &args, const Scorer &scorer, uint32_t query, uint32_
 	}
 }
 
+/// Write the answer's head of a query whose rows lie away from it. By one thread.
+__device__ __forceinline__ void
+few_give_way(const IvfFewArgs &args, uint32_t query)
+{
+	volatile AnswerHead *head = args.answers.heads + query;
+
+	head->n_entries = 0;
+	head->n_rescored = 0;
+	head->redo = kAnswerIsAway;
+	__threadfence_system();
+	head->mark = args.answers.mark;
+}
+
 /// Append the candidates of held [n_held] up to the threshold to the query's in memory. By all threads of a block.
 __device__ __forceinline__ void
 few_pass_on(const IvfFewArgs &args, uint32_t query, const IvfFewCandidate *held, uint32_t n_held, uint32_t threshold)
@@ -217,6 +230,23 @@ few_is_last(const IvfFewArgs &args, uint32_t query, FewListScratch *scratch)
 	return true;
 }
 
+/// Bring the orders of a query's lists and the query [n_units] into shared memory; no rows are held. By a block;
+/// without a barrier.
+__device__ __forceinline__ void
+few_load(
+	const IvfFewArgs &args, uint32_t query, uint32_t n_units, uint32_t *orders, uint4 *vector, FewListScratch *scratch)
+{
+	const uint32_t *own_orders = args.orders + static_cast<size_t>(query) * args.n_lists;
+	const uint4 *own_vector = static_cast<const uint4 *>(args.vectors) + static_cast<size_t>(query) * n_units;
+
+	for (uint32_t i = threadIdx.x; i < args.n_lists; i += kFewThreads)
+		orders[i] = own_orders[i];
+	for (uint32_t i = threadIdx.x; i < n_units; i += kFewThreads)
+		vector[i] = own_vector[i];
+	if (threadIdx.x == 0)
+		scratch->fill = 0;
+}
+
 /// Grid (n_splits, n_queries), block 256. Shared: few_room_units and query_units.
 template <class Scorer>
 __global__ void __launch_bounds__(kFewThreads, Scorer::kBlocks)
@@ -243,32 +273,34 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 	wait_for_stream();
 
 	const IvfFewQuery wanted = args.queries[query];
-	const size_t first_order = static_cast<size_t>(query) * args.n_lists;
+	const uint32_t *lows = Scorer::kPairs ? args.lows + static_cast<size_t>(query) * args.n_lists : nullptr;
 
-	for (uint32_t i = threadIdx.x; i < args.n_lists; i += kFewThreads)
-		orders[i] = args.orders[first_order + i];
-	for (uint32_t i = threadIdx.x; i < n_units; i += kFewThreads)
-		vector[i] = static_cast<const uint4 *>(args.vectors)[static_cast<size_t>(query) * n_units + i];
-	choose_lists<Scorer::kPairs>(
-		orders, Scorer::kPairs ? args.lows + first_order : nullptr, args.n_lists, wanted.n_probes, &scratch);
+	few_load(args, query, n_units, orders, vector, &scratch);
+	choose_lists<Scorer::kPairs>(orders, lows, args.n_lists, wanted.n_probes, &scratch);
+
+	const uint32_t n_probes = rank_lists<Scorer::kPairs>(args, lows, wanted.n_probes, &scratch);
+
+	if (n_probes == 0) // of all blocks of the query alike
+	{
+		if (few_is_last(args, query, &scratch) && threadIdx.x == 0)
+			few_give_way(args, query);
+		return;
+	}
 
 	// Ends with a barrier: the orders have been read.
-	const uint32_t n_chunks = lay_out_lists<kChunkRows>(args.offsets, wanted.n_probes, &scratch);
+	const uint32_t n_chunks = lay_out_lists<kChunkRows>(n_probes, &scratch);
 	const Scorer scorer(args, vector, wanted, lane);
 	uint32_t threshold = kFewNoOrder - 1;
 	uint32_t n_held = 0;
 	bool too_many = false;
 
-	if (threadIdx.x == 0)
-		scratch.fill = 0;
-	__syncthreads();
 	// Chunk i of a block is chunk i * n_splits + split of the query: all blocks see the nearest lists.
 	for (uint32_t next = 0; next * args.n_splits + blockIdx.x < n_chunks;)
 	{
 		const bool is_first = next == 0; // it makes a threshold
 		const uint32_t ahead = is_first ? kFirst : kAhead;
 		const uint32_t own = (next + lane % kAhead * kFewWarps + warp) * args.n_splits + blockIdx.x;
-		const uint32_t slot = own < n_chunks ? slot_of(own, wanted.n_probes, scratch) : 0;
+		const uint32_t slot = own < n_chunks ? slot_of(own, n_probes, scratch) : 0;
 		const uint32_t own_first = scratch.first[slot] + (own - scratch.chunk_first[slot]) * kChunkRows;
 		const uint32_t own_end = own < n_chunks ? scratch.end[slot] : 0;
 

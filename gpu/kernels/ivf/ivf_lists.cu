@@ -1,5 +1,6 @@
 // Inverted lists: rows reordered from their numbers to their places, the queries of each list, and the choice of a scan
 // kernel for a metric.
+#include "kernels/ivf/ivf_cut.cuh"
 #include "kernels/ivf/ivf_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -176,6 +177,48 @@ fill_kernel(const IvfProbes probes, uint32_t n_queries, const IvfPlan plan)
 		plan.queries[atomicAdd(&plan.cursors[probes.ranked[i].row], 1u)] = query;
 }
 
+/// Grid ceil(n_lists / 8), block 256: a warp counts the rows of a list, 32 at a time.
+__global__ void __launch_bounds__(kThreads)
+count_live_kernel(const uint64_t *offsets, uint32_t n_lists, const Rows rows, uint32_t *n_pass)
+{
+	const uint32_t list = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
+	uint32_t n = 0;
+
+	if (list >= n_lists)
+		return;
+	for (uint64_t place = offsets[list] + threadIdx.x % 32; place < offsets[list + 1]; place += 32)
+		n += row_is_dead(rows, static_cast<uint32_t>(place)) ? 0 : 1;
+	n = __reduce_add_sync(0xFFFFFFFFu, n);
+	if (threadIdx.x % 32 == 0)
+	{
+		n_pass[list] = n;
+		atomicAdd(n_pass + n_lists, n);
+	}
+}
+
+/// Grid n_queries, block kCutThreads.
+__global__ void __launch_bounds__(kCutThreads)
+cut_kernel(const IvfProbes probes, const IvfCut cut, uint32_t *counts, uint8_t *redo)
+{
+	__shared__ CutScratch scratch;
+	const uint32_t query = blockIdx.x;
+	const uint32_t most = counts[query];
+
+	if (most == probes.n_lists) // of all threads alike
+		return;
+
+	const uint64_t list =
+		threadIdx.x < most ? probes.ranked[static_cast<size_t>(query) * probes.stride + threadIdx.x].row : 0;
+	const uint32_t n = cut_lists(cut, passing_share(cut, probes.offsets, probes.n_lists), cut.n_pass[list],
+		static_cast<uint32_t>(probes.offsets[list + 1] - probes.offsets[list]), most, &scratch);
+
+	if (threadIdx.x != 0)
+		return;
+	counts[query] = n;
+	if (n == 0)
+		redo[query] = kAnswerIsAway;
+}
+
 cudaError_t
 launch_ivf(IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream)
 {
@@ -220,6 +263,29 @@ cudaError_t
 launch_ivf_scan_lists(const IvfScanArgs &args, cudaStream_t stream)
 {
 	return launch_ivf(IvfKernel::kScanLists, args, stream);
+}
+
+cudaError_t
+launch_ivf_count_live(
+	const uint64_t *offsets, uint32_t n_lists, const Rows &rows, uint32_t *n_pass, cudaStream_t stream)
+{
+	constexpr uint32_t kWarps = kThreads / 32;
+
+	if (const cudaError_t error = cudaMemsetAsync(n_pass + n_lists, 0, sizeof(uint32_t), stream);
+		error != cudaSuccess || n_lists == 0)
+		return error;
+	count_live_kernel<<<(n_lists + kWarps - 1) / kWarps, kThreads, 0, stream>>>(offsets, n_lists, rows, n_pass);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_ivf_cut(const IvfProbes &probes, const IvfCut &cut, uint32_t n_queries, uint32_t *counts, uint8_t *redo,
+	cudaStream_t stream)
+{
+	if (n_queries == 0)
+		return cudaSuccess;
+	cut_kernel<<<n_queries, kCutThreads, 0, stream>>>(probes, cut, counts, redo);
+	return cudaGetLastError();
 }
 
 cudaError_t

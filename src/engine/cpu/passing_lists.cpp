@@ -2,16 +2,13 @@
 #include "engine/cpu/passing_lists.hpp"
 
 #include <algorithm>
-#include <cmath>
+
+#include "engine/ivf/passing_probes.hpp"
 
 namespace vectorgpu::engine
 {
 namespace
 {
-
-// Where one row in m passes, the k-th nearest of these is the k * m-th nearest of all, and lists that hold it lie
-// farther away: m^.3 times as many keep recall .95 (README.md, "Conditions").
-constexpr double kMoreLists = .3;
 
 // If so many times more lists hold the rows than if these were spread evenly, they lie away from the query, where the
 // order of the lists may say little about the order of their rows: the search finds out.
@@ -27,9 +24,8 @@ uint32_t
 choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked, std::vector<uint32_t> *marks)
 {
 	const double n_lists = static_cast<double>(ranked.size());
-	const double n_rows = static_cast<double>(view.rows.last);
 	const double n_pass = static_cast<double>(view.passing->n_pass());
-	const double even_lists = n_probes * std::pow(n_rows / n_pass, kMoreLists);
+	const double even_lists = ivf::even_lists(n_probes, view.rows.last, view.passing->n_pass());
 	const double wanted = even_lists * n_pass / n_lists;
 	double next_mark = kMoreOfUneven * wanted / kStageGrowth;
 	double held = 0;

@@ -254,13 +254,13 @@ KeyStore::keep(const std::string &program, std::shared_ptr<const Passing> passin
 {
 	const uint64_t bytes = memory_bytes(*passing) + program.size();
 	const std::lock_guard lock(mutex_);
-	std::list<const std::string *> last(1); // first what may throw
+	std::list<KnownProgram *> last(1); // first what may throw
 	const auto [at, is_new] = known_.try_emplace(program);
 	Known &known = at->second;
 
 	if (is_new)
 	{
-		last.front() = &at->first;
+		last.front() = &*at;
 		known.place = last.begin();
 		by_use_.splice(by_use_.end(), last);
 	}
@@ -269,7 +269,7 @@ KeyStore::keep(const std::string &program, std::shared_ptr<const Passing> passin
 	by_use_.splice(by_use_.end(), by_use_, known.place);
 	while (known_bytes_ > kMostKnownBytes && known_.size() > 1)
 	{
-		const auto oldest = known_.find(*by_use_.front());
+		const auto oldest = known_.find(by_use_.front()->first);
 
 		by_use_.pop_front();
 		known_bytes_ -= oldest->second.bytes;
@@ -277,9 +277,33 @@ KeyStore::keep(const std::string &program, std::shared_ptr<const Passing> passin
 	}
 }
 
+/// The rows of the program used last, if it is this one, as of now: searches of a batch often have the same conditions.
+std::shared_ptr<const Passing>
+KeyStore::passing_of_last(std::span<const uint8_t> program)
+{
+	const std::lock_guard lock(mutex_);
+
+	if (by_use_.empty())
+		return nullptr;
+
+	const auto &[bytes, known] = *by_use_.back();
+
+	if (!std::ranges::equal(bytes_of(bytes), program) || known.generation != generation_ ||
+		known.passing->delta_end != delta_.end())
+		return nullptr;
+	counters_->n_found.fetch_add(1, std::memory_order_relaxed);
+	return known.passing;
+}
+
 std::shared_ptr<const Passing>
 KeyStore::passing(std::span<const uint8_t> program, bool *found)
 {
+	if (std::shared_ptr<const Passing> last = passing_of_last(program); last != nullptr)
+	{
+		*found = true;
+		return last;
+	}
+
 	const std::string bytes(reinterpret_cast<const char *>(program.data()), program.size());
 	Known known;
 	Areas live;

@@ -66,6 +66,9 @@ public:
 	/// Return the rows that meet a program that it takes. *found: they were known.
 	std::shared_ptr<const engine::Passing> passing(std::span<const uint8_t> program, bool *found);
 
+	/// Host memory of the rows that are known of programs. They may count once more on the engine's device.
+	uint64_t known_bytes() const { return known_bytes_.load(std::memory_order_relaxed); }
+
 	/// Read back, for checks. False if they are not held.
 	bool read_area(engine::SegmentId segment, uint64_t first, uint64_t n_bytes, uint8_t *bytes) const;
 	bool read_delta(uint64_t first, uint64_t n_rows, uint8_t *images) const;
@@ -75,9 +78,11 @@ public:
 
 private:
 	struct Known;
+	using KnownProgram = std::pair<const std::string, Known>;
 	using Areas = std::map<engine::SegmentId, std::shared_ptr<const KeyArea>>;
 
 	std::shared_ptr<const engine::Passing> make(const std::string &program, const Areas &live, const Known &known);
+	std::shared_ptr<const engine::Passing> passing_of_last(std::span<const uint8_t> program);
 	void evaluate_delta(const engine::predicate::Program &program, const Known &known, engine::Passing *made) const;
 	void keep(const std::string &program, std::shared_ptr<const engine::Passing> passing, uint64_t generation);
 
@@ -98,11 +103,11 @@ private:
 		std::shared_ptr<const engine::Passing> passing;
 		uint64_t generation = 0;
 		uint64_t bytes = 0;
-		std::list<const std::string *>::iterator place; // in by_use_
+		std::list<KnownProgram *>::iterator place; // in by_use_
 	};
 	std::map<std::string, Known> known_;
-	std::list<const std::string *> by_use_; // keys of known_, those used last at the end
-	uint64_t known_bytes_ = 0;
+	std::list<KnownProgram *> by_use_;     // of known_, those used last at the end
+	std::atomic<uint64_t> known_bytes_{0}; // read without the mutex
 };
 
 } // namespace vectorgpu::worker

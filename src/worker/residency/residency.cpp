@@ -68,11 +68,12 @@ same_keys(const Copy &copy, const wire::KeyColumns &key_columns)
 								: memcmp(&copy.keys->keys(), &key_columns, sizeof(key_columns)) == 0;
 }
 
-/// Return the bytes that a copy is charged with: at least those that its loader announced.
+/// Return the bytes that a copy is charged with: at least those that its loader announced, and those of the rows that
+/// are known of its searches' conditions, which change with every search.
 uint64_t
 charged_bytes(const Copy &copy)
 {
-	return std::max(copy.held_bytes, copy.reserved_bytes);
+	return std::max(copy.held_bytes, copy.reserved_bytes) + (copy.keys != nullptr ? copy.keys->known_bytes() : 0);
 }
 
 wire::CopyInfo
@@ -243,7 +244,7 @@ Residency::counters()
 bool
 Residency::make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted)
 {
-	std::vector<std::shared_ptr<Copy>> idle;
+	std::vector<std::pair<std::shared_ptr<Copy>, uint64_t>> idle; // and what they are charged with now
 	uint64_t charged = bytes;
 	uint64_t reclaimable = 0;
 
@@ -251,22 +252,26 @@ Residency::make_room(uint64_t bytes, const Copy *but_not, std::vector<std::share
 	{
 		if (copy.get() == but_not)
 			continue; // `bytes` includes its share
-		charged += charged_bytes(*copy);
+
+		const uint64_t own = charged_bytes(*copy);
+
+		charged += own;
 		if (copy->lease == 0 && copy.use_count() == 1)
 		{
-			idle.push_back(copy);
-			reclaimable += charged_bytes(*copy);
+			idle.emplace_back(copy, own);
+			reclaimable += own;
 		}
 	}
 	if (bytes > budget_bytes_ || (charged > budget_bytes_ && charged - budget_bytes_ > reclaimable))
 		return false;
-	std::sort(idle.begin(), idle.end(), [](const auto &a, const auto &b) { return a->last_used_ns < b->last_used_ns; });
-	for (std::shared_ptr<Copy> &copy : idle)
+	std::sort(idle.begin(), idle.end(),
+		[](const auto &a, const auto &b) { return a.first->last_used_ns < b.first->last_used_ns; });
+	for (const auto &[copy, own] : idle)
 	{
 		if (charged <= budget_bytes_)
 			break;
 		evicted->push_back(copy);
-		charged -= charged_bytes(*copy);
+		charged -= own;
 	}
 	for (const std::shared_ptr<Copy> &copy : *evicted)
 	{

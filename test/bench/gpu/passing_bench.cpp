@@ -30,6 +30,7 @@ constexpr int kRuns = 200;
 constexpr uint32_t kGroups = 1000;
 constexpr size_t kMostBatch = 64;
 constexpr size_t kParts = 16; // of rows, each made by a thread of its own
+constexpr uint32_t kProbes = 30;
 
 struct Shape
 {
@@ -38,7 +39,7 @@ struct Shape
 	uint32_t dim;
 	Metric metric;
 	bool bytes;
-	bool lists; // the copy has lists; then searches without conditions look at some of them
+	bool lists; // the copy has lists; then searches without conditions, or where more than a tenth pass, look at some
 };
 
 /// Rows [n, dim] around centres: reals, or whole numbers 0 ... 255.
@@ -146,6 +147,7 @@ public:
 	/// passing: of query i, [i mod size]; empty: no conditions.
 	void measure(double share, size_t batch, size_t k, const std::vector<std::unique_ptr<engine::Passing>> &passing)
 	{
+		const engine::SegmentProbes probes[] = {{1, kProbes}};
 		std::vector<double> times;
 		std::vector<std::vector<engine::Neighbor>> results;
 		std::vector<engine::FilterWay> ways(batch);
@@ -161,6 +163,8 @@ public:
 				const size_t query = (static_cast<size_t>(run + 3) * batch + i) % kQueries;
 				engine::SearchQuery request = {&queries_[query * shape_.dim], k, false, {}};
 
+				if (shape_.lists)
+					request.probes = probes;
 				request.passing = passing.empty() ? nullptr : passing[i % passing.size()].get();
 				request.filter_way = &ways[i];
 				requests.push_back(request);
@@ -194,12 +198,12 @@ public:
 	void run(bool plain)
 	{
 		for (const size_t k : {10, 100})
-			for (const size_t batch : {size_t{1}, size_t{16}, kMostBatch})
+			for (const size_t batch : {size_t{1}, size_t{8}, size_t{16}, kMostBatch})
 			{
 				measure(1, batch, k, {});
 				if (plain)
 					continue;
-				for (const double share : {.001, .01, .1, .11, .5})
+				for (const double share : {.001, .01, .1, .11, .2, .3, .5})
 				{
 					std::vector<std::unique_ptr<engine::Passing>> one;
 
@@ -228,7 +232,7 @@ public:
 private:
 	static constexpr size_t kQueries = 4096;
 
-	/// Rows in 1,000 lists in order of their numbers, mixed.
+	/// Rows in 1,000 lists of numbers in no order.
 	void load_lists()
 	{
 		std::vector<uint64_t> offsets(kGroups + 1);

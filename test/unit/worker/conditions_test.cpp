@@ -237,5 +237,38 @@ TEST_F(WorkerConditions, what_does_not_fit_is_refused)
 	EXPECT_EQ(search_passing(client, plain, query, 10, program, &found).status(), ReplyStatus::kInvalid);
 }
 
+/// The rows that are known of programs take room: another copy finds less.
+TEST(WorkerConditionsBudget, counts_the_rows_that_are_known)
+{
+	constexpr size_t kPrograms = 120; // of 512 bytes and more, with the rows
+	constexpr uint64_t kRoom = 40000;
+
+	for (const bool known : {false, true})
+	{
+		DataDirectory directory;
+		worker::Options options = options_for_test();
+
+		options.memory_budget_bytes = uint64_t{8} << 20;
+
+		ThreadWorker served(options);
+		Connection connection{Role::kLoader};
+		Connection other{Role::kLoader};
+		const KeyedTable table(2000, 16, 7);
+		Table second(100, 8, 2, 5);
+		std::vector<Neighbor> found;
+
+		load_keyed(&connection.client, table, 2000, 2000);
+		for (size_t i = 0; known && i < kPrograms; i++)
+			ASSERT_TRUE(search_passing(&connection.client, table, table.query(1), 5,
+				Condition{static_cast<uint32_t>(i), static_cast<uint32_t>(i) + 3, 255}.program(), &found)
+					.ok());
+
+		const uint64_t left = options.memory_budget_bytes - stats(&connection.client).resident_bytes;
+
+		ASSERT_TRUE(create(&other.client, second, left - kRoom).ok());
+		EXPECT_EQ(stats(&other.client).n_evictions, known ? 1u : 0u);
+	}
+}
+
 } // namespace
 } // namespace vectorgpu::worker_test

@@ -1,0 +1,22 @@
+// How many inverted lists a query with conditions searches, in every engine.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+namespace vectorgpu::engine::ivf
+{
+
+// Where one row in m passes, the k-th nearest of these is the k * m-th nearest of all, and lists that hold it lie
+// farther away: m^.3 times as many keep recall .95 (../cpu/README.md, "Conditions").
+constexpr double kMoreLists = .3;
+
+/// The lists of a query that would search n_probes without conditions, if n_pass of n_rows rows pass and are spread
+/// evenly over the lists.
+inline double
+even_lists(uint32_t n_probes, uint64_t n_rows, uint64_t n_pass)
+{
+	return n_probes * std::pow(static_cast<double>(n_rows) / static_cast<double>(n_pass), kMoreLists);
+}
+
+} // namespace vectorgpu::engine::ivf

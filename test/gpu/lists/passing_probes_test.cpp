@@ -1,0 +1,270 @@
+// Inverted lists for queries with conditions: the lists are chosen by the rows in them that pass, alike in two launches
+// and in the chain; recall where rows that pass lie at random, near a query and away from it, where all of them are
+// looked at.
+#include "../engine/passing_world.hpp"
+
+namespace vectorgpu::cuda::test
+{
+namespace
+{
+
+constexpr size_t kRows = 16000;
+constexpr size_t kQueries = 60;
+constexpr uint32_t kLists = 120;
+constexpr uint32_t kProbes = 10;
+
+enum class Place
+{
+	kRandom,
+	kNear,
+	kFar,
+};
+
+std::unique_ptr<CudaEngine>
+make_engine(bool few)
+{
+	std::unique_ptr<CudaEngine> engine;
+	CudaEngineOptions options;
+
+	options.exact_elements = 1;
+	options.workspace_bytes = size_t{256} << 20;
+	options.self_test = false;
+	options.few_lists = few;
+	options.few_real_lists = few;
+	options.few_real_pairs = 1e9;
+
+	const Status status = make_cuda_engine(options, &engine);
+
+	EXPECT_TRUE(status.is_ok()) << status.message;
+	return engine;
+}
+
+/// Rows around 300 centres: reals, or whole numbers 0 ... 255.
+Rows
+grouped(const DistanceSpec &spec, bool bytes, size_t n, std::mt19937 &rng)
+{
+	std::mt19937 centre_rng(7);
+	std::normal_distribution<float> normal;
+	std::vector<float> centres(300 * spec.dim);
+	std::vector<float> row(spec.dim);
+	Rows rows(spec);
+
+	for (float &centre : centres)
+		centre = bytes ? 128 + 35 * normal(centre_rng) : normal(centre_rng);
+	for (size_t i = 0; i < n; i++)
+	{
+		const float *const centre = &centres[rng() % 300 * spec.dim];
+
+		for (uint32_t d = 0; d < spec.dim; d++)
+			row[d] = bytes ? std::clamp(std::round(centre[d] + 20 * normal(rng)), 0.0f, 255.0f)
+						   : centre[d] + .6f * normal(rng);
+		rows.add(i + 1, reinterpret_cast<const uint8_t *>(row.data()));
+	}
+	return rows;
+}
+
+/// ListRows whose rows all lie in the nearest list.
+engine::test::ListRows
+nearest_lists(const Rows &rows, std::mt19937 &rng)
+{
+	engine::test::ListRows made(rows, kLists, rng);
+	std::vector<uint32_t> list_of(rows.n());
+
+	for (size_t i = 0; i < rows.n(); i++)
+		list_of[i] = made.ranked(rows.vector(i)).front();
+	std::stable_sort(made.numbers.begin(), made.numbers.end(),
+		[&](uint32_t a, uint32_t b) { return std::pair(list_of[a], a) < std::pair(list_of[b], b); });
+	std::fill(made.offsets.begin(), made.offsets.end(), 0);
+	for (const uint32_t list : list_of)
+		made.offsets[list + 1]++;
+	std::partial_sum(made.offsets.begin(), made.offsets.end(), made.offsets.begin());
+	return made;
+}
+
+/// The same segment in an engine that takes two launches and in one that does not.
+class TwoEngines
+{
+public:
+	TwoEngines(const DistanceSpec &spec, bool bytes)
+		: rng_(spec.dim), rows_(grouped(spec, bytes, kRows, rng_)), queries_(grouped(spec, bytes, kQueries, rng_))
+	{
+		const engine::test::ListRows lists = nearest_lists(rows_, rng_);
+
+		for (const bool few : {true, false})
+		{
+			engines_.push_back(make_engine(few));
+
+			Engine *const engine = engines_.back().get();
+
+			EXPECT_TRUE(engine->create(engine::CopySpec(spec, CopyKind::kLists), &copy_).is_ok());
+			EXPECT_TRUE(lists.load(engine, copy_, 1).is_ok());
+		}
+	}
+
+	/// Rows by their distance from `anchor`, nearest first.
+	std::vector<uint32_t> by_distance(const void *anchor) const
+	{
+		std::vector<Neighbor> all = scores(anchor, nullptr);
+		std::vector<uint32_t> numbers;
+
+		for (const Neighbor &one : all)
+			numbers.push_back(static_cast<uint32_t>(one.row - 1));
+		return numbers;
+	}
+
+	Passing passing(double share, Place place, const void *anchor) const
+	{
+		const std::vector<uint32_t> order = place == Place::kRandom ? std::vector<uint32_t>() : by_distance(anchor);
+		const Condition random = random_condition(share, 3);
+		const size_t n = static_cast<size_t>(share * kRows);
+		auto segment = std::make_shared<PassingSegment>();
+		Passing made;
+
+		segment->segment = 1;
+		segment->n_rows = kRows;
+		segment->bits.resize((kRows + 7) / 8);
+		for (size_t i = 0; i < kRows; i++)
+			if (place == Place::kRandom ? random(i) : place == Place::kNear ? i < n : i >= kRows - n)
+			{
+				set_bit(&segment->bits, place == Place::kRandom ? i : order[i]);
+				segment->n_pass++;
+			}
+		made.n_rows = kRows;
+		made.n_pass = segment->n_pass;
+		made.segments.push_back(std::move(segment));
+		return made;
+	}
+
+	/// All rows that pass, in the order of a query.
+	std::vector<Neighbor> scores(const void *query, const Passing *passing) const
+	{
+		std::vector<Neighbor> all;
+
+		for (size_t i = 0; i < kRows; i++)
+		{
+			Neighbor one = {0, rows_.ids[i]};
+
+			if (passing != nullptr && (passing->segments[0]->bits[i / 8] >> i % 8 & 1) == 0)
+				continue;
+			engine::compute_scores(rows_.spec, query, rows_.vector(i), rows_.row_bytes, 1, &one.score, 0);
+			all.push_back(one);
+		}
+		std::sort(all.begin(), all.end(), engine::neighbor_less);
+		return all;
+	}
+
+	struct Found
+	{
+		std::vector<std::vector<Neighbor>> results;
+		std::vector<FilterWay> ways;
+		std::vector<Coverage> coverage;
+		double recall = 0;
+	};
+
+	/// Queries [first, first + n).
+	Found search(size_t e, const Passing *passing, size_t first, size_t n, size_t k)
+	{
+		const SegmentProbes probes[] = {{1, kProbes}};
+		std::vector<SearchQuery> batch;
+		Found found;
+		size_t n_hits = 0;
+
+		found.ways.assign(n, FilterWay::kNone);
+		found.coverage.assign(n, Coverage::kScored);
+		for (size_t i = 0; i < n; i++)
+		{
+			SearchQuery query = {queries_.vector(first + i), k, false, {}};
+
+			query.probes = probes;
+			query.passing = passing;
+			query.filter_way = &found.ways[i];
+			query.coverage = &found.coverage[i];
+			batch.push_back(query);
+		}
+		EXPECT_TRUE(engines_[e]->search(copy_, batch, &found.results, nullptr).is_ok());
+		for (size_t i = 0; i < n; i++)
+		{
+			const std::vector<Neighbor> truth = scores(batch[i].query, passing);
+
+			EXPECT_EQ(found.results[i].size(), k);
+			if (found.ways[i] == FilterWay::kMask)
+			{
+				EXPECT_EQ(found.coverage[i], Coverage::kAll);
+				expect_same(found.results[i], {truth.begin(), truth.begin() + static_cast<ptrdiff_t>(k)});
+			}
+			for (const Neighbor &one : found.results[i])
+			{
+				const auto at = std::lower_bound(truth.begin(), truth.end(), one, engine::neighbor_less);
+
+				EXPECT_TRUE(at != truth.end() && at->row == one.row && bits_of(at->score) == bits_of(one.score));
+				n_hits += one.score <= truth[k - 1].score ? 1 : 0;
+			}
+		}
+		found.recall = static_cast<double>(n_hits) / static_cast<double>(n * k);
+		return found;
+	}
+
+	CudaEngine *engine(size_t e) const { return engines_[e].get(); }
+	const void *query(size_t i) const { return queries_.vector(i); }
+
+private:
+	std::mt19937 rng_;
+	const Rows rows_;
+	const Rows queries_;
+	std::vector<std::unique_ptr<CudaEngine>> engines_;
+	engine::CopyId copy_ = 0;
+};
+
+TEST(PassingProbes, RecallAndTheSameListsInEveryWay)
+{
+	for (const auto &[spec, bytes] : {std::pair{DistanceSpec{Metric::kL2, ElementType::kFloat32, 24}, false},
+			 {DistanceSpec{Metric::kCosine, ElementType::kFloat32, 100}, false},
+			 {DistanceSpec{Metric::kL2, ElementType::kFloat32, 32}, true}})
+	{
+		TwoEngines two(spec, bytes);
+		const double plain = two.search(0, nullptr, 0, kQueries, 10).recall;
+
+		ASSERT_GE(plain, .8);
+		for (const double share : {.2, .5})
+			for (const Place place : {Place::kRandom, Place::kNear, Place::kFar})
+			{
+				SCOPED_TRACE(testing::Message() << metric_name(spec.metric) << ", dim " << spec.dim << ", share "
+												<< share << ", place " << static_cast<int>(place));
+				const Passing one = two.passing(share, place, two.query(0));
+				const Passing other = two.passing(share, place, two.query(0)); // of it nothing is known
+				const uint64_t before = two.engine(0)->n_few_lists() + two.engine(0)->n_few_real_lists();
+				const TwoEngines::Found few = two.search(0, &one, 0, kQueries, 10);
+				const TwoEngines::Found chain = two.search(1, &other, 0, kQueries, 10);
+
+				EXPECT_GE(few.recall, plain - (place == Place::kRandom ? .02 : .08)); // as on the CPU
+				EXPECT_EQ(few.ways, chain.ways);
+				for (size_t i = 0; i < kQueries; i++)
+					ASSERT_NO_FATAL_FAILURE(expect_same(few.results[i], chain.results[i]));
+				EXPECT_GT(two.engine(0)->n_few_lists() + two.engine(0)->n_few_real_lists(), before);
+				if (place != Place::kRandom)
+					continue;
+				EXPECT_GT(std::count(few.ways.begin(), few.ways.end(), FilterWay::kLists), kQueries / 2);
+				for (size_t i = 0; i < kQueries; i++)
+					EXPECT_EQ(few.coverage[i], few.ways[i] == FilterWay::kLists ? Coverage::kPart : Coverage::kAll);
+			}
+	}
+}
+
+/// Queries that found no lists with enough rows go over all of them, and so do some that follow them.
+TEST(PassingProbes, RowsThatLieAway)
+{
+	TwoEngines two({Metric::kL2, ElementType::kFloat32, 24}, false);
+	const Passing far = two.passing(.2, Place::kFar, two.query(5));
+
+	for (size_t round = 0; round < 3; round++)
+	{
+		const uint64_t before = two.engine(0)->n_few_real_lists();
+		const TwoEngines::Found found = two.search(0, &far, 5, 1, 20);
+
+		EXPECT_EQ(found.ways[0], FilterWay::kMask);
+		EXPECT_EQ(two.engine(0)->n_few_real_lists() - before, round == 0 ? 1 : 0);
+	}
+}
+
+} // namespace
+} // namespace vectorgpu::cuda::test
