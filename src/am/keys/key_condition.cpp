@@ -12,6 +12,7 @@
 extern "C"
 {
 #include "access/stratnum.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 }
@@ -234,21 +235,30 @@ list_node(uint16 stream, CodeList *list, bool recheck)
 	return key_node(in_list(stream, list->codes, list->n, recheck));
 }
 
-/// A condition with any element of an array, NULLs among them, which nothing equals.
-void
-array_condition(Condition condition, ArrayType *array, Node *node)
+/// Read the elements of an array; *nulls [n]. Return n.
+int
+elements_of(ArrayType *array, Datum **elements, bool **nulls)
 {
 	const Oid type = ARR_ELEMTYPE(array);
-	CodeList lists[2] = {}; // by recheck
 	int16 length;
 	bool by_value;
 	char align;
-	Datum *elements;
-	bool *nulls;
 	int n;
 
 	get_typlenbyvalalign(type, &length, &by_value, &align);
-	deconstruct_array(array, type, length, by_value, align, &elements, &nulls, &n);
+	deconstruct_array(array, type, length, by_value, align, elements, nulls, &n);
+	return n;
+}
+
+/// A condition with any element of an array, NULLs among them, which nothing equals.
+void
+any_condition(Condition condition, ArrayType *array, Node *node)
+{
+	CodeList lists[2] = {}; // by recheck
+	Datum *elements;
+	bool *nulls;
+	const int n = elements_of(array, &elements, &nulls);
+
 	for (CodeList &list : lists)
 		list.codes = static_cast<uint64 *>(palloc((static_cast<size_t>(n) + 1) * sizeof(uint64)));
 	*node = joint(Op::kOr);
@@ -274,8 +284,29 @@ array_condition(Condition condition, ArrayType *array, Node *node)
 		add_operand(node, list_node(condition.stream, &lists[recheck], recheck != 0));
 }
 
+/// A condition with all elements of an array. Without elements every row passes, also one with NULL.
 void
-write_key(const KeyColumn *column, uint16 stream, const ScanKeyData *key, Node *node)
+all_condition(Condition condition, ArrayType *array, Node *node)
+{
+	Datum *elements;
+	bool *nulls;
+	const int n = elements_of(array, &elements, &nulls);
+
+	*node = joint(Op::kAnd);
+	for (int i = 0; i < n; i++)
+	{
+		Node *one = key_node(nothing());
+
+		condition.constant = elements[i];
+		if (!nulls[i])
+			write_condition(condition, one);
+		add_operand(node, one);
+	}
+}
+
+/// all_of: the argument is an array, and the condition has to hold for all its elements.
+void
+write_key(const KeyColumn *column, uint16 stream, const ScanKeyData *key, bool all_of, Node *node)
 {
 	if ((key->sk_flags & SK_SEARCHNULL) != 0)
 		*node = is_null(stream);
@@ -289,11 +320,46 @@ write_key(const KeyColumn *column, uint16 stream, const ScanKeyData *key, Node *
 	{
 		const Condition condition = {column, stream, key->sk_strategy, key->sk_argument, key->sk_subtype};
 
-		if ((key->sk_flags & SK_SEARCHARRAY) != 0)
-			array_condition(condition, DatumGetArrayTypeP(key->sk_argument), node);
+		if (all_of)
+			all_condition(condition, DatumGetArrayTypeP(key->sk_argument), node);
+		else if ((key->sk_flags & SK_SEARCHARRAY) != 0)
+			any_condition(condition, DatumGetArrayTypeP(key->sk_argument), node);
 		else
 			write_condition(condition, node);
 	}
+}
+
+/// The key columns of an index.
+struct Columns
+{
+	const KeyColumn *columns; // [n]
+	int n;
+};
+
+Node *
+node_of_key(const Columns &columns, const ScanKeyData *key, bool all_of)
+{
+	const int i = key->sk_attno - 2;
+	Node *node = key_node(nothing());
+
+	if (i < 0 || i >= columns.n)
+		elog(ERROR, "scan key of attribute %d of an index with %d key columns", key->sk_attno, columns.n + 1);
+	write_key(&columns.columns[i], static_cast<uint16>(first_stream(columns.columns, i)), key, all_of, node);
+	return node;
+}
+
+Node *
+node_of_tree(const Columns &columns, const KeyTree *tree)
+{
+	Node *node;
+
+	check_stack_depth();
+	if (tree->op == KeyTreeOp::kKey || tree->op == KeyTreeOp::kAllOf)
+		return node_of_key(columns, &tree->key, tree->op == KeyTreeOp::kAllOf);
+	node = key_node(joint(tree->op == KeyTreeOp::kAnd ? Op::kAnd : Op::kOr));
+	for (int i = 0; i < tree->n_operands; i++)
+		add_operand(node, node_of_tree(columns, tree->operands[i]));
+	return node;
 }
 
 /// Write the program of a tree; kMaybe if it would break a limit.
@@ -329,23 +395,16 @@ first_stream(const KeyColumn *columns, int i)
 }
 
 void
-make_key_program(const KeyColumn *columns, int n_columns, const ScanKeyData *keys, int n_keys, KeyProgram *result)
+make_key_program(const KeyColumn *columns, int n_columns, const ScanKeyData *keys, int n_keys, const KeyTree *tree,
+	KeyProgram *result)
 {
 	Node *root = key_node(joint(Op::kAnd));
 
 	for (int k = 0; k < n_keys; k++)
-	{
-		const int i = keys[k].sk_attno - 2;
-		Node *node;
-
-		if (i < 0)
-			continue;
-		if (i >= n_columns)
-			elog(ERROR, "scan key of attribute %d of an index with %d key columns", keys[k].sk_attno, n_columns + 1);
-		node = key_node(nothing());
-		write_key(&columns[i], static_cast<uint16>(first_stream(columns, i)), &keys[k], node);
-		add_operand(root, node);
-	}
+		if (keys[k].sk_attno > 1)
+			add_operand(root, node_of_key({columns, n_columns}, &keys[k], false));
+	if (tree != nullptr)
+		add_operand(root, node_of_tree({columns, n_columns}, tree));
 	finish(root, result);
 }
 

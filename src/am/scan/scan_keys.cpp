@@ -2,6 +2,7 @@
 #include "am/scan/scan_keys.hpp"
 
 #include "am/scan/few_rows.hpp"
+#include "am/scan/scan_condition.hpp"
 #include "am/scan/worker_scan.hpp"
 
 #include <cstring>
@@ -74,16 +75,22 @@ scan_keys_start(IndexScanDesc scan, ScanState *state)
 	state->not_null = scan_tests_null(scan, SK_SEARCHNOTNULL);
 	for (int i = 0; i < scan->numberOfKeys; i++)
 		n += scan->keyData[i].sk_attno > 1;
-	if (n == 0)
+	if (n == 0 && state->tree == nullptr)
 		return;
 	key_coder_check(scan->indexRelation, coder, &state->meta.keys);
 	old = MemoryContextSwitchTo(state->context);
 	state->filter = static_cast<KeyFilter *>(palloc0(sizeof(KeyFilter)));
 	state->filter->context = state->context;
-	make_key_program(
-		coder->columns, coder->layout.n_columns, scan->keyData, scan->numberOfKeys, &state->filter->conditions);
+	make_key_program(coder->columns, coder->layout.n_columns, scan->keyData, scan->numberOfKeys, state->tree,
+		&state->filter->conditions);
 	state->counters->has_filter = true;
 	MemoryContextSwitchTo(old);
+}
+
+void
+scan_condition_set(IndexScanDesc scan, const KeyTree *tree)
+{
+	static_cast<ScanState *>(scan->opaque)->tree = tree;
 }
 
 void
