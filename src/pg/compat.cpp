@@ -8,7 +8,9 @@ extern "C"
 #include "catalog/pg_database.h"
 #include "commands/vacuum.h"
 #include "common/relpath.h"
+#include "access/htup_details.h"
 #include "nodes/pathnodes.h"
+#include "nodes/tidbitmap.h"
 #include "optimizer/cost.h"
 #include "optimizer/paths.h"
 #include "pgstat.h"
@@ -134,6 +136,28 @@ begin_bitmap_scan(Relation index, Snapshot snapshot, int n_keys)
 	return index_beginscan_bitmap(index, snapshot, nullptr, n_keys);
 #else
 	return index_beginscan_bitmap(index, snapshot, n_keys);
+#endif
+}
+
+void
+visit_bitmap(TIDBitmap *bitmap,
+	void (*visit)(void *state, BlockNumber block, const OffsetNumber *offsets, int n, bool recheck), void *state)
+{
+#if PG_VERSION_NUM >= 180000
+	TBMPrivateIterator *iterator = tbm_begin_private_iterate(bitmap);
+	OffsetNumber offsets[TBM_MAX_TUPLES_PER_PAGE];
+	TBMIterateResult page;
+
+	while (tbm_private_iterate(iterator, &page))
+		visit(state, page.blockno, offsets,
+			page.lossy ? -1 : tbm_extract_page_tuple(&page, offsets, TBM_MAX_TUPLES_PER_PAGE), page.recheck);
+	tbm_end_private_iterate(iterator);
+#else
+	TBMIterator *iterator = tbm_begin_iterate(bitmap);
+
+	for (const TBMIterateResult *page = tbm_iterate(iterator); page != nullptr; page = tbm_iterate(iterator))
+		visit(state, page->blockno, page->offsets, page->ntuples, page->recheck);
+	tbm_end_iterate(iterator);
 #endif
 }
 

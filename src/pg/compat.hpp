@@ -27,6 +27,7 @@ struct IndexPath;
 struct List;
 struct PlannerInfo;
 struct RelOptInfo;
+struct TIDBitmap;
 struct Tuplesortstate;
 struct WaitEventSet;
 
@@ -137,6 +138,12 @@ bool owns_database(Oid database, Oid role);
 /// Begin a scan that EXPLAIN does not show.
 IndexScanDesc begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int n_keys, int n_orders);
 IndexScanDesc begin_bitmap_scan(Relation index, Snapshot snapshot, int n_keys);
+
+/// Call visit(state, …) for each page of the table that the bitmap has, in their order. offsets [n], valid during the
+/// call; n < 0: a lossy page, of which every row may be meant. recheck: the rows need a check of the conditions. visit
+/// must not raise an error but for want of memory.
+void visit_bitmap(TIDBitmap *bitmap,
+	void (*visit)(void *state, BlockNumber block, const OffsetNumber *offsets, int n, bool recheck), void *state);
 
 /// Count a search of the index, for the statistics and for "Index Searches" in EXPLAIN of 18.
 void count_index_search(IndexScanDesc scan);

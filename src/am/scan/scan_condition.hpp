@@ -2,6 +2,7 @@
 #pragma once
 
 #include "am/keys/key_tree.hpp"
+#include "am/scan/row_set.hpp"
 
 extern "C"
 {
@@ -15,5 +16,8 @@ namespace vectorgpu::am
 /// stays until it is set again. tree: in memory that outlives the scan's use of it. Where codes leave it open
 /// (xs_recheck), the caller tests the rows.
 void scan_condition_set(IndexScanDesc scan, const KeyTree *tree);
+
+/// Set the only rows that the scan may return, as another index has found them; null: all. As scan_condition_set.
+void scan_rows_set(IndexScanDesc scan, const RowSet *rows);
 
 } // namespace vectorgpu::am

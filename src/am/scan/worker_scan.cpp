@@ -104,7 +104,7 @@ bool
 worker_takes_conditions(const ScanState *state)
 {
 	return state->filter == nullptr ||
-		(copy_key_bytes(state->am->worker_structure, &state->meta) > 0 && !gives_candidates(state) &&
+		(state->filter->rows == nullptr && copy_key_bytes(state->am->worker_structure, &state->meta) > 0 && !gives_candidates(state) &&
 			state->filter->conditions.n_bytes <= wire::kMostProgramBytes);
 }
 
