@@ -153,6 +153,10 @@ key_filter_reset(KeyFilter *filter)
 		pfree(filter->segments[i].null_rows);
 	}
 	filter->n_segments = 0;
+	if (filter->given != nullptr)
+		pfree(filter->given);
+	filter->given = nullptr;
+	filter->given_known = false;
 }
 
 const PassingRows *

@@ -31,7 +31,10 @@ struct KeyFilter
 	const RowSet *rows;    // the only ones that the scan may return; null: all
 	RowSet entries;        // with rows: the entries of these, which may be shared (am/alias)
 	MemoryContext context; // of the bitmaps
-	uint32 n_segments;     // known so far
+	bool given_known;      // with rows: given_rows.hpp
+	uint8 *given;          // null: there are too many
+	Size n_given_bytes;
+	uint32 n_segments; // known so far
 	PassingRows segments[kMaxSegments];
 	uint64 n_passing; // rows of the segments and of the delta that met them in the last pass
 };

@@ -109,19 +109,17 @@ scan_rows_set(IndexScanDesc scan, const RowSet *rows)
 void
 scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 {
-	const bool takes = worker_takes_conditions(state);
 	KeyFilter *filter = std::exchange(state->filter, nullptr);
+	const bool asks = filter != nullptr && bypass_of(scan->indexRelation, state) == Bypass::kNone;
 	uint64 n_passing = 0;
 	uint64 n_rows = 0;
 	MemoryContext old;
 
-	if (filter == nullptr || takes)
-	{
-		state->filter = filter;
+	state->filter = filter;
+	if (!asks)
 		return;
-	}
 	old = MemoryContextSwitchTo(state->batch_context);
-	if (bypass_of(scan->indexRelation, state) == Bypass::kNone)
+	if (!worker_takes_conditions(scan->indexRelation, state))
 		for (uint32 i = 0; i < state->meta.n_segments; i++)
 		{
 			const SegmentEntry *segment = &state->meta.segments[i];
@@ -136,10 +134,8 @@ scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->batch_context);
 	if (n_passing <= n_rows / kFewOfApproximate)
-	{
-		state->filter = filter;
 		return;
-	}
+	state->filter = nullptr;
 	state->rechecks = true;
 	state->counters->n_passing = n_passing;
 	state->counters->filter_ways |= kFilterRecheck;
