@@ -4,11 +4,14 @@
 extern "C"
 {
 #include "access/relscan.h"
+#include "access/stratnum.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "commands/vacuum.h"
+#include "access/tableam.h"
 #include "common/relpath.h"
 #include "access/htup_details.h"
+#include "executor/executor.h"
 #include "nodes/pathnodes.h"
 #include "nodes/tidbitmap.h"
 #include "optimizer/cost.h"
@@ -188,6 +191,55 @@ implied_join_equalities(PlannerInfo *root, Bitmapset *joined, Bitmapset *outer, 
 #else
 	return generate_join_implied_equalities(root, joined, outer, inner);
 #endif
+}
+
+bool
+is_plain_order(const PathKey *key)
+{
+#if PG_VERSION_NUM >= 180000
+	return key->pk_cmptype == COMPARE_LT && !key->pk_nulls_first;
+#else
+	return key->pk_strategy == BTLessStrategyNumber && !key->pk_nulls_first;
+#endif
+}
+
+List *
+equal_expressions(EquivalenceClass *equals, RelOptInfo *relation)
+{
+	List *expressions = NIL;
+	EquivalenceMember *member;
+
+#if PG_VERSION_NUM >= 180000
+	EquivalenceMemberIterator members;
+
+	setup_eclass_member_iterator(&members, equals, relation->relids);
+	while ((member = eclass_member_iterator_next(&members)) != nullptr)
+		if (bms_equal(member->em_relids, relation->relids))
+			expressions = lappend(expressions, member->em_expr);
+#else
+	ListCell *cell;
+
+	foreach (cell, equals->ec_members)
+	{
+		member = lfirst_node(EquivalenceMember, cell);
+		if (bms_equal(member->em_relids, relation->relids))
+			expressions = lappend(expressions, member->em_expr);
+	}
+#endif
+	return expressions;
+}
+
+void
+use_table_slot(CustomScanState *node)
+{
+	::ScanState *scan = &node->ss;
+	const Plan *plan = scan->ps.plan;
+
+	ExecInitScanTupleSlot(scan->ps.state, scan, RelationGetDescr(scan->ss_currentRelation),
+		table_slot_callbacks(scan->ss_currentRelation));
+	ExecAssignScanProjectionInfo(scan);
+	scan->ps.subPlan = NIL;
+	scan->ps.qual = ExecInitQual(plan->qual, &scan->ps);
 }
 
 void

@@ -23,8 +23,11 @@ extern "C"
 #endif
 }
 
+struct CustomScanState;
+struct EquivalenceClass;
 struct IndexPath;
 struct List;
+struct PathKey;
 struct PlannerInfo;
 struct RelOptInfo;
 struct TIDBitmap;
@@ -155,6 +158,25 @@ void forbid_path(IndexPath *path, double *startup_cost, double *total_cost);
 
 /// As core's generate_join_implied_equalities(), for an inner join.
 List *implied_join_equalities(PlannerInfo *root, struct Bitmapset *joined, struct Bitmapset *outer, RelOptInfo *inner);
+
+/// True if core hands conditions that are a boolean column to an index of ours.
+#if PG_VERSION_NUM >= 160000
+constexpr bool kCoreTakesBooleans = true;
+#else
+constexpr bool kCoreTakesBooleans = false;
+#endif
+
+/// True if the order is ascending, NULLs last.
+bool is_plain_order(const PathKey *key);
+
+/// Return the expressions of the relation alone among those that are known to be equal.
+List *equal_expressions(EquivalenceClass *equals, RelOptInfo *relation);
+
+// --- executor --------------------------------------------------------------------
+
+/// Give a custom scan of a table a slot of the table's kind; 15 knows no way to ask for it, so that what was compiled
+/// for another is compiled again. Call it first when the scan begins.
+void use_table_slot(CustomScanState *node);
 
 // --- the rest --------------------------------------------------------------------
 

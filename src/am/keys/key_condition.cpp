@@ -356,6 +356,8 @@ node_of_tree(const Columns &columns, const KeyTree *tree)
 	check_stack_depth();
 	if (tree->op == KeyTreeOp::kKey || tree->op == KeyTreeOp::kAllOf)
 		return node_of_key(columns, &tree->key, tree->op == KeyTreeOp::kAllOf);
+	if (tree->op == KeyTreeOp::kMaybe)
+		return key_node(maybe());
 	node = key_node(joint(tree->op == KeyTreeOp::kAnd ? Op::kAnd : Op::kOr));
 	for (int i = 0; i < tree->n_operands; i++)
 		add_operand(node, node_of_tree(columns, tree->operands[i]));

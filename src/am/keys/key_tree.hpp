@@ -16,6 +16,7 @@ enum class KeyTreeOp : uint8
 {
 	kAnd,   // without operands every row passes
 	kOr,    // without operands none does
+	kMaybe, // every row may pass: the caller tests it
 	kKey,   // as a scan key of a column behind the first
 	kAllOf, // likewise, for each element of the array that is its argument: NOT IN. One that is NULL fails every row
 };
@@ -25,9 +26,9 @@ enum class KeyTreeOp : uint8
 struct KeyTree
 {
 	KeyTreeOp op;
-	int n_operands;                 // kAnd, kOr
-	const KeyTree *const *operands; // [n_operands]
-	ScanKeyData key;                // kKey, kAllOf; its function is not called
+	int n_operands;           // kAnd, kOr
+	const KeyTree **operands; // [n_operands]
+	ScanKeyData key;          // kKey, kAllOf; its function is not called
 };
 
 } // namespace vectorgpu::am

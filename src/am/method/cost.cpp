@@ -70,7 +70,7 @@ passes_for(double rows, double first)
 	return Max(passes + (rows > 0 ? std::ceil(rows / most) : 0), 1.0);
 }
 
-/// The number of the path's conditions on key columns behind the first.
+/// The number of the path's conditions on key columns behind the first; each part of OR and the like counts.
 int
 conditions_on_keys(const IndexPath *path)
 {
@@ -78,7 +78,8 @@ conditions_on_keys(const IndexPath *path)
 	ListCell *cell;
 
 	foreach (cell, path->indexclauses)
-		n += lfirst_node(IndexClause, cell)->indexcol > 0;
+		if (lfirst_node(IndexClause, cell)->indexcol > 0)
+			n += list_length(lfirst_node(IndexClause, cell)->indexquals);
 	return n;
 }
 
