@@ -50,7 +50,10 @@ filtered_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 		ExplainPropertyText("Index", index != nullptr ? quote_identifier(index) : "?", es);
 	else
 		ExplainPropertyText("Index Name", index != nullptr ? index : "?", es);
-	show_expressions("Index Cond", plan_expressions(plan, kPlanConditions), state, ancestors, es);
+	if (plan_expressions(plan, kPlanConditions) != NIL)
+		show_expressions("Index Cond", plan_expressions(plan, kPlanConditions), state, ancestors, es);
+	if (plan_expressions(plan, kPlanRechecked) != NIL)
+		show_expressions("Recheck Cond", plan_expressions(plan, kPlanRechecked), state, ancestors, es);
 	if (es->analyze && state->instrument != nullptr)
 		show_rechecked(state, es);
 	show_expressions("Order By", plan_expressions(plan, kPlanOrder), state, ancestors, es);

@@ -2,6 +2,7 @@
 // the access method's compute its cost.
 #include "am/filtered/filtered_path.hpp"
 
+#include "am/filtered/bitmap_path.hpp"
 #include "am/filtered/clause.hpp"
 #include "am/filtered/filtered_plan.hpp"
 #include "am/method/index_access.hpp"
@@ -95,7 +96,7 @@ is_ours(IndexOptInfo *index)
 	Relation relation;
 	bool ours;
 
-	if (index->hypothetical || !index->amcanorderbyop || index->nkeycolumns < 2 ||
+	if (index->hypothetical || !index->amcanorderbyop ||
 		(index->indpred != NIL && !index->predOK))
 		return false;
 	relation = index_open(index->indexoid, NoLock); // the planner holds a lock
@@ -136,8 +137,9 @@ take_clause(Draft *draft, RestrictInfo *clause)
 	draft->clauses = lappend(draft->clauses, taken);
 }
 
+/// bitmap: of other indexes; null: none. Its clauses count for the cost alone.
 IndexPath *
-index_path(const Draft *draft)
+index_path(const Draft *draft, const BitmapChoice *bitmap)
 {
 	RelOptInfo *rel = draft->index->rel;
 	IndexPath *path = makeNode(IndexPath);
@@ -148,18 +150,25 @@ index_path(const Draft *draft)
 	path->path.param_info = get_baserel_parampathinfo(draft->root, rel, rel->lateral_relids);
 	path->path.pathkeys = list_make1(linitial(draft->root->query_pathkeys));
 	path->indexinfo = draft->index;
-	path->indexclauses = draft->clauses;
+	path->indexclauses =
+		bitmap != nullptr ? lappend(list_copy(draft->clauses), bitmap_clause(bitmap)) : draft->clauses;
 	path->indexorderbys = list_make1(draft->order);
 	path->indexorderbycols = list_make1_int(0);
 	path->indexscandir = ForwardScanDirection;
 	cost_index(path, draft->root, 1, false);
+	path->indexclauses = draft->clauses;
+	if (bitmap != nullptr)
+	{
+		path->path.startup_cost += bitmap->cost;
+		path->path.total_cost += bitmap->cost;
+	}
 	return path;
 }
 
 void
-add_filtered_path(const Draft *draft)
+add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
 {
-	IndexPath *scan = index_path(draft);
+	IndexPath *scan = index_path(draft, bitmap);
 	CustomPath *path = makeNode(CustomPath);
 
 	path->path = scan->path;
@@ -168,6 +177,8 @@ add_filtered_path(const Draft *draft)
 	path->path.parallel_safe = false;
 	path->path.total_cost += cpu_operator_cost; // of equal paths core's is taken
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	if (bitmap != nullptr)
+		path->custom_paths = list_make1(bitmap_scan_path(draft->root, draft->index->rel, bitmap));
 	path->custom_private = list_make3(scan, draft->read.numbers, draft->read.expressions);
 	path->methods = &filtered_path_methods;
 	add_path(draft->index->rel, &path->path);
@@ -177,6 +188,7 @@ void
 consider_index(PlannerInfo *root, IndexOptInfo *index)
 {
 	Draft draft = {root, index, nullptr, NIL, {NIL, NIL}, false};
+	BitmapChoice bitmap;
 	ListCell *cell;
 
 	if (!is_ours(index))
@@ -187,7 +199,10 @@ consider_index(PlannerInfo *root, IndexOptInfo *index)
 	foreach (cell, index->indrestrictinfo)
 		take_clause(&draft, lfirst_node(RestrictInfo, cell));
 	if (draft.beyond_core)
-		add_filtered_path(&draft);
+		add_filtered_path(&draft, nullptr);
+	bitmap = bitmap_choose(root, index, draft.clauses);
+	if (bitmap.bitmap != nullptr)
+		add_filtered_path(&draft, &bitmap);
 }
 
 void

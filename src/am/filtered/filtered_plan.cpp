@@ -1,6 +1,7 @@
 // See filtered_plan.hpp.
 #include "am/filtered/filtered_plan.hpp"
 
+#include "am/filtered/bitmap_path.hpp"
 #include "am/filtered/clause.hpp"
 #include "am/filtered/filtered_path.hpp"
 #include "am/filtered/filtered_scan.hpp"
@@ -65,16 +66,26 @@ plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *targets, L
 {
 	const IndexPath *scan = static_cast<const IndexPath *>(list_nth(path->custom_private, kPathScan));
 	CustomScan *plan = makeNode(CustomScan);
+	List *filter = filter_of(scan, clauses);
+	List *rechecked = NIL;
 	List *numbers;
 	List *conditions;
 
+	if (plans != NIL)
+	{
+		Plan *bitmap;
+
+		filter = bitmap_plan_take(static_cast<Plan *>(linitial(plans)), filter, &bitmap, &rechecked);
+		plans = list_make1(bitmap);
+	}
 	take_clauses(scan, static_cast<List *>(list_nth(path->custom_private, kPathNumbers)), &numbers, &conditions);
 	plan->scan.plan.targetlist = targets;
-	plan->scan.plan.qual = filter_of(scan, clauses);
+	plan->scan.plan.qual = filter;
 	plan->scan.scanrelid = rel->relid;
 	plan->flags = path->flags;
 	plan->custom_plans = plans;
-	plan->custom_exprs = list_make3(conditions, scan->indexorderbys, list_nth(path->custom_private, kPathExpressions));
+	plan->custom_exprs =
+		list_make4(conditions, scan->indexorderbys, list_nth(path->custom_private, kPathExpressions), rechecked);
 	plan->custom_private = list_make2(list_make1_oid(scan->indexinfo->indexoid), numbers);
 	plan->methods = &filtered_plan_methods;
 	return &plan->scan.plan;

@@ -27,6 +27,7 @@ enum FilteredPlanExpressions
 	kPlanConditions,  // the clauses that the index decides, as the query has them
 	kPlanOrder,       // the ORDER BY, one operator with the column on its left
 	kPlanExpressions, // the other sides of conditions, as in clause.hpp
+	kPlanRechecked,   // the clauses that the bitmap of other indexes decides, as the query has them
 };
 
 inline List *

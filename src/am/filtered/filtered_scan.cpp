@@ -63,6 +63,7 @@ start(FilteredScanState *state)
 		ScanKeyEntryInitialize(
 			&not_null, SK_ISNULL | SK_SEARCHNOTNULL, 1, InvalidStrategy, InvalidOid, InvalidOid, InvalidOid, 0);
 	scan_condition_set(state->node.scan, condition_tree(state));
+	scan_rows_set(state->node.scan, bitmap_rows_find(&state->bitmap));
 	index_rescan(state->node.scan, wants_value ? &not_null : nullptr, wants_value ? 1 : 0, &order, 1);
 	state->started = true;
 }
@@ -108,7 +109,9 @@ begin(CustomScanState *node, EState *estate, int eflags)
 
 	pg::use_table_slot(node);
 	state->node.order = plan_expressions(plan, kPlanOrder);
-	state->conditions = ExecInitQual(plan_expressions(plan, kPlanConditions), ps);
+	state->conditions = ExecInitQual(
+		list_concat_copy(plan_expressions(plan, kPlanConditions), plan_expressions(plan, kPlanRechecked)), ps);
+	bitmap_rows_begin(&state->bitmap, node, plan->custom_plans, estate, eflags);
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) != 0)
 		return;
 	state->order = ExecInitExpr(static_cast<Expr *>(lsecond(linitial_node(OpExpr, state->node.order)->args)), ps);
@@ -133,6 +136,7 @@ end(CustomScanState *node)
 	FilteredScanState *state = state_of(&node->ss);
 
 	ExecClearTuple(node->ss.ss_ScanTupleSlot);
+	bitmap_rows_end(&state->bitmap);
 	if (state->node.index == nullptr)
 		return;
 	index_endscan(state->node.scan);
@@ -143,6 +147,7 @@ void
 rescan(CustomScanState *node)
 {
 	state_of(&node->ss)->started = false;
+	bitmap_rows_rescan(&state_of(&node->ss)->bitmap, node);
 	ExecScanReScan(&node->ss);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "am/keys/key_tree.hpp"
+#include "am/filtered/bitmap_rows.hpp"
 #include "pg/ordered_scan.hpp"
 
 extern "C"
@@ -23,6 +24,7 @@ struct FilteredScanState
 	const List *numbers;  // see filtered_plan.hpp
 	ExprContext *context; // of their values, from one start of the scan to the next
 	bool started;
+	BitmapRows bitmap; // of other indexes
 };
 
 extern const CustomScanMethods filtered_plan_methods;

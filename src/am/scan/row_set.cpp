@@ -157,6 +157,12 @@ row_set_with(const RowSet *set, RowId *others, uint64 n)
 }
 
 bool
+row_set_is_empty(const RowSet *set)
+{
+	return set->n_rows == 0 && set->n_blocks == 0;
+}
+
+bool
 row_set_has(const RowSet *set, RowId row)
 {
 	return std::binary_search(set->rows, set->rows + set->n_rows, row) ||

@@ -29,6 +29,7 @@ RowSet row_set_of_bitmap(TIDBitmap *bitmap);
 /// sorted in place.
 RowSet row_set_with(const RowSet *set, RowId *others, uint64 n);
 
+bool row_set_is_empty(const RowSet *set);
 bool row_set_has(const RowSet *set, RowId row);
 
 /// Set the bits of those rows of `ids` (kRowIds or kNullRowIds) of the segment that the set has. bits: [n_rows], zero.
