@@ -34,7 +34,8 @@ struct Reader
 
 bool read_node(const Reader &reader, Node *node, bool negated);
 
-/// The key column behind the first that is this expression; 0: none. family: of an operator on it, or 0 for any.
+/// The key column behind the first that is this expression, and has the operator under the collation; 0: none. opno: 0
+/// for any.
 int
 find_column(const Reader &reader, Node *expression, Oid opno, Oid collation)
 {
@@ -108,6 +109,62 @@ read_comparison(
 	return true;
 }
 
+/// All operands of OR have to be read. Of AND one is enough: the rows that pass it are tested then. tested: they are in
+/// any case.
+bool
+read_joint(const Reader &reader, const List *operands, ClauseOp op, bool negated, bool tested)
+{
+	ReadClauses *read = reader.read;
+	const int at = list_length(read->numbers) + 1;
+	int n_read = 0;
+	ListCell *cell;
+
+	write_joint(reader, op, 0);
+	foreach (cell, operands)
+		if (read_node(reader, static_cast<Node *>(lfirst(cell)), negated))
+			n_read++;
+		else if (op == ClauseOp::kOr)
+			return false;
+	tested = tested || n_read < list_length(operands);
+	if (tested)
+		read->numbers = lappend_int(read->numbers, static_cast<int>(ClauseOp::kMaybe));
+	lfirst_int(list_nth_cell(read->numbers, at)) = n_read + (tested ? 1 : 0);
+	return n_read > 0;
+}
+
+/// A call whose function knows conditions that follow from it, as LIKE has a range of texts with the pattern's prefix.
+bool
+read_by_support(const Reader &reader, Node *call, Oid function, const List *arguments, Oid collation)
+{
+	const RegProcedure support = get_func_support(function);
+
+	if (!OidIsValid(support))
+		return false;
+	for (int i = 0; i < list_length(arguments); i++)
+	{
+		const int column = find_column(reader, static_cast<Node *>(list_nth(arguments, i)), InvalidOid, collation);
+		SupportRequestIndexCondition request = {};
+		List *conditions;
+
+		if (column == 0)
+			continue;
+		request.type = T_SupportRequestIndexCondition;
+		request.root = reader.root;
+		request.funcid = function;
+		request.node = call;
+		request.indexarg = i;
+		request.index = reader.index;
+		request.indexcol = column;
+		request.opfamily = reader.index->opfamily[column];
+		request.indexcollation = reader.index->indexcollations[column];
+		request.lossy = true;
+		conditions = reinterpret_cast<List *>(DatumGetPointer(OidFunctionCall1(support, PointerGetDatum(&request))));
+		if (conditions != NIL)
+			return read_joint(reader, conditions, ClauseOp::kAnd, false, request.lossy);
+	}
+	return false;
+}
+
 bool
 read_operator(const Reader &reader, const OpExpr *clause, ClauseOp op, bool negated)
 {
@@ -120,6 +177,23 @@ read_operator(const Reader &reader, const OpExpr *clause, ClauseOp op, bool nega
 	right = static_cast<Node *>(lsecond(clause->args));
 	return read_comparison(reader, op, left, clause->opno, clause->inputcollid, right, negated) ||
 		read_comparison(reader, op, right, get_commutator(clause->opno), clause->inputcollid, left, negated);
+}
+
+bool
+read_call(const Reader &reader, Node *call, bool negated)
+{
+	if (negated)
+		return false;
+	if (IsA(call, OpExpr))
+	{
+		OpExpr *clause = reinterpret_cast<OpExpr *>(call);
+
+		return read_by_support(reader, call, get_opcode(clause->opno), clause->args, clause->inputcollid);
+	}
+
+	const FuncExpr *clause = reinterpret_cast<const FuncExpr *>(call);
+
+	return read_by_support(reader, call, clause->funcid, clause->args, clause->inputcollid);
 }
 
 /// IS [NOT] DISTINCT FROM: negated, it is the equality that the node names.
@@ -213,34 +287,13 @@ read_boolean_test(const Reader &reader, const BooleanTest *test, bool negated)
 	return read_boolean(reader, argument, !of_true);
 }
 
-/// All operands of OR have to be read. Of AND one is enough: the rows that pass it are tested then.
-bool
-read_joint(const Reader &reader, const List *operands, ClauseOp op, bool negated)
-{
-	ReadClauses *read = reader.read;
-	const int at = list_length(read->numbers) + 1;
-	int n_read = 0;
-	ListCell *cell;
-
-	write_joint(reader, op, 0);
-	foreach (cell, operands)
-		if (read_node(reader, static_cast<Node *>(lfirst(cell)), negated))
-			n_read++;
-		else if (op == ClauseOp::kOr)
-			return false;
-	if (n_read < list_length(operands))
-		read->numbers = lappend_int(read->numbers, static_cast<int>(ClauseOp::kMaybe));
-	lfirst_int(list_nth_cell(read->numbers, at)) = n_read + (n_read < list_length(operands) ? 1 : 0);
-	return n_read > 0;
-}
-
 bool
 read_boolean_expression(const Reader &reader, const BoolExpr *clause, bool negated)
 {
 	if (clause->boolop == NOT_EXPR)
 		return read_node(reader, static_cast<Node *>(linitial(clause->args)), !negated);
 	return read_joint(
-		reader, clause->args, (clause->boolop == AND_EXPR) != negated ? ClauseOp::kAnd : ClauseOp::kOr, negated);
+		reader, clause->args, (clause->boolop == AND_EXPR) != negated ? ClauseOp::kAnd : ClauseOp::kOr, negated, false);
 }
 
 /// A condition that all rows meet, or none, as `$1 IS NULL` in `$1 IS NULL OR tenant = $1`.
@@ -263,7 +316,10 @@ read_by_kind(const Reader &reader, Node *node, bool negated)
 		case T_BoolExpr:
 			return read_boolean_expression(reader, reinterpret_cast<BoolExpr *>(node), negated);
 		case T_OpExpr:
-			return read_operator(reader, reinterpret_cast<OpExpr *>(node), ClauseOp::kCompare, negated);
+			return read_operator(reader, reinterpret_cast<OpExpr *>(node), ClauseOp::kCompare, negated) ||
+				read_call(reader, node, negated);
+		case T_FuncExpr:
+			return read_call(reader, node, negated);
 		case T_DistinctExpr:
 			return read_distinct(reader, reinterpret_cast<DistinctExpr *>(node), negated);
 		case T_ScalarArrayOpExpr:
@@ -277,7 +333,7 @@ read_by_kind(const Reader &reader, Node *node, bool negated)
 	}
 }
 
-/// Read a condition, or its negation. What a condition that was not read has written is taken back.
+/// Read a condition, or its negation. What is not read leaves nothing behind.
 bool
 read_node(const Reader &reader, Node *node, bool negated)
 {
@@ -286,11 +342,11 @@ read_node(const Reader &reader, Node *node, bool negated)
 	const int n_expressions = list_length(read->expressions);
 
 	check_stack_depth();
-	if (read_by_kind(reader, node, negated) || read_boolean(reader, node, !negated) || read_test(reader, node, negated))
+	if (read_by_kind(reader, node, negated))
 		return true;
 	read->numbers = list_truncate(read->numbers, n_numbers);
 	read->expressions = list_truncate(read->expressions, n_expressions);
-	return false;
+	return read_boolean(reader, node, !negated) || read_test(reader, node, negated);
 }
 
 } // namespace
@@ -344,7 +400,7 @@ clause_is_key(PlannerInfo *root, IndexOptInfo *index, Node *clause)
 		argument = reinterpret_cast<Node *>(get_notclausearg(clause));
 	if (is_boolean(argument))
 		return pg::kCoreTakesBooleans;
-	return IsA(clause, OpExpr) || IsA(clause, NullTest);
+	return IsA(clause, OpExpr) || IsA(clause, FuncExpr) || IsA(clause, NullTest);
 }
 
 } // namespace vectorgpu::am
