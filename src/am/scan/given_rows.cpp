@@ -1,6 +1,7 @@
 // See given_rows.hpp.
 #include "am/scan/given_rows.hpp"
 
+#include "engine/predicate/evaluate.hpp"
 #include "engine/predicate/row_bits.hpp"
 #include "storage/delta.hpp"
 #include "wire/messages.hpp"
@@ -32,13 +33,16 @@ list_delta(Relation index, const ScanState *state, uint32 *numbers, uint64 *n)
 {
 	const uint64 begin = state->meta.delta_first_row / 8 * 8;
 	const uint64 most = *n;
-	const bool codes = state->filter->conditions.program.n_streams > 0;
+	const engine::predicate::Program &program = state->filter->conditions.program;
+	const bool codes = program.n_streams > 0;
 	const Size stride = codes ? MAXALIGN(delta_body_bytes(&state->meta)) : 0;
 	uint64 *headers = static_cast<uint64 *>(palloc(kSliceRows * sizeof(uint64)));
 	char *bodies =
 		codes ? static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, kSliceRows * stride)) : nullptr;
 
 	*n = 0;
+	if (!codes && engine::predicate::evaluate_row(program, nullptr, 0) == engine::predicate::RowVerdict::kFails)
+		return true;
 	for (uint64 row = state->meta.delta_first_row; row < state->delta_end; row += kSliceRows)
 	{
 		const uint64 n_slice = Min(kSliceRows, state->delta_end - row);
