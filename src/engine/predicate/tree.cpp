@@ -72,6 +72,18 @@ simplify_in(Node *node)
 		node->recheck |= node->never_sure;
 }
 
+/// A list of codes that do not pass in its one form; of a single code it is in `low`.
+void
+simplify_not_equal(Node *node)
+{
+	if (node->codes == nullptr)
+		return;
+	if (node->n_codes == 0)
+		become(node, not_null(node->stream));
+	else if (node->n_codes == 1)
+		become(node, not_equal(node->stream, node->codes[0], node->recheck));
+}
+
 /// Bits in their one form: kNothing if the value has bits beyond the mask, a range of all codes if the mask is empty.
 void
 simplify_bits(Node *node)
@@ -337,6 +349,8 @@ simplify_at(Node *node, uint32_t depth)
 		simplify_range(node);
 	else if (node->op == Op::kIn)
 		simplify_in(node);
+	else if (node->op == Op::kNotEqual)
+		simplify_not_equal(node);
 	else if (node->op == Op::kBits)
 		simplify_bits(node);
 	return true;
@@ -355,7 +369,7 @@ codes_of(const Node *node)
 		case Op::kBits:
 			return 2;
 		case Op::kNotEqual:
-			return 1;
+			return node->codes == nullptr ? 1 : node->n_codes;
 		case Op::kIn:
 			return node->n_codes;
 		default:
@@ -420,7 +434,7 @@ write_leaf(const Node *node, Writer *writer)
 
 	writer->head(node->op, static_cast<uint8_t>((node->recheck ? kRecheck : 0) | (unsure ? kNeverSure : 0)),
 		node->stream, n_codes);
-	if (node->op == Op::kIn)
+	if (node->codes != nullptr)
 	{
 		memcpy(writer->at, node->codes, n_codes * sizeof(uint64_t));
 		writer->at += n_codes * sizeof(uint64_t);
@@ -530,6 +544,15 @@ in_list(uint16_t stream, const uint64_t *codes, uint32_t n_codes, bool recheck)
 	node.codes = codes;
 	node.n_codes = n_codes;
 	node.recheck = recheck;
+	return node;
+}
+
+Node
+not_in_list(uint16_t stream, const uint64_t *codes, uint32_t n_codes, bool recheck)
+{
+	Node node = in_list(stream, codes, n_codes, recheck);
+
+	node.op = Op::kNotEqual;
 	return node;
 }
 
