@@ -25,6 +25,13 @@ struct Node
 	Node *next;  // the operand behind this one
 };
 
+/// Whether no row passes a range certainly.
+inline bool
+range_is_never_sure(const Node *range)
+{
+	return range->sure_low > range->sure_high;
+}
+
 /// Leaves.
 Node nothing();
 Node all();
