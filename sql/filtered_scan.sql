@@ -89,9 +89,9 @@ SELECT asked('tenant IN (3, 7)');
 RESET vectorgpu.enable_filtered_scan;
 
 -- EXPLAIN (ANALYZE): the LIMIT reaches the scan; rows that the codes leave open are checked
-SELECT * FROM pg_temp.plan('SELECT id, v <-> q() FROM filtered WHERE tenant IN (3, 7) ORDER BY v <-> q() LIMIT 4', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF') p
+SELECT * FROM pg_temp.plan('SELECT id, v <-> q() FROM filtered WHERE tenant IN (3, 7) ORDER BY v <-> q() LIMIT 4', 'ANALYZE, BUFFERS OFF, COSTS OFF, TIMING OFF, SUMMARY OFF') p
 	WHERE p !~ 'Vectorgpu Scan using|Answered|Asked|Worker|Fallback|Engine';
-SELECT * FROM pg_temp.plan('SELECT id FROM filtered WHERE (tags @> ''{3}'' OR tenant = 3) AND id > 10 ORDER BY v <-> q() LIMIT 4', 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF') p
+SELECT * FROM pg_temp.plan('SELECT id FROM filtered WHERE (tags @> ''{3}'' OR tenant = 3) AND id > 10 ORDER BY v <-> q() LIMIT 4', 'ANALYZE, BUFFERS OFF, COSTS OFF, TIMING OFF, SUMMARY OFF') p
 	WHERE p !~ 'Vectorgpu Scan using|Answered|Asked|Worker|Fallback|Engine';
 CREATE FUNCTION explained(query text) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE

@@ -68,5 +68,30 @@ for (@methods)
 	$node->safe_psql('postgres', 'DROP INDEX ki; DELETE FROM k WHERE id > 2000; SELECT setseed(0.6); SELECT add_rows(1 + max(id)::int, 1 + max(id)::int + 120) FROM k; VACUUM k');
 }
 
+# A row that a lock waits for is read again: its new version has to meet the conditions that the index decided.
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE locked (id int, tenant int, note text, v vector(128));
+INSERT INTO locked SELECT i, i % 40, '', array_fill(i, ARRAY[128])::vector FROM generate_series(1, 600) i;
+CREATE INDEX ON locked USING gpuflat (v vector_l2_ops, tenant);
+ANALYZE locked;
+SQL
+my $query = 'SELECT id, tenant, note FROM locked WHERE tenant IN (1, 2) ORDER BY v <-> array_fill(0, ARRAY[128])::vector LIMIT 3 FOR UPDATE';
+
+like($node->safe_psql('postgres', "EXPLAIN (COSTS OFF) $query"), qr/Vectorgpu Filtered Scan/, 'locked: plan');
+for ([ 'tenant = 9', "2|2|\n41|1|\n42|2|" ], [ q{note = 'new', tenant = 2}, "1|2|new\n2|2|\n41|1|" ], [ q{note = 'newer'}, "1|2|newer\n2|2|\n41|1|" ])
+{
+	my ($change, $expected) = @$_;
+	my ($holder, $waiter) = map { $node->background_psql('postgres') } 1, 2;
+
+	$holder->query_safe("BEGIN; UPDATE locked SET $change WHERE id = 1");
+	$waiter->query_until(qr/begun/, "\\echo begun\n$query;\n");
+	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'}) or die 'nobody waits';
+	$holder->query_safe('COMMIT');
+	is($waiter->query(''), $expected, "locked: $change");
+	$holder->quit;
+	$waiter->quit;
+	$node->safe_psql('postgres', 'UPDATE locked SET tenant = 1 WHERE id = 1') if $change eq 'tenant = 9';
+}
+
 $node->stop;
 done_testing();
