@@ -24,9 +24,13 @@ namespace
 {
 
 // Measured as the constants of method/cost.cpp: finding the rows of a bitmap among those of the index.
+constexpr double kStart = 20000;      // x cpu_operator_cost
 constexpr double kRowOfBitmap = 5;    // x cpu_tuple_cost: a row of it
 constexpr double kPageOfRowIds = 0.3; // x seq_page_cost: a page of row ids
 constexpr double kRowLookedUp = 60;   // x cpu_tuple_cost: instead, where the rows are few
+// Core takes each of a few rows of the table for a page read from disk; a cost that counts the index as cached would
+// win against that where it should not. Up to this number of rows, reading them from the table and sorting is as fast.
+constexpr double kFewRows = 300; // x random_page_cost
 // And reading and scoring it: what bitmaps are compared by.
 constexpr double kRowSearched = 60; // x cpu_tuple_cost
 
@@ -118,7 +122,8 @@ with_cost(Path *bitmap, double n_rows)
 
 	cost_bitmap_tree_node(bitmap, &choice.cost, &choice.selectivity);
 	rows = n_rows * choice.selectivity;
-	choice.cost += rows * cpu_tuple_cost * kRowOfBitmap +
+	choice.cost += cpu_operator_cost * kStart + Min(rows, kFewRows) * random_page_cost +
+		rows * cpu_tuple_cost * kRowOfBitmap +
 		Min(std::ceil(n_rows * sizeof(RowId) / kPayloadBytes) * seq_page_cost * kPageOfRowIds,
 			rows * cpu_tuple_cost * kRowLookedUp);
 	return choice;

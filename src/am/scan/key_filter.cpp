@@ -83,14 +83,19 @@ find_given_rows(const KeyFilter *filter, Relation index, const MetaData *meta, c
 	return row_set_mark(&filter->entries, index, meta, segment, ids, n_rows, *given, strategy);
 }
 
-/// Takes out of bits [n] what `given` lacks. False: no row is left, and nothing of the rest is to be read.
+/// True if one of bits [n] is set. They are followed by seven bytes that are zero or bits of rows behind.
 bool
-keep_given(uint8 *bits, const uint8 *given, uint64 n)
+any_row(const uint8 *bits, uint64 n)
 {
-	uint8 any = 0;
+	uint64 any = 0;
 
-	for (uint64 i = 0; i < (n + 7) / 8; i++)
-		any |= bits[i] &= given[i];
+	for (uint64 i = 0; i < (n + 7) / 8; i += sizeof(any))
+	{
+		uint64 word;
+
+		memcpy(&word, bits + i, sizeof(word));
+		any |= word;
+	}
 	return any != 0;
 }
 
@@ -104,6 +109,7 @@ find_rows(const KeyFilter *filter, Relation index, const MetaData *meta, const S
 	CodeBlock block;
 	uint8 *given;
 
+	*n_set = 0;
 	if (!find_given_rows(filter, index, meta, segment, ids, n_rows, &given, strategy))
 		return false;
 	begin_block(&block, filter, &meta->keys);
@@ -113,7 +119,7 @@ find_rows(const KeyFilter *filter, Relation index, const MetaData *meta, const S
 		const uint64 bit = first_tombstone + first;
 
 		CHECK_FOR_INTERRUPTS();
-		if (given != nullptr && engine::predicate::count_rows(given + first / 8, 0, n) == 0)
+		if (given != nullptr && !any_row(given + first / 8, n))
 		{
 			memset(bits + first / 8, 0, (n + 7) / 8);
 			continue;
@@ -121,18 +127,16 @@ find_rows(const KeyFilter *filter, Relation index, const MetaData *meta, const S
 		if (!read_block(&block, index, meta, segment, ids, first, n, strategy))
 			return false;
 		engine::predicate::evaluate_rows(filter->conditions.program, block.columns, 0, n, bits + first / 8, nullptr);
-		if (given != nullptr && !keep_given(bits + first / 8, given + first / 8, n))
-			continue;
-		if (segment->n_dead == 0)
-			continue;
-		if (!stream_read(
+		for (uint64 i = 0; given != nullptr && i < (n + 7) / 8; i++)
+			bits[first / 8 + i] &= given[first / 8 + i];
+		if (segment->n_dead > 0 && !stream_read(
 				index, meta, segment, StreamKind::kTombstones, bit / 8, (bit + n + 7) / 8 - bit / 8, dead, strategy))
 			return false;
-		for (uint64 i = 0; i < n; i++)
+		for (uint64 i = 0; segment->n_dead > 0 && i < n; i++)
 			if ((dead[(bit % 8 + i) / 8] & (1 << ((bit + i) % 8))) != 0)
 				bits[(first + i) / 8] &= static_cast<uint8>(~(1 << ((first + i) % 8)));
+		*n_set += engine::predicate::count_rows(bits + first / 8, 0, n);
 	}
-	*n_set = engine::predicate::count_rows(bits, 0, n_rows);
 	return true;
 }
 

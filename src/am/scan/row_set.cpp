@@ -19,7 +19,7 @@ namespace
 constexpr uint64 kPageRows = kPayloadBytes / sizeof(RowId);
 constexpr uint64 kLeastRoom = 256;
 constexpr Size kBytesPerKb = 1024;
-constexpr uint64 kSparse = 4; // of fewer rows than one for that many pages of row ids each is looked up
+constexpr uint64 kSparse = 1; // of fewer rows than one for that many pages of row ids each is looked up
 
 /// What a bitmap's pages are collected in.
 struct Collection
