@@ -5,6 +5,8 @@ extern "C"
 #include "fmgr.h"
 }
 
+#include "am/filtered/filtered_path.hpp"
+#include "am/filtered/filtered_scan.hpp"
 #include "am/gpuflat/gpuflat.hpp"
 #include "am/gpugraph/gpugraph.hpp"
 #include "am/gpumatch/gpumatch.hpp"
@@ -43,6 +45,8 @@ _PG_init(void)
 	am::graph_init();
 	am::scan_define_gucs();
 	am::recall_define_gucs();
+	am::filtered_path_install();
+	am::filtered_scan_install();
 	bridge::settings_define();
 	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },
 		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});

@@ -4,11 +4,16 @@
 extern "C"
 {
 #include "access/relscan.h"
+#include "access/stratnum.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "commands/vacuum.h"
+#include "access/tableam.h"
 #include "common/relpath.h"
+#include "access/htup_details.h"
+#include "executor/executor.h"
 #include "nodes/pathnodes.h"
+#include "nodes/tidbitmap.h"
 #include "optimizer/cost.h"
 #include "optimizer/paths.h"
 #include "pgstat.h"
@@ -138,6 +143,28 @@ begin_bitmap_scan(Relation index, Snapshot snapshot, int n_keys)
 }
 
 void
+visit_bitmap(TIDBitmap *bitmap,
+	void (*visit)(void *state, BlockNumber block, const OffsetNumber *offsets, int n, bool recheck), void *state)
+{
+#if PG_VERSION_NUM >= 180000
+	TBMPrivateIterator *iterator = tbm_begin_private_iterate(bitmap);
+	OffsetNumber offsets[TBM_MAX_TUPLES_PER_PAGE];
+	TBMIterateResult page;
+
+	while (tbm_private_iterate(iterator, &page))
+		visit(state, page.blockno, offsets,
+			page.lossy ? -1 : tbm_extract_page_tuple(&page, offsets, TBM_MAX_TUPLES_PER_PAGE), page.recheck);
+	tbm_end_private_iterate(iterator);
+#else
+	TBMIterator *iterator = tbm_begin_iterate(bitmap);
+
+	for (const TBMIterateResult *page = tbm_iterate(iterator); page != nullptr; page = tbm_iterate(iterator))
+		visit(state, page->blockno, page->offsets, page->ntuples, page->recheck);
+	tbm_end_iterate(iterator);
+#endif
+}
+
+void
 count_index_search(IndexScanDesc scan)
 {
 	pgstat_count_index_scan(scan->indexRelation);
@@ -164,6 +191,55 @@ implied_join_equalities(PlannerInfo *root, Bitmapset *joined, Bitmapset *outer, 
 #else
 	return generate_join_implied_equalities(root, joined, outer, inner);
 #endif
+}
+
+bool
+is_plain_order(const PathKey *key)
+{
+#if PG_VERSION_NUM >= 180000
+	return key->pk_cmptype == COMPARE_LT && !key->pk_nulls_first;
+#else
+	return key->pk_strategy == BTLessStrategyNumber && !key->pk_nulls_first;
+#endif
+}
+
+List *
+equal_expressions(EquivalenceClass *equals, RelOptInfo *relation)
+{
+	List *expressions = NIL;
+	EquivalenceMember *member;
+
+#if PG_VERSION_NUM >= 180000
+	EquivalenceMemberIterator members;
+
+	setup_eclass_member_iterator(&members, equals, relation->relids);
+	while ((member = eclass_member_iterator_next(&members)) != nullptr)
+		if (bms_equal(member->em_relids, relation->relids))
+			expressions = lappend(expressions, member->em_expr);
+#else
+	ListCell *cell;
+
+	foreach (cell, equals->ec_members)
+	{
+		member = lfirst_node(EquivalenceMember, cell);
+		if (bms_equal(member->em_relids, relation->relids))
+			expressions = lappend(expressions, member->em_expr);
+	}
+#endif
+	return expressions;
+}
+
+void
+use_table_slot(CustomScanState *node)
+{
+	::ScanState *scan = &node->ss;
+	const Plan *plan = scan->ps.plan;
+
+	ExecInitScanTupleSlot(scan->ps.state, scan, RelationGetDescr(scan->ss_currentRelation),
+		table_slot_callbacks(scan->ss_currentRelation));
+	ExecAssignScanProjectionInfo(scan);
+	scan->ps.subPlan = NIL;
+	scan->ps.qual = ExecInitQual(plan->qual, &scan->ps);
 }
 
 void

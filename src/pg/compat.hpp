@@ -23,10 +23,14 @@ extern "C"
 #endif
 }
 
+struct CustomScanState;
+struct EquivalenceClass;
 struct IndexPath;
 struct List;
+struct PathKey;
 struct PlannerInfo;
 struct RelOptInfo;
+struct TIDBitmap;
 struct Tuplesortstate;
 struct WaitEventSet;
 
@@ -138,6 +142,12 @@ bool owns_database(Oid database, Oid role);
 IndexScanDesc begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int n_keys, int n_orders);
 IndexScanDesc begin_bitmap_scan(Relation index, Snapshot snapshot, int n_keys);
 
+/// Call visit(state, …) for each page of the table that the bitmap has, in their order. offsets [n], valid during the
+/// call; n < 0: a lossy page, of which every row may be meant. recheck: the rows need a check of the conditions. visit
+/// must not raise an error but for want of memory.
+void visit_bitmap(TIDBitmap *bitmap,
+	void (*visit)(void *state, BlockNumber block, const OffsetNumber *offsets, int n, bool recheck), void *state);
+
 /// Count a search of the index, for the statistics and for "Index Searches" in EXPLAIN of 18.
 void count_index_search(IndexScanDesc scan);
 
@@ -148,6 +158,25 @@ void forbid_path(IndexPath *path, double *startup_cost, double *total_cost);
 
 /// As core's generate_join_implied_equalities(), for an inner join.
 List *implied_join_equalities(PlannerInfo *root, struct Bitmapset *joined, struct Bitmapset *outer, RelOptInfo *inner);
+
+/// True if core hands conditions that are a boolean column to an index of ours.
+#if PG_VERSION_NUM >= 160000
+constexpr bool kCoreTakesBooleans = true;
+#else
+constexpr bool kCoreTakesBooleans = false;
+#endif
+
+/// True if the order is ascending, NULLs last.
+bool is_plain_order(const PathKey *key);
+
+/// Return the expressions of the relation alone among those that are known to be equal.
+List *equal_expressions(EquivalenceClass *equals, RelOptInfo *relation);
+
+// --- executor --------------------------------------------------------------------
+
+/// Give a custom scan of a table a slot of the table's kind; 15 knows no way to ask for it, so that what was compiled
+/// for another is compiled again. Call it first when the scan begins.
+void use_table_slot(CustomScanState *node);
 
 // --- the rest --------------------------------------------------------------------
 

@@ -5,6 +5,7 @@
 #include "pg/explain_hook.hpp"
 
 #include "pg/limit_hook.hpp"
+#include "pg/ordered_scan.hpp"
 
 #include <cstring>
 
@@ -50,8 +51,15 @@ count_workers(const WorkerInstrumentation *workers)
 bool
 scan_of_node(const PlanState *state, FoundScan *found)
 {
+	const FilteredNode *filtered = filtered_node(state);
+
 	*found = {state, nullptr, nullptr, count_workers(state->worker_instrument)};
-	if (IsA(state, IndexScanState))
+	if (filtered != nullptr)
+	{
+		found->index = filtered->index;
+		found->scan = filtered->scan;
+	}
+	else if (IsA(state, IndexScanState))
 	{
 		found->index = reinterpret_cast<const IndexScanState *>(state)->iss_RelationDesc;
 		found->scan = reinterpret_cast<const IndexScanState *>(state)->iss_ScanDesc;

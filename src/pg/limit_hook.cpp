@@ -5,6 +5,7 @@
 
 #include "pg/define_setting.hpp"
 #include "pg/order_bound.hpp"
+#include "pg/ordered_scan.hpp"
 #include "pg/replaced_row.hpp"
 #include "pg/unread_order.hpp"
 
@@ -41,7 +42,7 @@ struct Place
 struct ScanNote
 {
 	dlist_node node; // first: a list element is its note
-	const IndexScanState *scan;
+	OrderedScan scan;
 	Place place;
 	OrderBound *bound; // null: no condition bounds the distance
 	double selectivity;
@@ -77,32 +78,33 @@ forget_note(void *arg)
 /// Return the share of the index's rows that the planner expects to meet the scan's conditions, index conditions
 /// included.
 double
-expected_share(const IndexScanState *scan)
+expected_share(const OrderedScan &scan)
 {
-	const double all = scan->iss_RelationDesc->rd_rel->reltuples;
+	const double all = scan.index->rd_rel->reltuples;
 
 	if (all <= 0)
 		return 1;
-	return Min(Max(scan->ss.ps.plan->plan_rows / all, kLeastSelectivity), 1.0);
+	return Min(Max(scan.state->ps.plan->plan_rows / all, kLeastSelectivity), 1.0);
 }
 
 void
-add_note(IndexScanState *scan, Place place)
+add_note(PlanState *state, Place place)
 {
-	const MemoryContext context = scan->ss.ps.state->es_query_cxt;
+	const MemoryContext context = state->state->es_query_cxt;
+	OrderedScan scan;
 	ScanNote *note;
 	bool only_bound;
 
-	if (scan->iss_NumOrderByKeys == 0 || scan->iss_RelationDesc == nullptr || !is_ours(scan->iss_RelationDesc))
+	if (!ordered_scan(state, is_ours, &scan))
 		return;
 	note = static_cast<ScanNote *>(MemoryContextAlloc(context, sizeof(ScanNote)));
 	note->scan = scan;
 	note->place = place;
 	note->bound = order_bound_find(scan, &only_bound);
 	// A condition that is only a bound drops no row before the scan's end.
-	note->place.filtered = place.filtered || (scan->ss.ps.qual != nullptr && !only_bound);
+	note->place.filtered = place.filtered || (state->qual != nullptr && !only_bound);
 	note->expected = expected_share(scan);
-	note->selectivity = scan->ss.ps.qual == nullptr || (note->bound != nullptr && only_bound) ? 1 : note->expected;
+	note->selectivity = state->qual == nullptr || (note->bound != nullptr && only_bound) ? 1 : note->expected;
 	note->forget.func = forget_note;
 	note->forget.arg = note;
 	dlist_push_head(&notes, &note->node);
@@ -229,12 +231,14 @@ note_scans(PlanState *state, Place place)
 	check_stack_depth();
 	note_subplans(state->initPlan);
 	note_subplans(state->subPlan);
-	place.filtered = place.filtered || (state->qual != nullptr && !IsA(state, IndexScanState));
+	if (IsA(state, IndexScanState) || filtered_node(state) != nullptr)
+	{
+		add_note(state, place);
+		return;
+	}
+	place.filtered = place.filtered || state->qual != nullptr;
 	switch (nodeTag(state))
 	{
-		case T_IndexScanState:
-			add_note(reinterpret_cast<IndexScanState *>(state), place);
-			break;
 		case T_LimitState:
 			note_limit(reinterpret_cast<LimitState *>(state), &place);
 			break;
@@ -286,7 +290,7 @@ next_note(const ScanNote *note, IndexScanDesc scan)
 	const dlist_node *node = note == nullptr ? notes.head.next : note->node.next;
 
 	for (; node != nullptr && node != &notes.head; node = node->next)
-		if (reinterpret_cast<const ScanNote *>(node)->scan->iss_ScanDesc == scan)
+		if (*reinterpret_cast<const ScanNote *>(node)->scan.scan == scan)
 			return reinterpret_cast<const ScanNote *>(node);
 	return nullptr;
 }
@@ -352,7 +356,7 @@ scan_is_measured(IndexScanDesc scan)
 {
 	const ScanNote *note = next_note(nullptr, scan);
 
-	return note != nullptr && note->scan->ss.ps.state->es_instrument != 0;
+	return note != nullptr && note->scan.state->ps.state->es_instrument != 0;
 }
 
 bool

@@ -61,7 +61,7 @@ struct Condition
 /// State while the expression of a condition is analyzed.
 struct Finder
 {
-	IndexScanState *scan;
+	const OrderedScan &scan;
 	const OpExpr *order;
 	Condition *condition;
 };
@@ -70,7 +70,7 @@ struct Finder
 
 struct OrderBound
 {
-	IndexScanState *scan;
+	OrderedScan scan;
 	List *conditions; // of Condition
 };
 
@@ -92,7 +92,7 @@ make_operand(const Finder *finder, Node *expression, Operand *operand)
 
 	if ((type != FLOAT8OID && type != FLOAT4OID) || !is_same_for_all_rows(expression))
 		return false;
-	operand->state = ExecInitExpr(reinterpret_cast<Expr *>(expression), &finder->scan->ss.ps);
+	operand->state = ExecInitExpr(reinterpret_cast<Expr *>(expression), &finder->scan.state->ps);
 	operand->is_float4 = type == FLOAT4OID;
 	return true;
 }
@@ -145,7 +145,7 @@ is_distance(const Finder *finder, Node *expression)
 		return false;
 	if (!equal(query, ordered_query))
 	{
-		finder->condition->query = ExecInitExpr(reinterpret_cast<Expr *>(query), &finder->scan->ss.ps);
+		finder->condition->query = ExecInitExpr(reinterpret_cast<Expr *>(query), &finder->scan.state->ps);
 		finder->condition->query_type = exprType(query);
 	}
 	return true;
@@ -188,7 +188,7 @@ take_apart(const Finder *finder, Node *expression)
 
 /// Return the clause as a condition on the distance; null if it is not one.
 Condition *
-read_condition(IndexScanState *scan, const OpExpr *order, Node *clause)
+read_condition(const OrderedScan &scan, const OpExpr *order, Node *clause)
 {
 	Condition *condition = static_cast<Condition *>(palloc0(sizeof(Condition)));
 	const Finder finder = {scan, order, condition};
@@ -272,9 +272,9 @@ apply(const Step *step, double operand, Line *line)
 
 /// True if the condition's distance is to the scan's current query.
 bool
-has_scans_query(const IndexScanState *scan, const Condition *condition, ExprContext *econtext)
+has_scans_query(const OrderedScan &scan, const Condition *condition, ExprContext *econtext)
 {
-	const ScanKey key = &scan->iss_ScanDesc->orderByData[0];
+	const ScanKey key = &(*scan.scan)->orderByData[0];
 	bool is_null;
 	bool by_value;
 	int16 length;
@@ -298,7 +298,7 @@ is_precise(double number)
 
 /// Compute the bound that a condition sets now. Returns false if it sets none.
 bool
-bound_of(const IndexScanState *scan, const Condition *condition, ExprContext *econtext, DistanceBound *bound)
+bound_of(const OrderedScan &scan, const Condition *condition, ExprContext *econtext, DistanceBound *bound)
 {
 	Line line = {1, 0, 0};
 	double limit;
@@ -339,19 +339,19 @@ bound_of(const IndexScanState *scan, const Condition *condition, ExprContext *ec
 } // namespace
 
 OrderBound *
-order_bound_find(IndexScanState *scan, bool *only)
+order_bound_find(const OrderedScan &scan, bool *only)
 {
-	const IndexScan *plan = reinterpret_cast<const IndexScan *>(scan->ss.ps.plan);
-	const MemoryContext before = MemoryContextSwitchTo(scan->ss.ps.state->es_query_cxt);
+	const Plan *plan = scan.state->ps.plan;
+	const MemoryContext before = MemoryContextSwitchTo(scan.state->ps.state->es_query_cxt);
 	OrderBound *bound = nullptr;
 	const ListCell *cell;
 
-	*only = plan->scan.plan.qual != NIL;
-	if (list_length(plan->indexorderbyorig) == 1 && IsA(linitial(plan->indexorderbyorig), OpExpr))
+	*only = plan->qual != NIL;
+	if (list_length(scan.order) == 1 && IsA(linitial(scan.order), OpExpr))
 	{
-		const OpExpr *order = linitial_node(OpExpr, plan->indexorderbyorig);
+		const OpExpr *order = linitial_node(OpExpr, scan.order);
 
-		foreach (cell, plan->scan.plan.qual)
+		foreach (cell, plan->qual)
 		{
 			Condition *condition = read_condition(scan, order, static_cast<Node *>(lfirst(cell)));
 
@@ -374,7 +374,7 @@ order_bound_find(IndexScanState *scan, bool *only)
 bool
 order_bound_compute(OrderBound *bound, DistanceBound *result)
 {
-	ExprContext *econtext = bound->scan->ss.ps.ps_ExprContext;
+	ExprContext *econtext = bound->scan.state->ps.ps_ExprContext;
 	bool nan_passes = true;
 	bool found = false;
 	const ListCell *cell;

@@ -2,12 +2,7 @@
 // beyond the bound passes, so the scan may end there. PG dialect.
 #pragma once
 
-#include "pg/postgres.hpp"
-
-extern "C"
-{
-#include "nodes/execnodes.h"
-}
+#include "pg/ordered_scan.hpp"
 
 namespace vectorgpu::pg
 {
@@ -19,7 +14,7 @@ struct OrderBound;
 /// condition. Recognized are <, <=, =, > and >= (either operand order) of the distance, and of sums, differences,
 /// products and quotients of it with values that are the same for all rows: constants, parameters, stable functions of
 /// them.
-OrderBound *order_bound_find(IndexScanState *scan, bool *only);
+OrderBound *order_bound_find(const OrderedScan &scan, bool *only);
 
 /// The bound for the scan's current parameters.
 struct DistanceBound

@@ -2,6 +2,8 @@
 // the same, as far as the plan is known at this point.
 #include "pg/order_cost.hpp"
 
+#include "pg/ordered_scan.hpp"
+
 extern "C"
 {
 #include "access/genam.h"
@@ -29,8 +31,9 @@ scan_of_path(const Path *path)
 
 	while (IsA(path, ProjectionPath))
 		path = reinterpret_cast<const ProjectionPath *>(path)->subpath;
-	if (!IsA(path, IndexPath))
-		return nullptr;
+	scan = filtered_path(path);
+	if (scan != nullptr || !IsA(path, IndexPath))
+		return scan;
 	scan = reinterpret_cast<const IndexPath *>(path);
 	if (scan->indexorderbys == NIL || scan->indexinfo->hypothetical)
 		return nullptr;

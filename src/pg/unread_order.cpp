@@ -1,6 +1,8 @@
 // See unread_order.hpp. Changes only the executor's state, never the plan, which may be shared.
 #include "pg/unread_order.hpp"
 
+#include "pg/ordered_scan.hpp"
+
 extern "C"
 {
 #include "executor/executor.h"
@@ -15,9 +17,9 @@ namespace vectorgpu::pg
 namespace
 {
 
-/// Return the index scan whose rows are the query's rows; null if a node between may read the distance.
-IndexScanState *
-scan_of_rows(PlanState *state)
+/// Return the node whose rows are the query's rows; null if a node between may read the distance.
+PlanState *
+node_of_rows(PlanState *state)
 {
 	if (state != nullptr && IsA(state, LimitState))
 	{
@@ -25,7 +27,7 @@ scan_of_rows(PlanState *state)
 			return nullptr; // compares the distance
 		state = outerPlanState(state);
 	}
-	return state != nullptr && IsA(state, IndexScanState) ? reinterpret_cast<IndexScanState *>(state) : nullptr;
+	return state;
 }
 
 } // namespace
@@ -34,24 +36,23 @@ void
 drop_unread_order(QueryDesc *query, bool (*is_ours)(Relation index))
 {
 	EState *estate = query->estate;
-	IndexScanState *scan = scan_of_rows(query->planstate);
+	PlanState *node = node_of_rows(query->planstate);
+	OrderedScan scan;
 	List *targets = NIL;
 	bool found = false;
 
-	if (query->operation != CMD_SELECT || estate->es_junkFilter == nullptr || scan == nullptr ||
-		scan->iss_NumOrderByKeys == 0 || scan->ss.ps.ps_ProjInfo == nullptr || scan->iss_RelationDesc == nullptr ||
-		!is_ours(scan->iss_RelationDesc))
+	if (query->operation != CMD_SELECT || estate->es_junkFilter == nullptr || node == nullptr ||
+		node->ps_ProjInfo == nullptr || !ordered_scan(node, is_ours, &scan))
 		return;
 
-	const IndexScan *plan = reinterpret_cast<const IndexScan *>(scan->ss.ps.plan);
 	const MemoryContext before = MemoryContextSwitchTo(estate->es_query_cxt);
 	ListCell *cell;
 
-	foreach (cell, plan->scan.plan.targetlist)
+	foreach (cell, node->plan->targetlist)
 	{
 		TargetEntry *target = lfirst_node(TargetEntry, cell);
 
-		if (target->resjunk && list_member(plan->indexorderbyorig, target->expr))
+		if (target->resjunk && list_member(scan.order, target->expr))
 		{
 			Node *order = reinterpret_cast<Node *>(target->expr);
 
@@ -63,8 +64,8 @@ drop_unread_order(QueryDesc *query, bool (*is_ours)(Relation index))
 		targets = lappend(targets, target);
 	}
 	if (found)
-		scan->ss.ps.ps_ProjInfo = ExecBuildProjectionInfo(targets, scan->ss.ps.ps_ExprContext,
-			scan->ss.ps.ps_ResultTupleSlot, &scan->ss.ps, scan->ss.ss_ScanTupleSlot->tts_tupleDescriptor);
+		node->ps_ProjInfo = ExecBuildProjectionInfo(targets, node->ps_ExprContext, node->ps_ResultTupleSlot, node,
+			scan.state->ss_ScanTupleSlot->tts_tupleDescriptor);
 	MemoryContextSwitchTo(before);
 }
 

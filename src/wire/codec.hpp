@@ -50,7 +50,7 @@ struct RequestView
 	uint32_t segment_ids[kMaxSegmentsPerCopy]; // MANIFEST: [n_segments], ascending
 	SegmentProbes probes[kMaxSegmentsPerCopy]; // SEARCH: [n_probes]
 	KeyColumns key_columns;                    // CREATE: n_columns 0: none
-	const uint8_t *program;                    // SEARCH: [program_bytes]
+	const uint8_t *program;                    // SEARCH: [program_bytes], or GivenRows
 	const uint8_t *vector;                     // SEARCH: [vector_bytes], the query
 	size_t vector_bytes;                       // vector_bytes(element, dim); for kSet any size from 1
 	const uint8_t *row_ids; // LOAD_ROWS, APPEND, SEARCH: [n_rows] u64, 8-byte aligned if the request is

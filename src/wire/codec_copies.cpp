@@ -18,13 +18,14 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 	copy_out(body, &search);
 	if (!shape_valid(search.element, search.metric, search.dim))
 		return ParseResult::kType;
-	if (search.k < 1 || search.k > kMaxSearchK || search.has_after > 1 || !all_zero(search.zero, sizeof(search.zero)) ||
+	if (search.k < 1 || search.k > kMaxSearchK || search.has_after > 1 || search.given > 1 || search.zero != 0 ||
 		!(search.recall_target >= 0 && search.recall_target <= 1)) // NaN is neither
 		return ParseResult::kField;
 	if (search.n_probes > kMaxSegmentsPerCopy || search.rows_position >= kMaxRowNumber ||
 		(search.n_rows == 0 && search.rows_position != 0))
 		return ParseResult::kField;
 	if (search.program_bytes > kMostProgramBytes || search.program_bytes % 8 != 0 ||
+		(search.given != 0 && search.program_bytes < sizeof(GivenRows)) ||
 		search.key_bytes > kMostRowKeyBytes || (search.n_rows == 0 && search.key_bytes != 0))
 		return ParseResult::kField;
 

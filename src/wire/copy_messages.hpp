@@ -45,15 +45,36 @@ struct SearchRequest
 	uint32_t dim;
 	ElementType element;
 	Metric metric;
-	uint8_t zero[2];
+	uint8_t given; // 1: the conditions are GivenRows, not a program
+	uint8_t zero;
 	float recall_target;    // in (0, 1): this expected share of the k nearest is enough; 0 or 1: exact
 	uint64_t rows_position; // number of the first delta row in this request; 0 without rows
 	uint32_t n_rows;        // delta rows in this request, appended before the search
 	uint32_t n_probes;      // at most kMaxSegmentsPerCopy, for copies with a structure; 0: look at every row
-	uint32_t program_bytes; // the conditions (engine/predicate), at most kMostProgramBytes, a multiple of 8; 0: none
+	uint32_t program_bytes; // the conditions: a program (engine/predicate) or GivenRows, at most kMostProgramBytes, a
+							// multiple of 8; 0: none
 	uint32_t key_bytes;     // of the codes of each delta row in this request
 };
 static_assert(sizeof(SearchRequest) == 88);
+
+/// Conditions of a SEARCH that its client has decided: the rows that pass, by number, of exactly the manifest of the
+/// SEARCH. Followed by GivenSegment [n_segments], the u32 numbers of their rows, ascending in each segment, and those of
+/// the delta, ascending, counted from the last multiple of 8 up to its first row; zeros up to a multiple of 8 bytes.
+struct GivenRows
+{
+	uint64_t delta_end;  // rows of the delta from here on fail
+	uint32_t n_segments; // at most kMaxSegmentsPerCopy; of the others no row passes
+	uint32_t n_delta;
+};
+static_assert(sizeof(GivenRows) == 16);
+
+struct GivenSegment
+{
+	uint32_t segment; // ascending
+	uint32_t n_given;
+	uint64_t n_rows; // of the segment
+};
+static_assert(sizeof(GivenSegment) == 16);
 
 /// The part of a segment that a SEARCH looks at.
 struct SegmentProbes

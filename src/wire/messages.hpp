@@ -13,7 +13,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 16;
+constexpr uint16_t kProtocolVersion = 17;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // one vector of 16,000 floats with headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -75,7 +75,7 @@ static_assert(sizeof(Welcome) == 64);
 enum class RequestType : uint32_t
 {
 	// Copies of indexes: copy_messages.hpp
-	// SearchRequest, SegmentProbes [n], the program, u64 row headers [n], vectors [n], codes [n], the query
+	// SearchRequest, SegmentProbes [n], the conditions, u64 row headers [n], vectors [n], codes [n], the query
 	kSearch = 1,
 	kNext = 2,           // NextRequest
 	kDescribe = 3,       // nothing

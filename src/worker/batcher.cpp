@@ -328,7 +328,11 @@ Batcher::search(std::span<Search *const> searches, std::vector<engine::SearchQue
 		for (Search *search : searches)
 		{
 			// No manifest is published from here to the answer, so the engine searches the segments that this names.
-			if (search->keys != nullptr)
+			if (search->manifest != nullptr)
+				search->outdated = search->manifest->load(std::memory_order_acquire) != search->wanted_manifest;
+			if (search->outdated)
+				search->passing = std::make_shared<const engine::Passing>();
+			else if (search->keys != nullptr)
 				search->passing = search->keys->passing(search->program, &search->filter_found);
 			search->query.passing = search->passing.get();
 			queries->push_back(search->query);

@@ -359,6 +359,7 @@ Handler::cancel(const SessionPtr &session)
 	const std::shared_ptr<void> owner = std::move(session->search.owner);
 	const std::shared_ptr<void> copy = std::move(session->search.copy);
 	const std::shared_ptr<KeyStore> keys = std::move(session->search.keys);
+	const std::shared_ptr<const engine::Passing> passing = std::move(session->search.passing);
 
 	send_status(session.get(), ReplyStatus::kCancelled, &counters_);
 }

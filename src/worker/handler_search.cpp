@@ -6,6 +6,7 @@
 
 #include "worker/handler.hpp"
 #include "worker/handler_guard.hpp"
+#include "worker/keys/given_rows.hpp"
 #include "worker/reply.hpp"
 
 namespace vectorgpu::worker
@@ -19,6 +20,35 @@ namespace
 using SessionPtr = std::shared_ptr<Session>;
 
 constexpr size_t kWakeTogether = 16; // replies that are stored before the first of their clients is woken
+
+/// Set the conditions of a search. Throws bad_alloc.
+ReplyStatus
+take_conditions(const wire::RequestView &view, const Copy &copy, Search *search)
+{
+	const bool given = view.search.given != 0;
+
+	search->program.assign(view.program, view.program + view.search.program_bytes);
+	search->keys = given || search->program.empty() ? nullptr : copy.keys;
+	search->passing.reset();
+	search->filter_found = search->outdated = false;
+	search->manifest = given ? &copy.searched_manifest : nullptr;
+	search->wanted_manifest = view.search.version.manifest_generation;
+	if (search->keys != nullptr && !search->keys->takes(search->program))
+	{
+		search->keys.reset();
+		return ReplyStatus::kInvalid;
+	}
+	if (!given)
+		return ReplyStatus::kOk;
+	if (copy.searched_manifest.load(std::memory_order_acquire) != search->wanted_manifest)
+		return ReplyStatus::kBehind;
+	search->passing = given_rows(search->program, copy.searched_delta_first.load(std::memory_order_acquire),
+		view.search.version.delta_end);
+	if (search->passing != nullptr)
+		return ReplyStatus::kOk;
+	return copy.searched_manifest.load(std::memory_order_acquire) == search->wanted_manifest ? ReplyStatus::kInvalid
+																							 : ReplyStatus::kBehind;
+}
 
 /// Wake clients whose replies were stored, after one fence for all.
 void
@@ -102,14 +132,11 @@ Handler::find_and_submit(const SessionPtr &session, Round *round)
 
 		search.probes.push_back({probes.segment, probes.probes, probes.candidates});
 	}
-	search.program.assign(session->view.program, session->view.program + request.program_bytes);
-	search.keys = search.program.empty() ? nullptr : copy->keys;
 	search.filter_way = engine::FilterWay::kNone;
 	search.query.filter_way = &search.filter_way;
-	if (search.keys != nullptr && !search.keys->takes(search.program))
+	if (const ReplyStatus taken = take_conditions(session->view, *copy, &search); taken != ReplyStatus::kOk)
 	{
-		search.keys.reset();
-		send_status(session.get(), ReplyStatus::kInvalid, &counters_);
+		send_status(session.get(), taken, &counters_);
 		return;
 	}
 	search.coverage = engine::Coverage::kAll;
@@ -172,6 +199,8 @@ Handler::answer(Session *session, const Search &search, const Status &status, st
 
 	if (search.cancelled.load(std::memory_order_relaxed))
 		return store_reply(session, ReplyStatus::kCancelled, {}, {}, &counters_);
+	if (search.outdated)
+		return store_reply(session, ReplyStatus::kBehind, {}, {}, &counters_);
 	if (result == nullptr)
 		return store_reply(session, reply_status(status), {}, {}, &counters_);
 

@@ -120,7 +120,7 @@ def adult_tables(options):
 
 def allow(table, methods):
     """Which indexes the planner may take. Of a throw-away cluster only."""
-    names = ", ".join(f"'{table.name}_{method}'::regclass" for method in methods) or "0"
+    names = ", ".join(f"'{table.name}_{name}'::regclass" for method in methods for name in method.split("+")) or "0"
     psql(f"SET allow_system_table_mods = on; UPDATE pg_index SET indisvalid = indexrelid IN ({names}) WHERE indrelid = '{table.name}'::regclass", "vg")
 
 
@@ -137,6 +137,11 @@ def has_below(node):
     return any(plan["Parent Relationship"] not in ("InitPlan", "SubPlan") for plan in node.get("Plans", []))
 
 
+def indexes_of(node):
+    """The scans of a bitmap of several indexes."""
+    return [plan for plan in node.get("Plans", []) if "Index Name" in plan]
+
+
 def own_choice(table, limit, worker):
     """The names of the plans that the planner chooses for the queries."""
     sets = "".join(f"SET {key} = '{value}'; " for key, value in {**worker_setting(worker), **table.settings}.items())
@@ -144,9 +149,10 @@ def own_choice(table, limit, worker):
     for script in table.scripts[:5]:
         text = psql(f"LOAD 'vectorgpu'; {sets}EXPLAIN (FORMAT JSON) {script % limit}", "vg")
         node = json.loads(text)[0]["Plan"]
-        while has_below(node):
+        while has_below(node) and node["Node Type"] not in ("BitmapOr", "BitmapAnd"):
             node = below(node)
-        chosen.add(node["Index Name"][len(table.name) + 1:] if "Index Name" in node else SEQUENTIAL)
+        scans = [node] if "Index Name" in node else indexes_of(node)
+        chosen.add("+".join(scan["Index Name"][len(table.name) + 1:] for scan in scans) or SEQUENTIAL)
     return sorted(chosen)
 
 

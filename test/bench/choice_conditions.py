@@ -1,5 +1,5 @@
 """Tables of test/bench/choice whose queries have a condition: half to a thousandth of the rows pass, at random, near the query or far from
-it, by a btree or GIN column, jsonb, or row security with a sub-select. The index of the condition's column is one more way to answer; so are
+it, by a btree or GIN column, a list, OR, jsonb, or row security with a sub-select. The index of the condition's column is one more way to answer; so are
 indexes with the btree's columns as key columns."""
 import math
 import struct
@@ -11,14 +11,15 @@ SHARES = (50, 5, 1, 0.1)  # % of the rows
 SCRIPTS = 20
 ANCHOR = 7                # queries of `near` and `far` are those nearest to this row; rows pass by their rank from it
 METHODS = ("gpuflat", "gpuivf", "gpugraph")
-BESIDE = {"r": "btree", "side": "btree", "scopes": "gin", "meta": "gin"}  # columns with an index
-KEYS = ("r", "side")      # key columns
+BESIDE = {"r": "btree", "side": "btree", "part": "btree", "scopes": "gin", "meta": "gin"}  # columns with an index
+KEYS = ("r", "side", "part")  # key columns
+PARTS = 1000
 KEYED = tuple(f"{method}_keys" for method in METHODS)
 WITHIN = 2                # estimates off by more say nothing about costs
 
 
 class Condition:
-    """where: SQL; column: whose index serves it, or None; settings of the session; near: asked near the anchor."""
+    """where: SQL; column: whose index serves it ("a+b": both), or None; settings of the session; near: asked near the anchor."""
 
     def __init__(self, name, where, column, near=False, settings=None):
         self.name, self.where, self.column, self.near, self.settings = name, where, column, near, settings or {}
@@ -31,6 +32,8 @@ def conditions(size):
         yield Condition(f"random {share} %", f"r < {n}", "r")
         yield Condition(f"near {share} %", f"side < {n}", "side", near=True)
         yield Condition(f"far {share} %", f"side >= {size - n}", "side", near=True)
+        yield Condition(f"list {share} %", f"part IN ({', '.join(str(7 * i % PARTS) for i in range(round(PARTS * share / 100)))})", "part")
+        yield Condition(f"or {share} %", f"(r < {n // 2} OR side >= {size - n // 2})", "r+side")
         yield Condition(f"array {share} %", f"scopes @> '{{s{every}}}'", "scopes")
         yield Condition(f"row security {share} %", "true", "scopes", settings={"role": "choice_reader", "choice.scope": f"s{every}"})
         yield Condition(f"jsonb {share} %", f"meta @> '{{\"tags\": [\"s{every}\"]}}'", "meta")
@@ -70,10 +73,10 @@ def make_table(table, size):
     """Every M-th row at random has scope sM, and in its jsonb the tag sM and member mM = 1."""
     everies = [round(100 / share) for share in SHARES]
     dims = psql("SELECT vector_dims(v) FROM choice_rows LIMIT 1", "vg")
-    psql(f"CREATE TABLE {table} (id int, r int, side int, scopes text[], meta jsonb, v vector({dims}))", "vg")
+    psql(f"CREATE TABLE {table} (id int, r int, side int, part int, scopes text[], meta jsonb, v vector({dims}))", "vg")
     scopes = ", ".join(f"CASE WHEN r % {m} = 0 THEN 's{m}' END" for m in everies)
     members = ", ".join(f"'m{m}', (r % {m} = 0)::int" for m in everies)
-    psql(f"""INSERT INTO {table} SELECT id, r, side, scopes, jsonb_build_object('tags', scopes, {members}), v
+    psql(f"""INSERT INTO {table} SELECT id, r, side, r % {PARTS}, scopes, jsonb_build_object('tags', scopes, {members}), v
         FROM (SELECT *, array_remove(ARRAY['all', {scopes}], NULL) AS scopes FROM (SELECT id, v, row_number() OVER (ORDER BY hashint4extended(id, 1)) - 1 AS r,
             row_number() OVER (ORDER BY v <=> (SELECT v FROM choice_rows WHERE id = {ANCHOR})) - 1 AS side
             FROM choice_rows WHERE id < {size}) n) s ORDER BY id""", "vg")
@@ -110,7 +113,7 @@ def condition_tables(options, make, generated):
         wanted = [condition for condition in conditions(size) if options.conditions in condition.name]
         for condition in wanted:
             truth, estimate = passing(table, condition)
-            ways = METHODS + ((condition.column,) if condition.column else ()) + (KEYED if condition.column in KEYS else ())
+            ways = METHODS + ((condition.column,) if condition.column else ()) + (KEYED if set((condition.column or "").split("+")) <= set(KEYS) else ())
             made = make(f"{name}, {condition.name}, estimated {100 * estimate / size:.3g} %", table, size, ways,
                         [f"SELECT id FROM {table} WHERE {condition.where} ORDER BY v <=> '{query}' LIMIT %d;\n"
                          for query in queries[near if condition.near else "id"]])

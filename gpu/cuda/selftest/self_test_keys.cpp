@@ -129,7 +129,9 @@ run(engine::KeyCodes *held, const Codes &codes, uint64_t *n_programs)
 		predicate::not_equal(1, 500, true),
 		predicate::not_equal(0, 12, false),
 		predicate::in_list(1, few, 3, false),
+		predicate::not_in_list(1, few, 3, true),
 		predicate::in_list(3, many.data(), static_cast<uint32_t>(many.size()), true),
+		predicate::not_in_list(3, many.data(), static_cast<uint32_t>(many.size()), false),
 		predicate::exact_bits(0, 0x11, 0x10),
 		predicate::loose_bits(3, 0x3, 0x1),
 	};

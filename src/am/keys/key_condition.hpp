@@ -3,6 +3,7 @@
 #pragma once
 
 #include "am/keys/key_column.hpp"
+#include "am/keys/key_tree.hpp"
 #include "engine/predicate/program.hpp"
 
 extern "C"
@@ -24,8 +25,9 @@ struct KeyProgram
 /// Make the program of scan keys, all of which have to hold. columns [n_columns]: key columns 2 and on of the index, of
 /// which column i has attribute number i + 2. Their streams are numbered in this order. Keys of column 1 are left out.
 /// A key may be an array: it holds if it does for any element (SK_SEARCHARRAY). Keys that codes cannot decide become
-/// kMaybe: the caller has to let core check the conditions unless program.exact.
-void make_key_program(const KeyColumn *columns, int n_columns, const ScanKeyData *keys, int n_keys, KeyProgram *result);
+/// kMaybe: the caller has to let core check the conditions unless program.exact. tree: has to hold, too; null: none.
+void make_key_program(const KeyColumn *columns, int n_columns, const ScanKeyData *keys, int n_keys, const KeyTree *tree,
+	KeyProgram *result);
 
 /// The number of the first stream of column i; of n_columns: of all streams.
 uint32 first_stream(const KeyColumn *columns, int i);

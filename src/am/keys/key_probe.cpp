@@ -64,7 +64,7 @@ vectorgpu_key_probe(PG_FUNCTION_ARGS)
 		key.sk_flags |= SK_ISNULL;
 	else
 		key.sk_argument = PG_GETARG_DATUM(2);
-	make_key_program(&column, 1, &key, 1, &program);
+	make_key_program(&column, 1, &key, 1, nullptr, &program);
 	if (!PG_ARGISNULL(0))
 		key_encode(&column, PG_GETARG_DATUM(0), codes);
 	verdict = evaluate_row(program.program, codes, PG_ARGISNULL(0) ? ~UINT64CONST(0) : 0);

@@ -70,7 +70,7 @@ passes_for(double rows, double first)
 	return Max(passes + (rows > 0 ? std::ceil(rows / most) : 0), 1.0);
 }
 
-/// The number of the path's conditions on key columns behind the first.
+/// The number of the path's conditions on key columns behind the first; each part of OR and the like counts.
 int
 conditions_on_keys(const IndexPath *path)
 {
@@ -78,8 +78,21 @@ conditions_on_keys(const IndexPath *path)
 	ListCell *cell;
 
 	foreach (cell, path->indexclauses)
-		n += lfirst_node(IndexClause, cell)->indexcol > 0;
+		if (lfirst_node(IndexClause, cell)->indexcol > 0)
+			n += list_length(lfirst_node(IndexClause, cell)->indexquals);
 	return n;
+}
+
+/// True if conditions on key columns, or other indexes, say which rows pass.
+bool
+has_conditions(const IndexPath *path)
+{
+	ListCell *cell;
+
+	foreach (cell, path->indexclauses)
+		if (lfirst_node(IndexClause, cell)->indexcol > 0)
+			return true;
+	return false;
 }
 
 /// Beginning a scan that compares one by one the rows that meet conditions on key columns, and comparing them.
@@ -137,7 +150,7 @@ few_cost_estimate(PlannerInfo *root, const IndexPath *path, const ScanDemand &de
 	Cost by_gpu;
 
 	few.rows = Max(demand.rows * demand.passing, 1.0);
-	if (demand.passing * kFewOfApproximate > 1 || conditions_on_keys(path) == 0)
+	if (demand.passing * kFewOfApproximate > 1 || !has_conditions(path))
 		return false;
 	*startup_cost = few_cost(path, demand);
 	if (!from_table && gpu_search_cost(path, kGpuExactUs, 0, &by_gpu))
@@ -229,7 +242,7 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	if (!gpu_search_cost(path, kGpuExactUs, *pages, &pass))
 		pass = pass_cost(path, *pages, demand.rows) + codes_cost(path);
 	n_passes = batch_plan_exact_batches(demand, 0, 0);
-	if (conditions_on_keys(path) > 0 && few_cost(path, demand) < pass * n_passes)
+	if (has_conditions(path) && few_cost(path, demand) < pass * n_passes)
 	{
 		*startup_cost = few_cost(path, demand) + visit_cost(root, path, demand);
 		*total_cost = *startup_cost + return_cost(rows);

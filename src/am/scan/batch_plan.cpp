@@ -219,7 +219,7 @@ batch_plan_turns_exact(ScanState *state)
 	const uint64 n_delta = state->delta_end - Min(state->delta_end, state->meta.delta_first_row);
 
 	if (!state->plan.may_turn_exact || !state->plan.by_rank || state->plan.step_begin > 0 || state->rounds.exhaustive ||
-		state->filter == nullptr || !state->filter->conditions.program.exact ||
+		state->filter == nullptr || !key_filter_decides(state->filter) ||
 		state->plan.wanted * kMostOfTable < state->counters->n_passing + n_delta)
 		return false;
 	state->plan.exact = true;

@@ -75,7 +75,7 @@ filter_values(Relation index, const ScanState *state, uint64 first, uint64 n, ui
 		if ((headers[i] & (kDeltaContinued | kDeltaDead)) != 0)
 			continue;
 		intact = delta_read_keys(index, &state->meta, first + i, image);
-		if (intact && !key_filter_passes(state->filter, &state->meta, image))
+		if (intact && !key_filter_passes(state->filter, &state->meta, headers[i] & kDeltaRowIdMask, image))
 			headers[i] |= kDeltaDead;
 	}
 	pfree(image);

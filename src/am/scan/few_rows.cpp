@@ -6,6 +6,8 @@
 #include "storage/stream.hpp"
 #include "storage/value_format.hpp"
 
+#include <cstring>
+
 extern "C"
 {
 #include "miscadmin.h"
@@ -96,6 +98,24 @@ bool
 passes(const SegmentSearch *search, uint64 row)
 {
 	return (search->passing[row / 8] & (1 << (row % 8))) != 0;
+}
+
+/// The first byte from `from` on that is not zero; behind the last one: there is none.
+uint64
+next_byte(const uint8 *bits, uint64 from, uint64 n_rows)
+{
+	const uint64 end = (n_rows + 7) / 8;
+	uint64 word;
+
+	for (; from + sizeof(word) <= end; from += sizeof(word))
+	{
+		memcpy(&word, bits + from, sizeof(word));
+		if (word != 0)
+			break;
+	}
+	while (from < end && bits[from] == 0)
+		from++;
+	return from;
 }
 
 /// The table has the vectors: the access method reads those of the rows that pass, as it reads candidates. False if a
@@ -191,7 +211,7 @@ few_search_segment(const AccessMethod *am, const SegmentSearch *search)
 
 		if (row % 8 == 0 && search->passing[row / 8] == 0)
 		{
-			row += 8;
+			row = next_byte(search->passing, row / 8, n_rows) * 8;
 			continue;
 		}
 		while (row + n < n_rows && few.n + n < few.capacity && passes(search, row + n))

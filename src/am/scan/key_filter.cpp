@@ -3,6 +3,7 @@
 
 #include "engine/predicate/evaluate.hpp"
 #include "engine/predicate/row_bits.hpp"
+#include "am/scan/row_set.hpp"
 #include "storage/delta.hpp"
 #include "storage/key_stream.hpp"
 
@@ -69,6 +70,35 @@ read_block(CodeBlock *block, Relation index, const MetaData *meta, const Segment
 	return true;
 }
 
+/// The bits of the rows of `ids` that the scan may return; null: it may return all. False if a page was foreign.
+bool
+find_given_rows(const KeyFilter *filter, Relation index, const MetaData *meta, const SegmentEntry *segment,
+	StreamKind ids, uint64 n_rows, uint8 **given, BufferAccessStrategy strategy)
+{
+	*given = nullptr;
+	if (filter->rows == nullptr)
+		return true;
+	*given = static_cast<uint8 *>(palloc_extended(
+		engine::predicate::row_bits_bytes(n_rows) + 8, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
+	return row_set_mark(&filter->entries, index, meta, segment, ids, n_rows, *given, strategy);
+}
+
+/// True if one of bits [n] is set. They are followed by seven bytes that are zero or bits of rows behind.
+bool
+any_row(const uint8 *bits, uint64 n)
+{
+	uint64 any = 0;
+
+	for (uint64 i = 0; i < (n + 7) / 8; i += sizeof(any))
+	{
+		uint64 word;
+
+		memcpy(&word, bits + i, sizeof(word));
+		any |= word;
+	}
+	return any != 0;
+}
+
 /// Set `bits` [n_rows] of the rows of `ids` that meet the conditions and have no tombstone, and *n_set.
 /// first_tombstone: the bit of the first of them. False if a page was foreign.
 bool
@@ -77,7 +107,11 @@ find_rows(const KeyFilter *filter, Relation index, const MetaData *meta, const S
 {
 	uint8 *dead = static_cast<uint8 *>(palloc(kBlockRows / 8 + 2));
 	CodeBlock block;
+	uint8 *given;
 
+	*n_set = 0;
+	if (!find_given_rows(filter, index, meta, segment, ids, n_rows, &given, strategy))
+		return false;
 	begin_block(&block, filter, &meta->keys);
 	for (uint64 first = 0; first < n_rows; first += kBlockRows)
 	{
@@ -85,23 +119,34 @@ find_rows(const KeyFilter *filter, Relation index, const MetaData *meta, const S
 		const uint64 bit = first_tombstone + first;
 
 		CHECK_FOR_INTERRUPTS();
+		if (given != nullptr && !any_row(given + first / 8, n))
+		{
+			memset(bits + first / 8, 0, (n + 7) / 8);
+			continue;
+		}
 		if (!read_block(&block, index, meta, segment, ids, first, n, strategy))
 			return false;
 		engine::predicate::evaluate_rows(filter->conditions.program, block.columns, 0, n, bits + first / 8, nullptr);
-		if (segment->n_dead == 0)
-			continue;
-		if (!stream_read(
+		for (uint64 i = 0; given != nullptr && i < (n + 7) / 8; i++)
+			bits[first / 8 + i] &= given[first / 8 + i];
+		if (segment->n_dead > 0 && !stream_read(
 				index, meta, segment, StreamKind::kTombstones, bit / 8, (bit + n + 7) / 8 - bit / 8, dead, strategy))
 			return false;
-		for (uint64 i = 0; i < n; i++)
+		for (uint64 i = 0; segment->n_dead > 0 && i < n; i++)
 			if ((dead[(bit % 8 + i) / 8] & (1 << ((bit + i) % 8))) != 0)
 				bits[(first + i) / 8] &= static_cast<uint8>(~(1 << ((first + i) % 8)));
+		*n_set += engine::predicate::count_rows(bits + first / 8, 0, n);
 	}
-	*n_set = engine::predicate::count_rows(bits, 0, n_rows);
 	return true;
 }
 
 } // namespace
+
+bool
+key_filter_decides(const KeyFilter *filter)
+{
+	return filter->conditions.program.exact && (filter->rows == nullptr || filter->rows->exact);
+}
 
 void
 key_filter_reset(KeyFilter *filter)
@@ -112,6 +157,10 @@ key_filter_reset(KeyFilter *filter)
 		pfree(filter->segments[i].null_rows);
 	}
 	filter->n_segments = 0;
+	if (filter->given != nullptr)
+		pfree(filter->given);
+	filter->given = nullptr;
+	filter->given_known = false;
 }
 
 const PassingRows *
@@ -139,7 +188,7 @@ key_filter_rows(
 }
 
 bool
-key_filter_passes(const KeyFilter *filter, const MetaData *meta, const char *image)
+key_filter_passes(const KeyFilter *filter, const MetaData *meta, RowId row, const char *image)
 {
 	const KeyLayout *layout = &meta->keys;
 	const char *flags = image + key_flags_offset(layout);
@@ -147,6 +196,8 @@ key_filter_passes(const KeyFilter *filter, const MetaData *meta, const char *ima
 	uint64 nulls = 0;
 	Size offset = 0;
 
+	if (filter->rows != nullptr && !row_set_has(&filter->entries, row))
+		return false;
 	for (uint32 stream = 0; stream < layout->n_streams; stream++)
 	{
 		const uint32 column = layout->columns[stream];
@@ -164,7 +215,8 @@ void
 key_filter_delta(KeyFilter *filter, const MetaData *meta, uint64 *headers, const char *bodies, Size stride, uint64 n)
 {
 	for (uint64 i = 0; i < n; i++)
-		if (!key_filter_passes(filter, meta, bodies + i * stride + meta_vector_bytes(meta)))
+		if (!key_filter_passes(
+				filter, meta, headers[i] & kDeltaRowIdMask, bodies + i * stride + meta_vector_bytes(meta)))
 			headers[i] |= kDeltaDead;
 }
 

@@ -1,8 +1,9 @@
-// Conditions on the key columns behind the first column: the rows of each segment that meet them, and the same for rows
-// of the delta. PG dialect. Used by the files of this folder.
+// Conditions on the key columns behind the first column, and the rows that another index has found: the rows of each
+// segment that meet them, and the same for rows of the delta. PG dialect. Used by the files of this folder.
 #pragma once
 
 #include "am/keys/key_condition.hpp"
+#include "am/scan/row_set.hpp"
 #include "storage/metapage.hpp"
 
 extern "C"
@@ -27,11 +28,19 @@ struct PassingRows
 struct KeyFilter
 {
 	KeyProgram conditions;
+	const RowSet *rows;    // the only ones that the scan may return; null: all
+	RowSet entries;        // with rows: the entries of these, which may be shared (am/alias)
 	MemoryContext context; // of the bitmaps
-	uint32 n_segments;     // known so far
+	bool given_known;      // with rows: given_rows.hpp
+	uint8 *given;          // null: there are too many
+	Size n_given_bytes;
+	uint32 n_segments; // known so far
 	PassingRows segments[kMaxSegments];
 	uint64 n_passing; // rows of the segments and of the delta that met them in the last pass
 };
+
+/// True if rows that pass need no check of their values.
+bool key_filter_decides(const KeyFilter *filter);
 
 /// Forget what is known of segments: the manifest was read again.
 void key_filter_reset(KeyFilter *filter);
@@ -41,7 +50,7 @@ const PassingRows *key_filter_rows(KeyFilter *filter, Relation index, const Meta
 	BufferAccessStrategy strategy);
 
 /// True if the row of the delta with this image meets the conditions, certainly or perhaps.
-bool key_filter_passes(const KeyFilter *filter, const MetaData *meta, const char *image);
+bool key_filter_passes(const KeyFilter *filter, const MetaData *meta, RowId row, const char *image);
 
 /// Mark in headers [n] as dead (kDeltaDead) the rows of the delta that do not meet the conditions. bodies: as from
 /// delta_read_bodies.

@@ -78,6 +78,13 @@ rewind_to_ties(ScanState *state)
 	state->place.last.row = 0; // before every row id
 }
 
+/// False: another index has not found the row, as it may have found one that shares its entry.
+bool
+scan_may_return(const ScanState *state, RowId row)
+{
+	return state->filter == nullptr || state->filter->rows == nullptr || row_set_has(state->filter->rows, row);
+}
+
 bool
 is_skipped(const ScanState *state, const engine::Neighbor &row)
 {
@@ -92,7 +99,7 @@ put(ScanState *state, const engine::Neighbor &row)
 {
 	ScanRows *out = &state->out;
 
-	if (is_skipped(state, row) ||
+	if (is_skipped(state, row) || !scan_may_return(state, row.row) ||
 		(state->rounds.relaxed && state->returned.n > 0 &&
 			std::binary_search(state->returned.rows, state->returned.rows + state->returned.n, row.row)))
 		return;
@@ -234,6 +241,46 @@ scan_read_aliases(Relation index, ScanState *state, bool *foreign)
 	// Without aliases at the scan's start, later ones are of rows that its snapshot does not see.
 	state->aliases.first = state->meta.alias_first;
 	state->aliases.end = state->aliases.were ? end : state->meta.alias_first;
+	*foreign = !scan_find_entries(index, state);
+}
+
+bool
+scan_find_entries(Relation index, ScanState *state)
+{
+	KeyFilter *filter = state->filter;
+	const MappedRow *aliases;
+	const RowMap *map;
+	MemoryContext old;
+	RowId *keys;
+	uint64 n_aliases;
+	uint64 n = 0;
+
+	if (filter == nullptr || filter->rows == nullptr)
+		return true;
+	filter->entries = *filter->rows;
+	if (state->aliases.end <= state->aliases.first)
+		return true;
+	map = alias_map(index, &state->meta, state->aliases.end);
+	if (map == nullptr)
+		return false;
+	aliases = map_entries(map, &n_aliases);
+	old = MemoryContextSwitchTo(state->context);
+	keys = static_cast<RowId *>(palloc_extended(Max(n_aliases, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
+	if (filter->rows->n_blocks == 0 && filter->rows->n_rows < n_aliases)
+	{
+		for (uint64 i = 0; i < filter->rows->n_rows; i++)
+			n += map_find(map, filter->rows->rows[i], &keys[n]);
+	}
+	else
+	{
+		for (uint64 i = 0; i < n_aliases; i++)
+			if (row_set_has(filter->rows, aliases[i].row))
+				keys[n++] = aliases[i].value;
+	}
+	filter->entries = row_set_with(filter->rows, keys, n);
+	pfree(keys);
+	MemoryContextSwitchTo(old);
+	return true;
 }
 
 bool

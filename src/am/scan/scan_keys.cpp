@@ -2,6 +2,8 @@
 #include "am/scan/scan_keys.hpp"
 
 #include "am/scan/few_rows.hpp"
+#include "am/scan/scan_aliases.hpp"
+#include "am/scan/scan_condition.hpp"
 #include "am/scan/worker_scan.hpp"
 
 #include <cstring>
@@ -49,7 +51,7 @@ scan_condition(IndexScanDesc scan)
 void
 scan_keys_decide_recheck(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 {
-	const bool undecided = state->filter != nullptr && !state->filter->conditions.program.exact;
+	const bool undecided = state->filter != nullptr && !key_filter_decides(state->filter);
 
 	state->rechecks = state->rechecks || undecided || scan_conditions(scan) > (state->bounds.has_worst ? 1 : 0);
 	wish->filtered = wish->filtered || undecided;
@@ -74,34 +76,50 @@ scan_keys_start(IndexScanDesc scan, ScanState *state)
 	state->not_null = scan_tests_null(scan, SK_SEARCHNOTNULL);
 	for (int i = 0; i < scan->numberOfKeys; i++)
 		n += scan->keyData[i].sk_attno > 1;
-	if (n == 0)
+	if (n == 0 && state->tree == nullptr && state->rows == nullptr)
 		return;
-	key_coder_check(scan->indexRelation, coder, &state->meta.keys);
+	if (coder != nullptr)
+		key_coder_check(scan->indexRelation, coder, &state->meta.keys);
 	old = MemoryContextSwitchTo(state->context);
 	state->filter = static_cast<KeyFilter *>(palloc0(sizeof(KeyFilter)));
 	state->filter->context = state->context;
-	make_key_program(
-		coder->columns, coder->layout.n_columns, scan->keyData, scan->numberOfKeys, &state->filter->conditions);
+	make_key_program(coder != nullptr ? coder->columns : nullptr, coder != nullptr ? coder->layout.n_columns : 0,
+		scan->keyData, scan->numberOfKeys, state->tree, &state->filter->conditions);
+	state->filter->rows = state->rows;
+	if (state->rows != nullptr)
+		state->filter->entries = *state->rows;
 	state->counters->has_filter = true;
 	MemoryContextSwitchTo(old);
+	if (!scan_find_entries(scan->indexRelation, state))
+		scan_read_version(scan->indexRelation, scan->xs_snapshot, state);
+}
+
+void
+scan_condition_set(IndexScanDesc scan, const KeyTree *tree)
+{
+	static_cast<ScanState *>(scan->opaque)->tree = tree;
+}
+
+void
+scan_rows_set(IndexScanDesc scan, const RowSet *rows)
+{
+	static_cast<ScanState *>(scan->opaque)->rows = rows;
 }
 
 void
 scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 {
-	const bool takes = worker_takes_conditions(state);
 	KeyFilter *filter = std::exchange(state->filter, nullptr);
+	const bool asks = filter != nullptr && bypass_of(scan->indexRelation, state) == Bypass::kNone;
 	uint64 n_passing = 0;
 	uint64 n_rows = 0;
 	MemoryContext old;
 
-	if (filter == nullptr || takes)
-	{
-		state->filter = filter;
+	state->filter = filter;
+	if (!asks)
 		return;
-	}
 	old = MemoryContextSwitchTo(state->batch_context);
-	if (bypass_of(scan->indexRelation, state) == Bypass::kNone)
+	if (!worker_takes_conditions(scan->indexRelation, state))
 		for (uint32 i = 0; i < state->meta.n_segments; i++)
 		{
 			const SegmentEntry *segment = &state->meta.segments[i];
@@ -116,10 +134,8 @@ scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->batch_context);
 	if (n_passing <= n_rows / kFewOfApproximate)
-	{
-		state->filter = filter;
 		return;
-	}
+	state->filter = nullptr;
 	state->rechecks = true;
 	state->counters->n_passing = n_passing;
 	state->counters->filter_ways |= kFilterRecheck;

@@ -153,7 +153,9 @@ struct ScanState
 	IndexShape shape;
 	bool foreign_distance; // foreign_distance.hpp
 	const KeyCoder *coder; // of the key columns; null: there are none
-	KeyFilter *filter;     // conditions on key columns; null: there are none
+	const KeyTree *tree;   // scan_condition.hpp; null: none was set
+	const RowSet *rows;    // scan_condition.hpp; null: none were set
+	KeyFilter *filter;     // conditions on key columns, and `rows`; null: there are none
 	bool rechecks;         // the executor tests the scan's keys again
 	bool not_null;         // rows whose first column is NULL are not wanted
 	const char *query;     // a copy, aligned; null in phase kAll

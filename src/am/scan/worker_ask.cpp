@@ -3,6 +3,7 @@
 
 #include "am/feed/copy_feed.hpp"
 #include "am/feed/delta_rows.hpp"
+#include "am/scan/given_rows.hpp"
 #include "am/scan/known_copy.hpp"
 #include "am/scan/rounds.hpp"
 #include "bridge/breaker.hpp"
@@ -111,6 +112,19 @@ query_to_send(const ScanState *state, Size *n_bytes)
 	return state->query;
 }
 
+/// The scan's conditions for the worker: a program, or the rows that another index has found.
+const uint8 *
+conditions_to_send(Relation index, const ScanState *state, Size *n_bytes)
+{
+	*n_bytes = 0;
+	if (state->filter == nullptr)
+		return nullptr;
+	if (state->filter->rows != nullptr)
+		return given_rows_bytes(index, state, n_bytes); // bypass_of has found them
+	*n_bytes = state->filter->conditions.n_bytes;
+	return state->filter->conditions.bytes;
+}
+
 /// Sends one SEARCH with all its NEXTs. True if the worker has answered: *status. kOk: ask has the rows.
 bool
 search_once(
@@ -122,8 +136,8 @@ search_once(
 	wire::NextRequest next = {};
 	const Size key_bytes = copy_key_bytes(state->am->worker_structure, &state->meta);
 	const Size row_bytes = sizeof(uint64) + meta_vector_bytes(&state->meta) + key_bytes;
-	const KeyProgram *program = state->filter != nullptr ? &state->filter->conditions : nullptr;
-	const Size program_bytes = program != nullptr ? program->n_bytes : 0;
+	Size program_bytes;
+	const uint8 *program = conditions_to_send(index, state, &program_bytes);
 	Size query_bytes;
 	const void *query = query_to_send(state, &query_bytes);
 	char *rows = nullptr;
@@ -133,7 +147,7 @@ search_once(
 	uint32 n_probes = ask->n_probes;
 	const bool readable = ask->probes != nullptr || choose_probes(index, state, chosen, &n_probes);
 	const wire::Part parts[] = {{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)},
-		{program != nullptr ? program->bytes : nullptr, program_bytes}, {rows, n_ahead * row_bytes},
+		{program, program_bytes}, {rows, n_ahead * row_bytes},
 		{query, query_bytes}};
 	const wire::Part next_part = {&next, sizeof(next)};
 	wire::ReplyHeader header;
@@ -154,6 +168,7 @@ search_once(
 	search.n_rows = static_cast<uint32>(n_ahead);
 	search.rows_position = n_ahead > 0 ? known->version.delta_end : 0;
 	search.program_bytes = static_cast<uint32>(program_bytes);
+	search.given = state->filter != nullptr && state->filter->rows != nullptr ? 1 : 0;
 	search.key_bytes = n_ahead > 0 ? static_cast<uint32>(key_bytes) : 0;
 	sent = bridge::session_request(wire::RequestType::kSearch, key, parts, lengthof(parts), &header, ask->rows,
 		ask->capacity * sizeof(engine::Neighbor), &reason);

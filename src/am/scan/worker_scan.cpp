@@ -3,6 +3,7 @@
 
 #include "am/feed/copy_feed.hpp"
 #include "am/feed/delta_rows.hpp"
+#include "am/scan/given_rows.hpp"
 #include "am/scan/rounds.hpp"
 #include "am/scan/scan_aliases.hpp"
 #include "am/scan/worker_ask.hpp"
@@ -101,8 +102,10 @@ count_up_to_last(Relation index, ScanState *state)
 } // namespace
 
 bool
-worker_takes_conditions(const ScanState *state)
+worker_takes_conditions(Relation index, const ScanState *state)
 {
+	if (state->filter != nullptr && state->filter->rows != nullptr)
+		return state->meta.element != ElementType::kSet && !gives_candidates(state) && given_rows_fit(index, state);
 	return state->filter == nullptr ||
 		(copy_key_bytes(state->am->worker_structure, &state->meta) > 0 && !gives_candidates(state) &&
 			state->filter->conditions.n_bytes <= wire::kMostProgramBytes);
@@ -117,7 +120,7 @@ bypass_of(Relation index, const ScanState *state)
 		return Bypass::kSettingOff;
 	if (state->phase != ScanPhase::kScored)
 		return Bypass::kNoOrder;
-	if (!worker_takes_conditions(state))
+	if (!worker_takes_conditions(index, state))
 		return Bypass::kConditions;
 	if (state->returned.n > 0 && !gives_candidates(state) &&
 		rows_to_ask(state) > Min(state->batch.capacity, wire::kMaxSearchK))

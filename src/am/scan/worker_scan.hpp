@@ -16,7 +16,7 @@ Bypass bypass_of(Relation index, const ScanState *state);
 bool worker_search(Relation index, ScanState *state);
 
 /// True if the worker decides the scan's conditions on key columns, or there are none.
-bool worker_takes_conditions(const ScanState *state);
+bool worker_takes_conditions(Relation index, const ScanState *state);
 
 /// For a caller with many searches at a time (knn_worker.cpp). True if the worker is worth asking, and its rows are an
 /// answer.

@@ -124,14 +124,6 @@ match_bits(const Block &block, const ColumnCodes &column, uint64_t mask, uint64_
 }
 
 void
-match_not_equal(const Block &block, const ColumnCodes &column, uint64_t code, uint64_t *words)
-{
-	match_range(block, column, code, code, words);
-	for (size_t i = 0; i < block.n_words; i++)
-		words[i] = ~words[i] & row_mask(block, i);
-}
-
-void
 match_list(const Block &block, const ColumnCodes &column, const Step &step, uint64_t *words)
 {
 	if (step.n_codes > kFewCodes)
@@ -152,6 +144,14 @@ match_list(const Block &block, const ColumnCodes &column, const Step &step, uint
 	}
 }
 
+void
+match_not_equal(const Block &block, const ColumnCodes &column, const Step &step, uint64_t *words)
+{
+	match_list(block, column, step, words);
+	for (size_t i = 0; i < block.n_words; i++)
+		words[i] = ~words[i] & row_mask(block, i);
+}
+
 /// kRange, kNotEqual, kIn, kBits, from the codes.
 void
 evaluate_codes(const Block &block, const Step &step, Result *result)
@@ -165,7 +165,7 @@ evaluate_codes(const Block &block, const Step &step, Result *result)
 	else if (step.op == Op::kBits)
 		match_bits(block, column, step.code(0), step.code(1), result->pass);
 	else
-		match_not_equal(block, column, step.code(0), result->pass);
+		match_not_equal(block, column, step, result->pass);
 	drop_nulls(block, column, result->pass);
 	if (block.program->all_sure)
 		return;

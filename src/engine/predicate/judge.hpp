@@ -68,25 +68,11 @@ judge_range(const Step &step, const Zone &zone)
 	return {pass, step.n_codes == 4 ? share_in(zone, step.code(2), step.code(3)) : pass};
 }
 
-VECTORGPU_HOST_DEVICE inline Verdict
-judge_not_equal(const Step &step, const Zone &zone)
-{
-	const uint64_t code = step.code(0);
-	const Share not_null = share_not_null(zone);
-	Share differ = not_null;
-
-	if (zone.least == code && zone.greatest == code)
-		differ = Share::kNone;
-	else if (zone.least <= code && code <= zone.greatest)
-		differ = smaller_share(not_null, Share::kSome);
-	return {(step.flags & kRecheck) != 0 ? not_null : differ, differ};
-}
-
-VECTORGPU_HOST_DEVICE inline Verdict
-judge_in(const Step &step, const Zone &zone)
+/// Whether the step's list has a code between the zone's least and greatest.
+VECTORGPU_HOST_DEVICE inline bool
+lists_code_of(const Step &step, const Zone &zone)
 {
 	uint32_t at = 0;
-	Share pass = Share::kNone;
 
 	for (uint32_t rest = step.n_codes; rest > 0;) // the first code of the list that is not below the zone
 	{
@@ -100,7 +86,26 @@ judge_in(const Step &step, const Zone &zone)
 		else
 			rest = half;
 	}
-	if (zone.least <= zone.greatest && at < step.n_codes && step.code(at) <= zone.greatest)
+	return zone.least <= zone.greatest && at < step.n_codes && step.code(at) <= zone.greatest;
+}
+
+VECTORGPU_HOST_DEVICE inline Verdict
+judge_not_equal(const Step &step, const Zone &zone, bool listed)
+{
+	const Share not_null = share_not_null(zone);
+	Share differ = not_null;
+
+	if (listed)
+		differ = zone.least == zone.greatest ? Share::kNone : smaller_share(not_null, Share::kSome);
+	return {(step.flags & kRecheck) != 0 ? not_null : differ, differ};
+}
+
+VECTORGPU_HOST_DEVICE inline Verdict
+judge_in(const Step &step, const Zone &zone, bool listed)
+{
+	Share pass = Share::kNone;
+
+	if (listed)
 		pass = zone.n_nulls == 0 && zone.least == zone.greatest ? Share::kEvery : Share::kSome;
 	return {pass, (step.flags & kNeverSure) != 0 ? Share::kNone : pass};
 }
@@ -144,9 +149,12 @@ judge_zone(const Step &step, const Zone &zone)
 		case Op::kRange:
 			return judge_range(step, zone);
 		case Op::kNotEqual:
-			return judge_not_equal(step, zone);
 		case Op::kIn:
-			return judge_in(step, zone);
+		{
+			const bool listed = lists_code_of(step, zone);
+
+			return step.op == Op::kIn ? judge_in(step, zone, listed) : judge_not_equal(step, zone, listed);
+		}
 		case Op::kBits:
 			return judge_bits(step, zone);
 		default:

@@ -85,7 +85,7 @@ fault_of_step(const Step &step)
 		case Op::kRange:
 			return fault_of_range(step);
 		case Op::kNotEqual:
-			return step.n_codes == 1 ? nullptr : "a step has a wrong number of codes";
+			return step.n_codes == 1 ? nullptr : fault_of_in(step);
 		case Op::kIn:
 			return fault_of_in(step);
 		case Op::kBits:

@@ -32,7 +32,7 @@ enum class Op : uint8_t
 	kIsNull = 3,
 	kNotNull = 4,
 	kRange = 5,    // codes: low, high [, sure low, sure high]
-	kNotEqual = 6, // codes: one
+	kNotEqual = 6, // codes: one or more, ascending: those that do not pass
 	kIn = 7,       // codes: two or more, ascending
 	kAnd = 8,
 	kOr = 9,

@@ -1,15 +1,11 @@
 // See tree.hpp.
 #include "engine/predicate/tree.hpp"
 
-#include <cstring>
-
 namespace vectorgpu::engine::predicate
 {
 
 namespace
 {
-
-constexpr size_t kHeadBytes = 8;
 
 Node
 leaf(Op op, uint16_t stream)
@@ -31,12 +27,6 @@ become(Node *node, const Node &other)
 	node->next = next;
 }
 
-bool
-never_sure(const Node *node)
-{
-	return node->sure_low > node->sure_high;
-}
-
 /// A range in its one form: sure bounds within the others, (1, 0) for none; recheck set if they differ.
 void
 simplify_range(Node *node)
@@ -50,7 +40,7 @@ simplify_range(Node *node)
 		node->sure_low = node->low;
 	if (node->sure_high > node->high)
 		node->sure_high = node->high;
-	if (never_sure(node))
+	if (range_is_never_sure(node))
 	{
 		node->sure_low = 1;
 		node->sure_high = 0;
@@ -70,6 +60,18 @@ simplify_in(Node *node)
 		become(node, equal(node->stream, node->codes[0], node->recheck));
 	else
 		node->recheck |= node->never_sure;
+}
+
+/// A list of codes that do not pass in its one form; of a single code it is in `low`.
+void
+simplify_not_equal(Node *node)
+{
+	if (node->codes == nullptr)
+		return;
+	if (node->n_codes == 0)
+		become(node, not_null(node->stream));
+	else if (node->n_codes == 1)
+		become(node, not_equal(node->stream, node->codes[0], node->recheck));
 }
 
 /// Bits in their one form: kNothing if the value has bits beyond the mask, a range of all codes if the mask is empty.
@@ -337,115 +339,11 @@ simplify_at(Node *node, uint32_t depth)
 		simplify_range(node);
 	else if (node->op == Op::kIn)
 		simplify_in(node);
+	else if (node->op == Op::kNotEqual)
+		simplify_not_equal(node);
 	else if (node->op == Op::kBits)
 		simplify_bits(node);
 	return true;
-}
-
-/// A step's codes in bytes and number.
-uint32_t
-codes_of(const Node *node)
-{
-	switch (node->op)
-	{
-		case Op::kRange:
-			return node->recheck && !never_sure(node) && (node->sure_low != node->low || node->sure_high != node->high)
-				? 4
-				: 2;
-		case Op::kBits:
-			return 2;
-		case Op::kNotEqual:
-			return 1;
-		case Op::kIn:
-			return node->n_codes;
-		default:
-			return 0;
-	}
-}
-
-/// The steps, bytes and waiting results of a program.
-struct Size
-{
-	uint64_t n_steps;
-	uint64_t n_bytes;
-	uint32_t depth;
-};
-
-void
-measure(const Node *node, uint32_t waiting, Size *size)
-{
-	if (is_joint(node->op))
-	{
-		for (const Node *operand = node->first; operand != nullptr; operand = operand->next)
-			measure(operand, operand == node->first ? waiting : waiting + 1, size);
-		for (const Node *operand = node->first->next; operand != nullptr; operand = operand->next)
-		{
-			size->n_steps++;
-			size->n_bytes += kHeadBytes;
-		}
-		return;
-	}
-	size->n_steps++;
-	size->n_bytes += kHeadBytes + codes_of(node) * sizeof(uint64_t);
-	if (size->depth < waiting + 1)
-		size->depth = waiting + 1;
-}
-
-/// Writes little-endian numbers one behind the other.
-struct Writer
-{
-	uint8_t *at;
-
-	template <class T>
-	void put(T value)
-	{
-		memcpy(at, &value, sizeof(value));
-		at += sizeof(value);
-	}
-
-	void head(Op op, uint8_t flags, uint16_t stream, uint32_t n_codes)
-	{
-		put(static_cast<uint8_t>(op));
-		put(flags);
-		put(stream);
-		put(n_codes);
-	}
-};
-
-void
-write_leaf(const Node *node, Writer *writer)
-{
-	const uint32_t n_codes = codes_of(node);
-	const bool unsure = node->op == Op::kRange ? never_sure(node) : node->never_sure;
-
-	writer->head(node->op, static_cast<uint8_t>((node->recheck ? kRecheck : 0) | (unsure ? kNeverSure : 0)),
-		node->stream, n_codes);
-	if (node->op == Op::kIn)
-	{
-		memcpy(writer->at, node->codes, n_codes * sizeof(uint64_t));
-		writer->at += n_codes * sizeof(uint64_t);
-		return;
-	}
-	const uint64_t codes[4] = {node->low, node->high, node->sure_low, node->sure_high};
-
-	for (uint32_t i = 0; i < n_codes; i++)
-		writer->put(codes[i]);
-}
-
-void
-write_node(const Node *node, Writer *writer)
-{
-	if (!is_joint(node->op))
-	{
-		write_leaf(node, writer);
-		return;
-	}
-	for (const Node *operand = node->first; operand != nullptr; operand = operand->next)
-	{
-		write_node(operand, writer);
-		if (operand != node->first)
-			writer->head(node->op, 0, 0, 0);
-	}
 }
 
 } // namespace
@@ -534,6 +432,15 @@ in_list(uint16_t stream, const uint64_t *codes, uint32_t n_codes, bool recheck)
 }
 
 Node
+not_in_list(uint16_t stream, const uint64_t *codes, uint32_t n_codes, bool recheck)
+{
+	Node node = in_list(stream, codes, n_codes, recheck);
+
+	node.op = Op::kNotEqual;
+	return node;
+}
+
+Node
 exact_bits(uint16_t stream, uint64_t mask, uint64_t value)
 {
 	Node node = leaf(Op::kBits, stream);
@@ -569,29 +476,6 @@ bool
 simplify(Node *root)
 {
 	return simplify_at(root, 1);
-}
-
-size_t
-program_bytes(const Node *root)
-{
-	Size size = {0, kHeadBytes, 0};
-
-	measure(root, 0, &size);
-	return size.n_bytes <= kMostProgramBytes && size.depth <= kMostDepth ? static_cast<size_t>(size.n_bytes) : 0;
-}
-
-void
-write_program(const Node *root, uint8_t *out)
-{
-	Size size = {0, kHeadBytes, 0};
-	Writer writer = {out};
-
-	measure(root, 0, &size);
-	writer.put(kProgramVersion);
-	for (int i = 0; i < 3; i++)
-		writer.put(uint8_t{0});
-	writer.put(static_cast<uint32_t>(size.n_steps));
-	write_node(root, &writer);
 }
 
 } // namespace vectorgpu::engine::predicate

@@ -15,15 +15,22 @@ struct Node
 	bool recheck;    // kRange, kNotEqual, kIn, kBits: see kRecheck
 	bool never_sure; // kIn, kBits: see kNeverSure
 	uint16_t stream;
-	uint64_t low;      // kRange: codes in [low, high] pass, nothing if low > high; kNotEqual: the code; kBits: the mask
+	uint64_t low;      // kRange: codes in [low, high] pass, nothing if low > high; kBits: the mask
 	uint64_t high;     // kBits: the value
 	uint64_t sure_low; // kRange: codes in [sure_low, sure_high] do so certainly, none if sure_low > sure_high
 	uint64_t sure_high;
-	const uint64_t *codes; // kIn: ascending, distinct, any number
+	const uint64_t *codes; // kIn, kNotEqual: ascending, distinct, any number; a single one is in low
 	uint32_t n_codes;
 	Node *first; // kAnd, kOr: operands, any number
 	Node *next;  // the operand behind this one
 };
+
+/// Whether no row passes a range certainly.
+inline bool
+range_is_never_sure(const Node *range)
+{
+	return range->sure_low > range->sure_high;
+}
 
 /// Leaves.
 Node nothing();
@@ -41,6 +48,8 @@ Node equal(uint16_t stream, uint64_t code, bool recheck);
 Node not_equal(uint16_t stream, uint64_t code, bool recheck);
 /// codes [n_codes] ascending, distinct.
 Node in_list(uint16_t stream, const uint64_t *codes, uint32_t n_codes, bool recheck);
+/// As not_equal, of none of the codes.
+Node not_in_list(uint16_t stream, const uint64_t *codes, uint32_t n_codes, bool recheck);
 
 /// Codes whose bits of the mask are those of the value pass: certainly, or never so and values are checked.
 Node exact_bits(uint16_t stream, uint64_t mask, uint64_t value);

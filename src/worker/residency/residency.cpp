@@ -181,7 +181,9 @@ Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search,
 		return held.lease != 0 ? ReplyStatus::kBusy : ReplyStatus::kAbsent;
 	if (!same_shape(held.spec.distance, search.element, search.metric, search.dim) ||
 		(!probes.empty() && held.spec.kind == engine::CopyKind::kRows) || !probes_fit(held.spec.kind, probes) ||
-		(search.program_bytes > 0 && (held.keys == nullptr || held.spec.kind == engine::CopyKind::kCodes)))
+		(search.program_bytes > 0 &&
+			((search.given == 0 && held.keys == nullptr) || held.spec.kind == engine::CopyKind::kCodes ||
+				held.spec.kind == engine::CopyKind::kMatch)))
 		return ReplyStatus::kInvalid;
 	if (!serves(held.version, search.version))
 		return ReplyStatus::kBehind;

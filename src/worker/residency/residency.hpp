@@ -60,6 +60,10 @@ struct Copy
 	/// Bytes of a row of the delta: vector, or slot, and codes.
 	size_t delta_row_bytes() const { return row_bytes + (keys != nullptr ? keys->image_bytes() : 0); }
 
+	/// What a search looks at from now on: changes while no search runs.
+	std::atomic<uint64_t> searched_manifest{0};
+	std::atomic<uint64_t> searched_delta_first{0};
+
 	// Under Residency's mutex; segments' bitmaps under write_mutex.
 	wire::CopyVersion version{};
 	uint64_t delta_first = 0;

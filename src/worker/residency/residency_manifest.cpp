@@ -136,6 +136,8 @@ Residency::publish(Copy *copy, const wire::ManifestRequest &request, const uint3
 			count_range(copy->delta_dead, request.delta_first % 8, copy->version.delta_end - copy->delta_first);
 	}
 	copy->version.manifest_generation = request.manifest_generation;
+	copy->searched_delta_first.store(copy->delta_first, std::memory_order_release);
+	copy->searched_manifest.store(request.manifest_generation, std::memory_order_release);
 	copy->version.tombstone_generation = std::max(copy->version.tombstone_generation, request.tombstone_generation);
 	copy->current = true;
 	return ReplyStatus::kOk;

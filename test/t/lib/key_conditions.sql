@@ -1,5 +1,5 @@
--- Random rows and conditions of 081_key_conditions.pl: a table with a column of each type of a filter class, constants, and the comparison of scans. Needs a
--- collation `tongue`, and an index on table k.
+-- Random rows and conditions of 081_key_conditions.pl and 087_filtered_scans.pl: a table with a column of each type of a filter class, constants, and the
+-- comparison of scans. Needs a collation `tongue`, and an index on table k.
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
 CREATE DOMAIN small AS int CHECK (VALUE < 100000);
 CREATE TABLE k (id bigint PRIMARY KEY, v vector(8), b bool, c "char", i2 int2, i4 int4, i8 int8, o oid, f4 float4, f8 float8, n numeric, dy date, t time, ts timestamp, tz timestamptz,
@@ -94,8 +94,79 @@ BEGIN
 		ELSE concat_ws(' ', f.name, pick('=', '=', '<>', '<', '<=', '>=', '>'), constant[1]) END;
 END
 $$;
+-- What no scan key says: lists with NULLs and without elements, IS DISTINCT FROM, booleans, tests of parameters, parts that no index decides.
+CREATE FUNCTION other_condition(form int, INOUT types text[], INOUT literals text[], OUT condition text) LANGUAGE plpgsql AS $$
+DECLARE
+	f record;
+	constants text[];
+	list text;
+	r float8 := random();
+BEGIN
+	IF r < .15 THEN
+		condition := pick('b', 'NOT b', 'b IS TRUE', 'b IS NOT TRUE', 'b IS FALSE', 'b IS NOT FALSE', 'b IS UNKNOWN', 'b IS NOT UNKNOWN', 'b = true', 'b <> true');
+		RETURN;
+	ELSIF r < .2 THEN
+		condition := pick('id % 3 = 1', 'id % 10 < 8 AND i4 > 0', 'i4::int8 + 1 > 5', 's LIKE ''%b%''');
+		RETURN;
+	ELSIF r < .25 THEN
+		condition := pick('8 = ANY (ia)', '7 <> ALL (ia)', '3 = ANY (ia)', '''a'' = ANY (ta)', '''abcdefgh'' = ANY (tl)', 'NOT ia @> ''{7}''');
+		RETURN;
+	ELSIF r < .3 AND form = 2 THEN
+		types := types || 'int4'::text;
+		literals := literals || pick('NULL', '5', '0');
+		condition := format(pick('$%s IS NULL', '$%s IS NOT NULL', '$%s > 3', 'NOT $%s > 3'), cardinality(types));
+		RETURN;
+	END IF;
+	SELECT * INTO f FROM facts WHERE type NOT LIKE '%[]' ORDER BY random() LIMIT 1;
+	constants := ARRAY(SELECT CASE WHEN random() < .07 THEN 'NULL' ELSE format('%L::%s', literal, f.type) END FROM facts WHERE name = f.name AND type = f.type ORDER BY random()
+		LIMIT CASE WHEN r < .35 THEN 0 WHEN r < .5 THEN 1 WHEN r < .9 THEN 4 ELSE 40 END);
+	IF r < .45 THEN
+		condition := format('%s IS %s DISTINCT FROM %s', f.name, pick('', 'NOT'), coalesce(constants[1], 'NULL::' || f.type));
+		RETURN;
+	END IF;
+	list := format('ARRAY[%s]::%s[]', array_to_string(constants, ', '), f.type);
+	IF form = 2 THEN
+		types := types || (f.type || '[]');
+		literals := literals || CASE WHEN random() < .03 THEN 'NULL' ELSE list END;
+		list := '$' || cardinality(types);
+	ELSIF form = 0 AND constants <> '{}' THEN
+		condition := format('%s %s (%s)', f.name, pick('IN', 'IN', 'NOT IN'), array_to_string(constants, ', '));
+		RETURN;
+	END IF;
+	condition := format('%s %s (%s)', f.name, pick('= ANY', '= ANY', '<> ALL', '<> ALL', '< ANY', '> ALL', '<= ALL', '<> ANY', '= ALL'), list);
+END
+$$;
+-- A random tree of conditions.
+CREATE FUNCTION tree(form int, depth int, INOUT types text[], INOUT literals text[], OUT condition text) LANGUAGE plpgsql AS $$
+DECLARE
+	r float8 := random();
+	parts text[] := '{}';
+	c record;
+BEGIN
+	IF depth = 0 OR r < .2 THEN
+		IF random() < .4 THEN
+			c := condition(form, types, literals);
+		ELSE
+			c := other_condition(form, types, literals);
+		END IF;
+		types := c.types; literals := c.literals; condition := '(' || c.condition || ')';
+		RETURN;
+	ELSIF r < .3 THEN
+		c := tree(form, depth - 1, types, literals);
+		types := c.types; literals := c.literals; condition := format(pick('(NOT %s)', '(%s IS TRUE)', '(%s IS FALSE)', '(%s IS NOT TRUE)'), c.condition);
+		RETURN;
+	END IF;
+	FOR i IN 1 .. pick('2', '2', '3')::int LOOP
+		c := tree(form, depth - 1, types, literals);
+		types := c.types; literals := c.literals; parts := parts || c.condition;
+	END LOOP;
+	condition := '(' || array_to_string(parts, CASE WHEN r < .75 THEN ' OR ' ELSE ' AND ' END) || ')';
+END
+$$;
 -- Compare scans of n random conditions: what differs, and counts that show what was tried.
-CREATE FUNCTION try_conditions(n int, OUT n_tried int, OUT n_narrow int, OUT n_empty int, OUT n_conditions int, OUT n_bitmaps int, OUT n_rows bigint, OUT wrong text[]) LANGUAGE plpgsql
+-- trees: they are trees, and scans by distance. distance: of the index's first column to a random %s.
+CREATE FUNCTION try_conditions(n int, trees bool DEFAULT false, distance text DEFAULT 'v <-> %s', OUT n_tried int, OUT n_narrow int, OUT n_empty int, OUT n_conditions int, OUT n_bitmaps int,
+	OUT n_filtered int, OUT n_rows bigint, OUT wrong text[]) LANGUAGE plpgsql
 SET max_parallel_workers_per_gather = 0 SET jit = off AS $$
 DECLARE
 	form int;
@@ -116,19 +187,24 @@ DECLARE
 	seq_distances text[];
 	total bigint := (SELECT count(*) FROM k);
 BEGIN
-	n_tried := 0; n_narrow := 0; n_empty := 0; n_conditions := 0; n_bitmaps := 0; n_rows := 0; wrong := '{}';
+	n_tried := 0; n_narrow := 0; n_empty := 0; n_conditions := 0; n_bitmaps := 0; n_filtered := 0; n_rows := 0; wrong := '{}';
 	FOR i IN 1 .. n LOOP
 		form := floor(random() * 3);
-		way := greatest(floor(random() * 6) - 3, 0); -- 0: by distance; 1: without order; 2: bitmap
+		way := CASE WHEN trees THEN 0 ELSE greatest(floor(random() * 6) - 3, 0) END; -- 0: by distance; 1: without order; 2: bitmap
 		types := '{}'; literals := '{}'; conditions := NULL;
 		FOR j IN 1 .. pick('1', '1', '1', '2', '2', '3')::int LOOP
-			c := condition(form, types, literals);
+			IF trees THEN
+				c := tree(form, pick('1', '2', '3')::int, types, literals);
+			ELSE
+				c := condition(form, types, literals);
+			END IF;
 			types := c.types; literals := c.literals;
 			conditions := concat_ws(' AND ', conditions, c.condition);
 		END LOOP;
-		query := quote_literal((SELECT array_agg(random() * 8) FROM generate_series(1, 8))::vector(8));
+		query := format(distance, CASE WHEN distance LIKE '%<->%' THEN quote_literal((SELECT array_agg(random() * 8) FROM generate_series(1, 8))::vector(8))
+			ELSE quote_literal(ARRAY(SELECT floor(50 * random() * random())::int FROM generate_series(1, 4))) END);
 		k := pick('1', '10', '100', NULL)::bigint;
-		sql := CASE way WHEN 0 THEN format('SELECT array_agg(id ORDER BY n), array_agg(d ORDER BY n) FROM (SELECT id, (v <-> %s)::text AS d, row_number() OVER () AS n FROM (SELECT id, v FROM k WHERE %s ORDER BY v <-> %s LIMIT %s) s) s',
+		sql := CASE way WHEN 0 THEN format('SELECT array_agg(id ORDER BY n), array_agg(d ORDER BY n) FROM (SELECT id, d::text, row_number() OVER () AS n FROM (SELECT id, %s AS d FROM k WHERE %s ORDER BY %s LIMIT %s) s) s',
 				query, conditions, query, coalesce(k::text, 'ALL'))
 			ELSE format('SELECT array_agg(id ORDER BY id), NULL::text[] FROM k WHERE %s', conditions) END;
 		PERFORM set_config('plan_cache_mode', 'force_generic_plan', true);
@@ -155,13 +231,14 @@ BEGIN
 		END IF;
 		n_tried := n_tried + 1;
 		n_conditions := n_conditions + (plan ~ 'Index Cond')::int;
+		n_filtered := n_filtered + (plan ~ 'Vectorgpu Filtered Scan')::int;
 		n_bitmaps := n_bitmaps + (plan ~ 'Bitmap Index Scan')::int;
 		n_rows := n_rows + coalesce(cardinality(ids), 0);
 		n_empty := n_empty + (seq_ids IS NULL)::int;
 		n_narrow := n_narrow + coalesce(cardinality(seq_ids) < total / 10, true)::int;
 		IF distances IS DISTINCT FROM seq_distances OR cardinality(ids) IS DISTINCT FROM cardinality(seq_ids) OR (k IS NULL OR way > 0) AND NOT (ids @> seq_ids AND seq_ids @> ids)
-			OR EXISTS (SELECT FROM unnest(ids, distances) x (id, d) WHERE d IS NOT NULL AND id <> ALL (seq_ids))
-			OR (SELECT count(DISTINCT x) <> count(*) FROM unnest(ids) x) OR way = 0 AND plan !~ 'Index Scan using' AND plan !~ 'One-Time Filter' THEN
+			OR EXISTS (SELECT FROM unnest(ids, distances) x (id, d) WHERE d IS NOT NULL AND d IS DISTINCT FROM seq_distances[cardinality(seq_distances)] AND id <> ALL (seq_ids)) -- the last one may have equals
+			OR (SELECT count(DISTINCT x) <> count(*) FROM unnest(ids) x) OR way = 0 AND plan !~ 'Index Scan using|Vectorgpu Filtered Scan' AND plan !~ 'One-Time Filter' THEN
 			wrong := wrong || format(E'%s\n%s rows, %s by sequential scan\n%s', left(concat_ws(E'\n', CASE WHEN types <> '{}' THEN prepare END, sql), 900), cardinality(ids), cardinality(seq_ids), left(plan, 600));
 		END IF;
 	END LOOP;

@@ -144,8 +144,12 @@ random_leaf(std::mt19937_64 &random, const std::vector<Column> &columns, Tree *t
 				codes.insert(code());
 			tree->lists.emplace_back(codes.begin(), codes.end());
 
-			Node *list = tree->keep(in_list(stream, tree->lists.back().data(),
-				static_cast<uint32_t>(tree->lists.back().size()), random() % 2 == 0));
+			const auto n_codes = static_cast<uint32_t>(tree->lists.back().size());
+
+			if (random() % 3 == 0)
+				return tree->keep(not_in_list(stream, tree->lists.back().data(), n_codes, random() % 2 == 0));
+
+			Node *list = tree->keep(in_list(stream, tree->lists.back().data(), n_codes, random() % 2 == 0));
 
 			list->never_sure = random() % 4 == 0;
 			return list;
@@ -210,7 +214,10 @@ verdict_by_definition(const Node *node, const std::vector<Column> &columns, size
 				return 0;
 			return code >= node->sure_low && code <= node->sure_high ? 2 : 1;
 		case Op::kNotEqual:
-			return code != node->low ? 2 : node->recheck ? 1 : 0;
+			if (node->codes == nullptr ? code != node->low
+									   : !std::binary_search(node->codes, node->codes + node->n_codes, code))
+				return 2;
+			return node->recheck ? 1 : 0;
 		case Op::kIn:
 			if (!std::binary_search(node->codes, node->codes + node->n_codes, code))
 				return 0;

@@ -44,7 +44,7 @@ struct Filler
 };
 
 inline const SearchRequest kSearch = {
-	{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, {}, 0, 0, 0, 0, 0, 0};
+	{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, 0, 0, 0, 0, 0, 0, 0, 0};
 
 /// Two key columns: one of a stream of four bytes, one of two streams of eight.
 inline KeyColumns

@@ -233,7 +233,9 @@ TEST(Codec, rejects_a_search_with_wrong_fields)
 	EXPECT_EQ(with([](SearchRequest *s) { s->k = 0; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->k = kMaxSearchK + 1; }), ParseResult::kField);
 	EXPECT_EQ(with([](SearchRequest *s) { s->has_after = 2; }), ParseResult::kField);
-	EXPECT_EQ(with([](SearchRequest *s) { s->zero[1] = 1; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->zero = 1; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->given = 2; }), ParseResult::kField);
+	EXPECT_EQ(with([](SearchRequest *s) { s->given = 1; }), ParseResult::kField); // without any
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = 0.95f; }), ParseResult::kOk);
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = 1; }), ParseResult::kOk);
 	EXPECT_EQ(with([](SearchRequest *s) { s->recall_target = 1.01f; }), ParseResult::kField);

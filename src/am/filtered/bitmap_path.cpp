@@ -1,0 +1,195 @@
+// See bitmap_path.hpp. Core makes the paths: once more, for a copy of the table's description without our indexes and
+// without the clauses that need no bitmap, since what it made for the table may have lost against other plans.
+#include "am/filtered/bitmap_path.hpp"
+
+#include "am/method/index_access.hpp"
+#include "am/scan/few_rows.hpp"
+#include "storage/page.hpp"
+
+#include <cmath>
+
+extern "C"
+{
+#include "access/genam.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+// Measured as the constants of method/cost.cpp: finding the rows of a bitmap among those of the index.
+constexpr double kStart = 20000;      // x cpu_operator_cost
+constexpr double kRowOfBitmap = 5;    // x cpu_tuple_cost: a row of it
+constexpr double kPageOfRowIds = 0.3; // x seq_page_cost: a page of row ids
+constexpr double kRowLookedUp = 60;   // x cpu_tuple_cost: instead, where the rows are few
+// Core takes each of a few rows of the table for a page read from disk; a cost that counts the index as cached would
+// win against that where it should not. Up to this number of rows, reading them from the table and sorting is as fast.
+constexpr double kFewRows = 300; // x random_page_cost
+// And reading and scoring it: what bitmaps are compared by.
+constexpr double kRowSearched = 60; // x cpu_tuple_cost
+
+bool
+is_ours(const IndexOptInfo *info)
+{
+	Relation index;
+	bool ours;
+
+	if (!info->amcanorderbyop)
+		return false;
+	index = index_open(info->indexoid, NoLock); // the planner holds a lock
+	ours = is_vectorgpu_index(index);
+	index_close(index, NoLock);
+	return ours;
+}
+
+/// The clauses (RestrictInfo) that are not among `taken`.
+List *
+others(const List *clauses, const List *taken)
+{
+	List *rest = NIL;
+	ListCell *cell;
+	ListCell *other;
+
+	foreach (cell, clauses)
+	{
+		bool is_taken = false;
+
+		foreach (other, taken)
+			is_taken = is_taken || lfirst_node(IndexClause, other)->rinfo == lfirst(cell);
+		if (!is_taken)
+			rest = lappend(rest, lfirst(cell));
+	}
+	return rest;
+}
+
+/// A copy of the table's description with its other indexes alone, and with conditions that are not taken, no joins.
+/// Null if there are none of either.
+RelOptInfo *
+copy_table(RelOptInfo *rel, const List *taken)
+{
+	RelOptInfo *copy = makeNode(RelOptInfo);
+	ListCell *cell;
+
+	*copy = *rel;
+	copy->pathlist = copy->partial_pathlist = copy->joininfo = copy->indexlist = NIL;
+	copy->ppilist = list_copy(rel->ppilist);
+	copy->consider_parallel = copy->has_eclass_joins = false;
+	copy->cheapest_startup_path = copy->cheapest_total_path = nullptr;
+	copy->cheapest_parameterized_paths = NIL;
+	copy->baserestrictinfo = others(rel->baserestrictinfo, taken);
+	foreach (cell, rel->indexlist)
+	{
+		IndexOptInfo *index;
+
+		if (!lfirst_node(IndexOptInfo, cell)->amhasgetbitmap || lfirst_node(IndexOptInfo, cell)->hypothetical ||
+			is_ours(lfirst_node(IndexOptInfo, cell)))
+			continue;
+		index = makeNode(IndexOptInfo);
+		*index = *lfirst_node(IndexOptInfo, cell);
+		index->rel = copy;
+		index->indrestrictinfo = others(index->indrestrictinfo, taken);
+		copy->indexlist = lappend(copy->indexlist, index);
+	}
+	return copy->indexlist != NIL && copy->baserestrictinfo != NIL ? copy : nullptr;
+}
+
+/// The bitmap that the path makes, or could make; null: none.
+Path *
+bitmap_of(Path *path)
+{
+	if (path->param_info != nullptr)
+		return nullptr;
+	if (IsA(path, BitmapHeapPath))
+		return reinterpret_cast<BitmapHeapPath *>(path)->bitmapqual;
+	if (IsA(path, IndexPath) && reinterpret_cast<IndexPath *>(path)->indexclauses != NIL &&
+		reinterpret_cast<IndexPath *>(path)->indexorderbys == NIL)
+		return path;
+	return nullptr;
+}
+
+/// The bitmap with its cost for an index of n_rows rows.
+BitmapChoice
+with_cost(Path *bitmap, double n_rows)
+{
+	BitmapChoice choice = {bitmap, 0, 0};
+	double rows;
+
+	cost_bitmap_tree_node(bitmap, &choice.cost, &choice.selectivity);
+	rows = n_rows * choice.selectivity;
+	choice.cost += cpu_operator_cost * kStart + Min(rows, kFewRows) * random_page_cost +
+		rows * cpu_tuple_cost * kRowOfBitmap +
+		Min(std::ceil(n_rows * sizeof(RowId) / kPayloadBytes) * seq_page_cost * kPageOfRowIds,
+			rows * cpu_tuple_cost * kRowLookedUp);
+	return choice;
+}
+
+} // namespace
+
+BitmapChoice
+bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken)
+{
+	RelOptInfo *rel = index->rel;
+	const double n_rows = Max(index->tuples, 1.0);
+	RelOptInfo *copy = !enable_bitmapscan || rel->lateral_relids != nullptr ? nullptr : copy_table(rel, taken);
+	BitmapChoice best = {};
+	Cost best_cost = 0;
+	ListCell *cell;
+
+	if (copy == nullptr)
+		return best;
+	create_index_paths(root, copy);
+	foreach (cell, copy->pathlist)
+	{
+		Path *bitmap = bitmap_of(static_cast<Path *>(lfirst(cell)));
+		BitmapChoice choice;
+		Cost cost;
+
+		if (bitmap == nullptr)
+			continue;
+		choice = with_cost(bitmap, n_rows);
+		cost = choice.cost + n_rows * choice.selectivity * cpu_tuple_cost * kRowSearched;
+		if (choice.selectivity * kFewOfApproximate <= 1 && (best.bitmap == nullptr || cost < best_cost))
+		{
+			best = choice;
+			best_cost = cost;
+		}
+	}
+	return best;
+}
+
+IndexClause *
+bitmap_clause(const BitmapChoice *choice)
+{
+	RestrictInfo *restriction = makeNode(RestrictInfo);
+	IndexClause *clause = makeNode(IndexClause);
+
+	restriction->clause = reinterpret_cast<Expr *>(makeBoolConst(true, false));
+	restriction->norm_selec = restriction->outer_selec = choice->selectivity;
+	clause->rinfo = restriction;
+	clause->indexcol = 1; // behind the first; without indexquals, so that no codes are tested
+	return clause;
+}
+
+Path *
+bitmap_scan_path(PlannerInfo *root, RelOptInfo *rel, const BitmapChoice *choice)
+{
+	return &create_bitmap_heap_path(root, rel, choice->bitmap, nullptr, 1, 0)->path;
+}
+
+List *
+bitmap_plan_take(Plan *plan, List *clauses, Plan **bitmap, List **rechecked)
+{
+	if (IsA(plan, Result)) // with a condition that is the same for all rows; ours has it, too
+		plan = outerPlan(plan);
+	*bitmap = outerPlan(plan);
+	*rechecked = castNode(BitmapHeapScan, plan)->bitmapqualorig;
+	return list_intersection(clauses, plan->qual);
+}
+
+} // namespace vectorgpu::am

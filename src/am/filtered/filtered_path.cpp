@@ -1,0 +1,235 @@
+// See filtered_path.hpp. A path is one of core's index paths in all but its conditions, so that core's functions and
+// the access method's compute its cost.
+#include "am/filtered/filtered_path.hpp"
+
+#include "am/filtered/bitmap_path.hpp"
+#include "am/filtered/clause.hpp"
+#include "am/filtered/filtered_plan.hpp"
+#include "am/method/index_access.hpp"
+#include "pg/define_setting.hpp"
+
+extern "C"
+{
+#include "access/skey.h"
+#include "catalog/pg_class.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/cost.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/lsyscache.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+bool enabled = true;
+set_rel_pathlist_hook_type previous_hook = nullptr;
+
+/// What a path has been made of so far.
+struct Draft
+{
+	PlannerInfo *root;
+	IndexOptInfo *index;
+	Expr *order;
+	List *clauses; // IndexClause
+	ReadClauses read;
+	bool beyond_core; // core's path of this index has fewer conditions
+};
+
+/// The operator expression if it orders by the index's first column, with the column on the left; or null.
+Expr *
+as_order(IndexOptInfo *index, const PathKey *key, Expr *expression)
+{
+	OpExpr *order = reinterpret_cast<OpExpr *>(expression);
+	Oid opno;
+
+	if (!IsA(expression, OpExpr) || list_length(order->args) != 2 ||
+		(OidIsValid(index->indexcollations[0]) && index->indexcollations[0] != order->inputcollid))
+		return nullptr;
+	opno = order->opno;
+	if (!match_index_to_operand(static_cast<Node *>(linitial(order->args)), 0, index))
+	{
+		opno = get_commutator(opno);
+		if (!OidIsValid(opno) || !match_index_to_operand(static_cast<Node *>(lsecond(order->args)), 0, index))
+			return nullptr;
+		order = static_cast<OpExpr *>(copyObjectImpl(order));
+		order->opno = opno;
+		order->opfuncid = get_opcode(opno);
+		order->args = list_make2(lsecond(order->args), linitial(order->args));
+	}
+	if (get_op_opfamily_sortfamily(opno, index->opfamily[0]) != key->pk_opfamily ||
+		contain_var_clause(static_cast<Node *>(lsecond(order->args))) ||
+		contain_volatile_functions(static_cast<Node *>(lsecond(order->args))) ||
+		contain_subplans(static_cast<Node *>(lsecond(order->args))))
+		return nullptr;
+	return reinterpret_cast<Expr *>(order);
+}
+
+/// The expression of the query's first key that the index orders by, or null.
+Expr *
+find_order(PlannerInfo *root, IndexOptInfo *index)
+{
+	const PathKey *key = linitial_node(PathKey, root->query_pathkeys);
+	ListCell *cell;
+
+	if (!pg::is_plain_order(key) || key->pk_eclass->ec_has_volatile)
+		return nullptr;
+	foreach (cell, pg::equal_expressions(key->pk_eclass, index->rel))
+	{
+		Expr *order = as_order(index, key, static_cast<Expr *>(lfirst(cell)));
+
+		if (order != nullptr)
+			return order;
+	}
+	return nullptr;
+}
+
+bool
+is_ours(IndexOptInfo *index)
+{
+	Relation relation;
+	bool ours;
+
+	if (index->hypothetical || !index->amcanorderbyop ||
+		(index->indpred != NIL && !index->predOK))
+		return false;
+	relation = index_open(index->indexoid, NoLock); // the planner holds a lock
+	ours = is_vectorgpu_index(relation);
+	index_close(relation, NoLock);
+	return ours;
+}
+
+/// True if the clause says that rows have a value to order by.
+bool
+wants_value(IndexOptInfo *index, const Node *clause)
+{
+	const NullTest *test = reinterpret_cast<const NullTest *>(clause);
+
+	return IsA(clause, NullTest) && test->nulltesttype == IS_NOT_NULL && !test->argisrow &&
+		match_index_to_operand(reinterpret_cast<Node *>(test->arg), 0, index);
+}
+
+/// Add a clause to the index's conditions, if they can tell rows that fail it.
+void
+take_clause(Draft *draft, RestrictInfo *clause)
+{
+	Node *expression = reinterpret_cast<Node *>(clause->clause);
+	const bool first_column = wants_value(draft->index, expression);
+	const int n_numbers = list_length(draft->read.numbers);
+	IndexClause *taken;
+
+	if (clause->pseudoconstant || !restriction_is_securely_promotable(clause, draft->index->rel) ||
+		(!first_column && !clause_read(draft->root, draft->index, expression, &draft->read)))
+		return;
+	draft->beyond_core = draft->beyond_core || (!first_column && !clause_is_key(draft->root, draft->index, expression));
+	taken = makeNode(IndexClause);
+	taken->rinfo = clause;
+	taken->indexcol = first_column ? 0 : 1;
+	// Costs count the tests of codes by these.
+	for (int i = clause_leaves(draft->read.numbers, n_numbers); i > 0; i--)
+		taken->indexquals = lappend(taken->indexquals, clause);
+	draft->clauses = lappend(draft->clauses, taken);
+}
+
+/// bitmap: of other indexes; null: none. Its clauses count for the cost alone.
+IndexPath *
+index_path(const Draft *draft, const BitmapChoice *bitmap)
+{
+	RelOptInfo *rel = draft->index->rel;
+	IndexPath *path = makeNode(IndexPath);
+
+	path->path.pathtype = T_IndexScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.param_info = get_baserel_parampathinfo(draft->root, rel, rel->lateral_relids);
+	path->path.pathkeys = list_make1(linitial(draft->root->query_pathkeys));
+	path->indexinfo = draft->index;
+	path->indexclauses =
+		bitmap != nullptr ? lappend(list_copy(draft->clauses), bitmap_clause(bitmap)) : draft->clauses;
+	path->indexorderbys = list_make1(draft->order);
+	path->indexorderbycols = list_make1_int(0);
+	path->indexscandir = ForwardScanDirection;
+	cost_index(path, draft->root, 1, false);
+	path->indexclauses = draft->clauses;
+	if (bitmap != nullptr)
+	{
+		path->path.startup_cost += bitmap->cost;
+		path->path.total_cost += bitmap->cost;
+	}
+	return path;
+}
+
+void
+add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
+{
+	IndexPath *scan = index_path(draft, bitmap);
+	CustomPath *path = makeNode(CustomPath);
+
+	path->path = scan->path;
+	path->path.type = T_CustomPath;
+	path->path.pathtype = T_CustomScan;
+	path->path.parallel_safe = false;
+	path->path.total_cost += cpu_operator_cost; // of equal paths core's is taken
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	if (bitmap != nullptr)
+		path->custom_paths = list_make1(bitmap_scan_path(draft->root, draft->index->rel, bitmap));
+	path->custom_private = list_make3(scan, draft->read.numbers, draft->read.expressions);
+	path->methods = &filtered_path_methods;
+	add_path(draft->index->rel, &path->path);
+}
+
+void
+consider_index(PlannerInfo *root, IndexOptInfo *index)
+{
+	Draft draft = {root, index, nullptr, NIL, {NIL, NIL}, false};
+	BitmapChoice bitmap;
+	ListCell *cell;
+
+	if (!is_ours(index))
+		return;
+	draft.order = find_order(root, index);
+	if (draft.order == nullptr)
+		return;
+	foreach (cell, index->indrestrictinfo)
+		take_clause(&draft, lfirst_node(RestrictInfo, cell));
+	if (draft.beyond_core)
+		add_filtered_path(&draft, nullptr);
+	bitmap = bitmap_choose(root, index, draft.clauses);
+	if (bitmap.bitmap != nullptr)
+		add_filtered_path(&draft, &bitmap);
+}
+
+void
+rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index relation, RangeTblEntry *entry)
+{
+	ListCell *cell;
+
+	if (previous_hook != nullptr)
+		previous_hook(root, rel, relation, entry);
+	if (!enabled || !enable_indexscan || entry->rtekind != RTE_RELATION || entry->inh ||
+		entry->tablesample != nullptr || root->query_pathkeys == NIL || rel->baserestrictinfo == NIL ||
+		IS_DUMMY_REL(rel))
+		return;
+	foreach (cell, rel->indexlist)
+		consider_index(root, lfirst_node(IndexOptInfo, cell));
+}
+
+} // namespace
+
+void
+filtered_path_install()
+{
+	pg::define_bool("vectorgpu.enable_filtered_scan",
+		"Plans may have the scan that decides IN, OR and NOT on key columns inside an index.", nullptr, &enabled, true,
+		PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr, nullptr);
+	previous_hook = set_rel_pathlist_hook;
+	set_rel_pathlist_hook = rel_pathlist;
+}
+
+} // namespace vectorgpu::am

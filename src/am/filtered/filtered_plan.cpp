@@ -1,0 +1,98 @@
+// See filtered_plan.hpp.
+#include "am/filtered/filtered_plan.hpp"
+
+#include "am/filtered/bitmap_path.hpp"
+#include "am/filtered/clause.hpp"
+#include "am/filtered/filtered_path.hpp"
+#include "am/filtered/filtered_scan.hpp"
+#include "pg/ordered_scan.hpp"
+
+extern "C"
+{
+#include "nodes/makefuncs.h"
+#include "nodes/pathnodes.h"
+#include "optimizer/paths.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+/// The clauses that the executor tests on the rows that the index returns.
+List *
+filter_of(const IndexPath *scan, List *clauses)
+{
+	const IndexOptInfo *index = scan->indexinfo;
+	List *filter = NIL;
+	ListCell *cell;
+
+	foreach (cell, clauses)
+	{
+		RestrictInfo *clause = lfirst_node(RestrictInfo, cell);
+		const bool implied = list_member_ptr(index->rel->baserestrictinfo, clause) &&
+			!list_member_ptr(index->indrestrictinfo, clause); // by a partial index's predicate
+
+		if (!clause->pseudoconstant && !implied && !is_redundant_with_indexclauses(clause, scan->indexclauses))
+			filter = lappend(filter, clause->clause);
+	}
+	return filter;
+}
+
+/// Set the numbers and conditions of a plan by the index's clauses.
+void
+take_clauses(const IndexPath *scan, List *path_numbers, List **numbers, List **conditions)
+{
+	bool wants_value = false;
+	int n = 0;
+	ListCell *cell;
+
+	*conditions = NIL;
+	foreach (cell, scan->indexclauses)
+	{
+		const IndexClause *clause = lfirst_node(IndexClause, cell);
+
+		*conditions = lappend(*conditions, clause->rinfo->clause);
+		wants_value = wants_value || clause->indexcol == 0;
+		n += clause->indexcol > 0;
+	}
+	*numbers = list_make3_int(wants_value ? 1 : 0, static_cast<int>(ClauseOp::kAnd), n);
+	*numbers = list_concat(*numbers, path_numbers);
+}
+
+Plan *
+plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *targets, List *clauses, List *plans)
+{
+	const IndexPath *scan = static_cast<const IndexPath *>(list_nth(path->custom_private, kPathScan));
+	CustomScan *plan = makeNode(CustomScan);
+	List *filter = filter_of(scan, clauses);
+	List *rechecked = NIL;
+	List *numbers;
+	List *conditions;
+
+	if (plans != NIL)
+	{
+		Plan *bitmap;
+
+		filter = bitmap_plan_take(static_cast<Plan *>(linitial(plans)), filter, &bitmap, &rechecked);
+		plans = list_make1(bitmap);
+	}
+	take_clauses(scan, static_cast<List *>(list_nth(path->custom_private, kPathNumbers)), &numbers, &conditions);
+	plan->scan.plan.targetlist = targets;
+	plan->scan.plan.qual = filter;
+	plan->scan.scanrelid = rel->relid;
+	plan->flags = path->flags;
+	plan->custom_plans = plans;
+	plan->custom_exprs =
+		list_make4(conditions, scan->indexorderbys, list_nth(path->custom_private, kPathExpressions), rechecked);
+	plan->custom_private = list_make2(list_make1_oid(scan->indexinfo->indexoid), numbers);
+	plan->methods = &filtered_plan_methods;
+	return &plan->scan.plan;
+}
+
+} // namespace
+
+const CustomPathMethods filtered_path_methods = {pg::kFilteredScanName, plan_path, nullptr};
+
+} // namespace vectorgpu::am

@@ -1,0 +1,45 @@
+// Plans of the custom scan `Vectorgpu Filtered Scan`, made of its paths. PG dialect. Used by the files of this folder.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+extern "C"
+{
+#include "nodes/extensible.h"
+#include "nodes/plannodes.h"
+}
+
+namespace vectorgpu::am
+{
+
+extern const CustomPathMethods filtered_path_methods;
+
+/// The private numbers of a plan.
+enum FilteredPlanPart
+{
+	kPlanIndex,   // OIDs: of the index
+	kPlanNumbers, // integers: 1 if rows without a value to order by are not wanted, else 0; then as in clause.hpp
+};
+
+/// The expressions of a plan, each a list.
+enum FilteredPlanExpressions
+{
+	kPlanConditions,  // the clauses that the index decides, as the query has them
+	kPlanOrder,       // the ORDER BY, one operator with the column on its left
+	kPlanExpressions, // the other sides of conditions, as in clause.hpp
+	kPlanRechecked,   // the clauses that the bitmap of other indexes decides, as the query has them
+};
+
+inline List *
+plan_expressions(const CustomScan *plan, FilteredPlanExpressions which)
+{
+	return static_cast<List *>(list_nth(plan->custom_exprs, which));
+}
+
+inline Oid
+plan_index(const CustomScan *plan)
+{
+	return linitial_oid(static_cast<List *>(list_nth(plan->custom_private, kPlanIndex)));
+}
+
+} // namespace vectorgpu::am

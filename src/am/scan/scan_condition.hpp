@@ -1,0 +1,23 @@
+// Conditions beside the keys of a scan, for a plan node of our own. PG dialect.
+#pragma once
+
+#include "am/keys/key_tree.hpp"
+#include "am/scan/row_set.hpp"
+
+extern "C"
+{
+#include "access/relscan.h"
+}
+
+namespace vectorgpu::am
+{
+
+/// Set a condition that rows of the scan have to meet, beside its keys; null: none. Call before index_rescan(); it
+/// stays until it is set again. tree: in memory that outlives the scan's use of it. Where codes leave it open
+/// (xs_recheck), the caller tests the rows.
+void scan_condition_set(IndexScanDesc scan, const KeyTree *tree);
+
+/// Set the only rows that the scan may return, as another index has found them; null: all. As scan_condition_set.
+void scan_rows_set(IndexScanDesc scan, const RowSet *rows);
+
+} // namespace vectorgpu::am

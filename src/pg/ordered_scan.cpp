@@ -1,0 +1,53 @@
+// See ordered_scan.hpp.
+#include "pg/ordered_scan.hpp"
+
+extern "C"
+{
+#include "nodes/extensible.h"
+}
+
+namespace vectorgpu::pg
+{
+
+const char kFilteredScanName[] = "Vectorgpu Filtered Scan";
+
+const FilteredNode *
+filtered_node(const PlanState *state)
+{
+	const CustomScanState *custom = reinterpret_cast<const CustomScanState *>(state);
+
+	if (!IsA(state, CustomScanState) || custom->methods->CustomName != kFilteredScanName)
+		return nullptr;
+	return reinterpret_cast<const FilteredNode *>(custom);
+}
+
+const IndexPath *
+filtered_path(const Path *path)
+{
+	const CustomPath *custom = reinterpret_cast<const CustomPath *>(path);
+
+	if (!IsA(path, CustomPath) || custom->methods->CustomName != kFilteredScanName)
+		return nullptr;
+	return linitial_node(IndexPath, custom->custom_private);
+}
+
+bool
+ordered_scan(PlanState *state, bool (*is_ours)(Relation index), OrderedScan *scan)
+{
+	const FilteredNode *filtered = filtered_node(state);
+
+	if (filtered != nullptr)
+		*scan = {reinterpret_cast<ScanState *>(state), filtered->index, &filtered->scan, filtered->order};
+	else if (IsA(state, IndexScanState))
+	{
+		IndexScanState *core = reinterpret_cast<IndexScanState *>(state);
+		const IndexScan *plan = reinterpret_cast<const IndexScan *>(core->ss.ps.plan);
+
+		*scan = {&core->ss, core->iss_RelationDesc, &core->iss_ScanDesc, plan->indexorderbyorig};
+	}
+	else
+		return false;
+	return scan->order != NIL && scan->index != nullptr && is_ours(scan->index);
+}
+
+} // namespace vectorgpu::pg

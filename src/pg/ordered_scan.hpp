@@ -1,0 +1,46 @@
+// Scans of an index in order of an operator: core's node, and a custom scan of this module that does the same. The
+// hooks of this folder treat them alike. PG dialect.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+extern "C"
+{
+#include "nodes/execnodes.h"
+#include "nodes/pathnodes.h"
+}
+
+namespace vectorgpu::pg
+{
+
+/// The name of the custom scan in paths, plans and states, which are recognized by this very pointer.
+extern const char kFilteredScanName[];
+
+/// The state of the custom scan, as the hooks need it.
+struct FilteredNode
+{
+	CustomScanState custom; // first
+	Relation index;         // null under EXPLAIN without ANALYZE
+	IndexScanDesc scan;     // likewise
+	List *order;            // the ORDER BY, as the query has it
+};
+
+/// The state of the custom scan; null if the node is another one.
+const FilteredNode *filtered_node(const PlanState *state);
+
+/// The first of the custom path's private nodes: the index scan that it stands for. Null if the path is another one.
+const IndexPath *filtered_path(const Path *path);
+
+/// An ordered scan whose index is open.
+struct OrderedScan
+{
+	ScanState *state;
+	Relation index;
+	const IndexScanDesc *scan; // null where it has not begun
+	List *order;               // the ORDER BY, as the query has it
+};
+
+/// True if the node is an ordered scan, with its index open. is_ours: of the index.
+bool ordered_scan(PlanState *state, bool (*is_ours)(Relation index), OrderedScan *scan);
+
+} // namespace vectorgpu::pg
