@@ -339,3 +339,35 @@ CREATE OPERATOR CLASS sparsevec_ops
 	OPERATOR 4 >=,
 	OPERATOR 5 >,
 	FUNCTION 1 sparsevec_cmp(sparsevec, sparsevec);
+
+CREATE FUNCTION sparsevec_l2_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_sparsevec_l2' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION sparsevec_ip_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_sparsevec_ip' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION sparsevec_cosine_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_sparsevec_cosine' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE FUNCTION sparsevec_l1_shape() RETURNS int4
+	AS 'MODULE_PATHNAME', 'vectorgpu_shape_sparsevec_l1' LANGUAGE C IMMUTABLE PARALLEL SAFE;
+
+CREATE OPERATOR CLASS sparsevec_l2_ops
+	DEFAULT FOR TYPE sparsevec USING gpuflat AS
+	OPERATOR 1 <-> (sparsevec, sparsevec) FOR ORDER BY float_ops,
+	FUNCTION 1 sparsevec_l2_shape();
+
+CREATE OPERATOR CLASS sparsevec_ip_ops
+	FOR TYPE sparsevec USING gpuflat AS
+	OPERATOR 1 <#> (sparsevec, sparsevec) FOR ORDER BY float_ops,
+	FUNCTION 1 sparsevec_ip_shape();
+
+CREATE OPERATOR CLASS sparsevec_cosine_ops
+	FOR TYPE sparsevec USING gpuflat AS
+	OPERATOR 1 <=> (sparsevec, sparsevec) FOR ORDER BY float_ops,
+	FUNCTION 1 sparsevec_cosine_shape();
+
+CREATE OPERATOR CLASS sparsevec_l1_ops
+	FOR TYPE sparsevec USING gpuflat AS
+	OPERATOR 1 <+> (sparsevec, sparsevec) FOR ORDER BY float_ops,
+	FUNCTION 1 sparsevec_l1_shape();

@@ -2,6 +2,7 @@
 // allocates nothing; never fails.
 #include "engine/distance/sparse.hpp"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -10,7 +11,15 @@ namespace vectorgpu::engine
 namespace
 {
 
-/// The sum of term(element of a, element of b) over the indices that either has, in binary32.
+/// value if it is stored, else 0.
+float
+if_stored(bool stored, float value)
+{
+	return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & (0u - static_cast<uint32_t>(stored)));
+}
+
+/// The sum of term(element of a, element of b) over the indices that either has, in binary32. Which of the two has the
+/// next index is as good as random, so no branch asks.
 template <class Term>
 float
 sum_of_either(const SparseVector &a, const SparseVector &b, Term term)
@@ -21,21 +30,21 @@ sum_of_either(const SparseVector &a, const SparseVector &b, Term term)
 
 	while (i < a.n && j < b.n)
 	{
-		if (a.indices[i] < b.indices[j])
-			sum += term(a.values[i++], 0.0f);
-		else if (a.indices[i] > b.indices[j])
-			sum += term(0.0f, b.values[j++]);
-		else
-			sum += term(a.values[i++], b.values[j++]);
+		const bool in_a = a.indices[i] <= b.indices[j];
+		const bool in_b = b.indices[j] <= a.indices[i];
+
+		sum += term(if_stored(in_a, a.values[i]), if_stored(in_b, b.values[j]));
+		i += in_a;
+		j += in_b;
 	}
-	while (i < a.n)
-		sum += term(a.values[i++], 0.0f);
-	while (j < b.n)
-		sum += term(0.0f, b.values[j++]);
+	for (; i < a.n; i++)
+		sum += term(a.values[i], 0.0f);
+	for (; j < b.n; j++)
+		sum += term(0.0f, b.values[j]);
 	return sum;
 }
 
-/// The inner product: the sum over the indices that both have.
+/// The sum over the indices that both have. The products of the others are 0 and change no sum: it is never -0.
 float
 sum_of_products(const SparseVector &a, const SparseVector &b)
 {
@@ -45,12 +54,12 @@ sum_of_products(const SparseVector &a, const SparseVector &b)
 
 	while (i < a.n && j < b.n)
 	{
-		if (a.indices[i] < b.indices[j])
-			i++;
-		else if (a.indices[i] > b.indices[j])
-			j++;
-		else
-			sum += a.values[i++] * b.values[j++];
+		const bool in_a = a.indices[i] <= b.indices[j];
+		const bool in_b = b.indices[j] <= a.indices[i];
+
+		sum += if_stored(in_a, a.values[i]) * if_stored(in_b, b.values[j]);
+		i += in_a;
+		j += in_b;
 	}
 	return sum;
 }
