@@ -19,7 +19,8 @@ constexpr Size kElementBytes = sizeof(int32) + sizeof(float);
 /// The contents of MetaData::am_options.
 struct SparseOptions
 {
-	int32 dim; // of the column's type modifier
+	int32 dim;         // of the column's type modifier
+	int32 dim_flipped; // ~dim: no other page says how many dimensions there are, so that damage would go unnoticed
 };
 
 static_assert(sizeof(SparseOptions) <= kAmOptionBytes && std::is_trivially_copyable_v<SparseOptions>);

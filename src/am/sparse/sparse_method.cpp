@@ -34,7 +34,8 @@ column_typmod(Relation index)
 void
 store_options(Relation index, const IndexShape *, uint8 *options)
 {
-	const SparseOptions stored = {column_typmod(index)};
+	const int32 dim = column_typmod(index);
+	const SparseOptions stored = {dim, ~dim};
 
 	memcpy(options, &stored, sizeof(stored));
 }
@@ -42,10 +43,11 @@ store_options(Relation index, const IndexShape *, uint8 *options)
 const char *
 check_options(Relation index, const MetaData *meta)
 {
-	const int32 dim = sparse_options(meta->am_options).dim;
+	const SparseOptions options = sparse_options(meta->am_options);
+	const int32 dim = options.dim;
 
-	if (dim < 1 || dim > types::kMaxSparseDimensions)
-		return "The number of dimensions in the metapage is out of range.";
+	if (dim < 1 || dim > types::kMaxSparseDimensions || options.dim_flipped != ~dim)
+		return "The number of dimensions in the metapage is wrong.";
 	if (column_typmod(index) >= 1 && column_typmod(index) != dim)
 		return "The metapage has other dimensions than the column.";
 	return nullptr;
