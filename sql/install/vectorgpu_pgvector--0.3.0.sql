@@ -21,7 +21,7 @@ BEGIN
 			HINT = 'Install a later pgvector, and run ALTER EXTENSION vector UPDATE.';
 	END IF;
 	FOR of IN
-		SELECT t.name AS type, d.name AS distance, d.operator FROM (VALUES ('vector'), ('halfvec'), ('bit')) t (name)
+		SELECT t.name AS type, d.name AS distance, d.operator FROM (VALUES ('vector'), ('halfvec'), ('sparsevec'), ('bit')) t (name)
 			JOIN (VALUES
 				(false, 'l2', '<->'), (false, 'ip', '<#>'), (false, 'cosine', '<=>'), (false, 'l1', '<+>'),
 				(true, 'hamming', '<~>'), (true, 'jaccard', '<%>')) d (of_bits, name, operator)
@@ -30,7 +30,7 @@ BEGIN
 		EXECUTE format(
 			'CREATE FUNCTION %s.pgvector_%s_%s_shape() RETURNS int4 AS %L, %L LANGUAGE C IMMUTABLE PARALLEL SAFE',
 			ours, of.type, of.distance, 'MODULE_PATHNAME', format('vectorgpu_shape_foreign_%s_%s', of.type, of.distance));
-		FOREACH method IN ARRAY ARRAY['gpuflat', 'gpuivf', 'gpugraph'] LOOP
+		FOREACH method IN ARRAY CASE WHEN of.type = 'sparsevec' THEN ARRAY['gpuflat'] ELSE ARRAY['gpuflat', 'gpuivf', 'gpugraph'] END LOOP
 			-- Core's bit has vectorgpu's classes as its default; of pgvector's types the same distance is the default as of ours.
 			EXECUTE format(
 				'CREATE OPERATOR CLASS %1$s.%2$s_%3$s_ops %4$s FOR TYPE %5$s USING %6$s AS

@@ -21,6 +21,7 @@ enum class AmId : uint8
 	kIvf = 2,
 	kGraph = 3,
 	kMatch = 4,
+	kSparse = 5, // over sparsevec, whatever the access method's name
 };
 
 constexpr uint32 kMetaMagic = 0x5647504D; // "VGPM"

@@ -39,11 +39,23 @@ value_reserve(ValueBuffer *buffer, Size n_bytes)
 
 struct ValueFormat
 {
+	/// For the view vectorgpu_indexes.
+	const char *element_name;
+
+	/// The most terms in the sum of a distance.
+	uint32 most_terms;
+
+	/// The score of a row can be NaN.
+	bool scores_may_be_nan;
+
 	/// Return the shape of a new index, without its options. Raises an error for a column that cannot be indexed.
 	IndexShape (*shape)(const AccessMethod *am, Relation index);
 
 	/// True if an operator class for this type may have this shape code.
 	bool (*type_holds)(Oid type, int32 code);
+
+	/// Return the dimensions of an index's rows. Null: they have none.
+	int32 (*dimensions)(const IndexShape *shape);
 
 	/// Return the stored value of a datum that is not NULL, palloc'd.
 	char *(*store)(const IndexShape *shape, Datum datum);

@@ -6,7 +6,6 @@ extern "C"
 {
 #include "catalog/pg_type.h"
 #include "common/shortest_dec.h"
-#include "utils/array.h"
 #include "utils/lsyscache.h"
 }
 
@@ -29,6 +28,44 @@ element_from_float<Float16>(float value)
 				errmsg("\"%s\" is out of range for type %s", number, Float16::kTypeName)));
 	}
 	return half;
+}
+
+ArrayElements
+array_elements(ArrayType *array)
+{
+	ArrayElements elements;
+	int16 length;
+	bool by_value;
+	char align;
+
+	elements.type = ARR_ELEMTYPE(array);
+	if (ARR_NDIM(array) > 1)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("array must be 1-D")));
+	if (array_contains_nulls(array))
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("array must not contain nulls")));
+	if (elements.type != INT4OID && elements.type != FLOAT4OID && elements.type != FLOAT8OID &&
+		elements.type != NUMERICOID)
+		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("unsupported array type")));
+
+	get_typlenbyvalalign(elements.type, &length, &by_value, &align);
+	deconstruct_array(array, elements.type, length, by_value, align, &elements.datums, NULL, &elements.n);
+	return elements;
+}
+
+float
+float_from_array(const ArrayElements &elements, int i)
+{
+	switch (elements.type)
+	{
+		case INT4OID:
+			return static_cast<float>(DatumGetInt32(elements.datums[i]));
+		case FLOAT4OID:
+			return DatumGetFloat4(elements.datums[i]);
+		case FLOAT8OID:
+			return static_cast<float>(DatumGetFloat8(elements.datums[i]));
+		default:
+			return DatumGetFloat4(DirectFunctionCall1(numeric_float4, elements.datums[i]));
+	}
 }
 
 namespace
@@ -59,23 +96,6 @@ typmod_impl(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(value);
 }
 
-// Return an array element as a float. A double that is too large becomes an infinity, which check_element refuses.
-inline float
-float_from_datum(Datum datum, Oid element_type)
-{
-	switch (element_type)
-	{
-		case INT4OID:
-			return static_cast<float>(DatumGetInt32(datum));
-		case FLOAT4OID:
-			return DatumGetFloat4(datum);
-		case FLOAT8OID:
-			return static_cast<float>(DatumGetFloat8(datum));
-		default:
-			return DatumGetFloat4(DirectFunctionCall1(numeric_float4, datum));
-	}
-}
-
 // from_array(array, typmod, explicit). The array is of int4, float4, float8 or numeric.
 template <class E>
 Datum
@@ -83,23 +103,9 @@ from_array_impl(PG_FUNCTION_ARGS)
 {
 	ArrayType *array = PG_GETARG_ARRAYTYPE_P(0);
 	const int32 typmod = PG_GETARG_INT32(1);
-	const Oid element_type = ARR_ELEMTYPE(array);
+	const ArrayElements from = array_elements(array);
+	const int dim = from.n;
 
-	if (ARR_NDIM(array) > 1)
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("array must be 1-D")));
-	if (array_contains_nulls(array))
-		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("array must not contain nulls")));
-	if (element_type != INT4OID && element_type != FLOAT4OID && element_type != FLOAT8OID && element_type != NUMERICOID)
-		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("unsupported array type")));
-
-	int16 element_length;
-	bool element_by_value;
-	char element_align;
-	Datum *datums;
-	int dim;
-
-	get_typlenbyvalalign(element_type, &element_length, &element_by_value, &element_align);
-	deconstruct_array(array, element_type, element_length, element_by_value, element_align, &datums, NULL, &dim);
 	check_dim<E>(dim);
 	check_expected_dim(typmod, dim);
 
@@ -108,10 +114,10 @@ from_array_impl(PG_FUNCTION_ARGS)
 
 	for (int i = 0; i < dim; i++)
 	{
-		elements[i] = element_from_float<E>(float_from_datum(datums[i], element_type));
+		elements[i] = element_from_float<E>(float_from_array(from, i));
 		check_element<E>(elements[i]);
 	}
-	pfree(datums);
+	pfree(from.datums);
 	PG_RETURN_POINTER(result);
 }
 

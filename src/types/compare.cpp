@@ -1,5 +1,5 @@
-// Order of vector and halfvec for the btree operator classes: element by element, then the shorter one first. PG
-// dialect.
+// Order of the vector types for the btree operator classes: element by element, then the shorter one first. PG dialect.
+#include "types/sparse.hpp"
 #include "types/sql_function.hpp"
 
 namespace vectorgpu::types
@@ -29,29 +29,74 @@ compare(const VectorValue *a, const VectorValue *b)
 	return (a->dim > b->dim) - (a->dim < b->dim);
 }
 
-// Compare the two arguments and free copies made by detoasting, as btree support functions must.
-template <class E>
+// The same order for sparse values. They differ first where one stores an element and the other none or another one.
 int
-compare_arguments(FunctionCallInfo fcinfo)
+compare_sparse(const SparseValue *a, const SparseValue *b)
 {
-	const VectorValue *a = vector_from_datum(PG_GETARG_DATUM(0));
-	const VectorValue *b = vector_from_datum(PG_GETARG_DATUM(1));
-	const int order = compare<E>(a, b);
+	const int32 *a_indices = a->indices();
+	const int32 *b_indices = b->indices();
+	const float *a_values = a->values();
+	const float *b_values = b->values();
+	int i = 0;
+
+	while (i < a->nnz && i < b->nnz && a_indices[i] == b_indices[i] && a_values[i] == b_values[i])
+		i++;
+
+	const int32 a_index = i < a->nnz ? a_indices[i] : PG_INT32_MAX;
+	const int32 b_index = i < b->nnz ? b_indices[i] : PG_INT32_MAX;
+	const int32 index = Min(a_index, b_index);
+
+	if (index < Min(a->dim, b->dim))
+	{
+		const float x = a_index == index ? a_values[i] : 0;
+		const float y = b_index == index ? b_values[i] : 0;
+
+		return (x > y) - (x < y);
+	}
+	return (a->dim > b->dim) - (a->dim < b->dim);
+}
+
+// Compare the two arguments and free copies made by detoasting, as btree support functions must.
+template <class Value>
+int
+compare_arguments(FunctionCallInfo fcinfo, int (*compare_values)(const Value *, const Value *))
+{
+	const Value *a = reinterpret_cast<const Value *>(PG_DETOAST_DATUM(PG_GETARG_DATUM(0)));
+	const Value *b = reinterpret_cast<const Value *>(PG_DETOAST_DATUM(PG_GETARG_DATUM(1)));
+	const int order = compare_values(a, b);
 
 	if (PointerGetDatum(a) != PG_GETARG_DATUM(0))
-		pfree(const_cast<VectorValue *>(a));
+		pfree(const_cast<Value *>(a));
 	if (PointerGetDatum(b) != PG_GETARG_DATUM(1))
-		pfree(const_cast<VectorValue *>(b));
+		pfree(const_cast<Value *>(b));
 	return order;
+}
+
+int
+compare_vectors(FunctionCallInfo fcinfo)
+{
+	return compare_arguments(fcinfo, compare<Float32>);
+}
+
+int
+compare_halfvecs(FunctionCallInfo fcinfo)
+{
+	return compare_arguments(fcinfo, compare<Float16>);
+}
+
+int
+compare_sparsevecs(FunctionCallInfo fcinfo)
+{
+	return compare_arguments(fcinfo, compare_sparse);
 }
 
 } // namespace
 } // namespace vectorgpu::types
 
 #define VG_COMPARISON(name, to_datum, op)                                                                              \
-	VG_SQL_FUNCTION(                                                                                                   \
-		vector_##name, to_datum(vectorgpu::types::compare_arguments<vectorgpu::types::Float32>(fcinfo) op))            \
-	VG_SQL_FUNCTION(halfvec_##name, to_datum(vectorgpu::types::compare_arguments<vectorgpu::types::Float16>(fcinfo) op))
+	VG_SQL_FUNCTION(vector_##name, to_datum(vectorgpu::types::compare_vectors(fcinfo) op))                             \
+	VG_SQL_FUNCTION(halfvec_##name, to_datum(vectorgpu::types::compare_halfvecs(fcinfo) op))                           \
+	VG_SQL_FUNCTION(sparsevec_##name, to_datum(vectorgpu::types::compare_sparsevecs(fcinfo) op))
 
 VG_COMPARISON(lt, BoolGetDatum, < 0)
 VG_COMPARISON(le, BoolGetDatum, <= 0)

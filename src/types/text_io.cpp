@@ -1,4 +1,4 @@
-// Text input and output of vector and halfvec, and their type modifier. PG dialect.
+// Text input and output of vector and halfvec, and the type modifier of all types. PG dialect.
 //
 // The format is [1,2.5,-3e-7]: numbers as strtof reads them, blanks allowed around brackets and numbers.
 #include "types/sql_function.hpp"
@@ -11,7 +11,8 @@ extern "C"
 #include "utils/array.h"
 }
 
-#include "types/parse_float.hpp"
+#include "types/sparse.hpp"
+#include "types/text_scan.hpp"
 
 namespace vectorgpu::types
 {
@@ -19,62 +20,7 @@ namespace vectorgpu::types
 namespace
 {
 
-// The blanks of the C locale's isspace.
-inline bool
-is_blank(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-inline const char *
-skip_blanks(const char *at)
-{
-	while (is_blank(*at))
-		at++;
-	return at;
-}
-
-/// Raise the error for a malformed literal at `at`, where `expected` should have been.
-template <class E>
-[[noreturn]] void
-report_syntax_error(const char *literal, const char *at, const char *expected)
-{
-	// counted in characters, not bytes
-	ereport(ERROR,
-		(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
-			errmsg("invalid input syntax for type %s: \"%s\"", E::kTypeName, literal),
-			*at == '\0'
-				? errdetail("Vector contents must end with \"]\".")
-				: errdetail("Expected %s, but found \"%s\" at character %d.", expected, pnstrdup(at, pg_mblen(at)),
-					  pg_mbstrlen_with_len(literal, static_cast<int>(at - literal)) + 1)));
-	pg_unreachable();
-}
-
-// Read the number at *at and move *at past it. Raises an error unless it is a finite number of this type.
-template <class E>
-inline typename E::Storage
-parse_element(const char *literal, const char **at)
-{
-	const char *start = *at;
-	const char *end;
-
-	errno = 0;
-	const float number = parse_float(start, &end);
-
-	if (unlikely(end == start))
-		report_syntax_error<E>(literal, start, "a number");
-
-	const typename E::Storage element = E::from_float(number);
-
-	// if the text does not spell an infinity, the number was too large
-	if (unlikely(E::is_infinite(element) && (errno == ERANGE || !std::isinf(number))))
-		ereport(ERROR,
-			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				errmsg("\"%s\" is out of range for type %s", pnstrdup(start, end - start), E::kTypeName)));
-	check_element<E>(element);
-	*at = end;
-	return element;
-}
+constexpr const char *kVectorEnd = "Vector contents must end with \"]\".";
 
 // Return an upper bound on the number of elements in a literal, from its commas.
 int
@@ -117,12 +63,12 @@ in_impl(PG_FUNCTION_ARGS)
 		if (dim == capacity) // a literal has more numbers than that only if they are too many
 			check_dim<E>(static_cast<int64>(dim) + 1);
 		at = skip_blanks(at);
-		elements[dim++] = parse_element<E>(literal, &at);
+		elements[dim++] = parse_element<E>(literal, &at, kVectorEnd);
 		at = skip_blanks(at);
 		if (*at == ']')
 			break;
 		if (*at != ',')
-			report_syntax_error<E>(literal, at, "\",\" or \"]\"");
+			report_syntax_error<E>(literal, at, "\",\" or \"]\"", kVectorEnd);
 		at++;
 	}
 
@@ -177,10 +123,10 @@ typmod_in_impl(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("dimensions for type %s must be at least 1", E::kTypeName)));
-	if (*modifier > kMaxDimensions)
+	if (*modifier > E::kMaxDim)
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				errmsg("dimensions for type %s cannot exceed %d", E::kTypeName, kMaxDimensions)));
+				errmsg("dimensions for type %s cannot exceed %d", E::kTypeName, E::kMaxDim)));
 	PG_RETURN_INT32(*modifier);
 }
 
@@ -191,3 +137,4 @@ typmod_in_impl(PG_FUNCTION_ARGS)
 VG_SQL_FUNCTION_BOTH(in)
 VG_SQL_FUNCTION_BOTH(out)
 VG_SQL_FUNCTION_BOTH(typmod_in)
+VG_SQL_FUNCTION(sparsevec_typmod_in, vectorgpu::types::typmod_in_impl<vectorgpu::types::Sparse>(fcinfo))

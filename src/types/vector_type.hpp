@@ -41,6 +41,8 @@ struct Float32
 	using Storage = float;
 	static constexpr ElementType kElement = ElementType::kFloat32;
 	static constexpr const char *kTypeName = "vector";
+	static constexpr int kMaxDim = kMaxDimensions;
+	static constexpr bool kUnderflowIsError = false; // of a number in text
 
 	static float to_float(Storage value) { return value; }
 	static Storage from_float(float value) { return value; }
@@ -53,6 +55,8 @@ struct Float16
 	using Storage = uint16_t; // bits of an IEEE 754 binary16
 	static constexpr ElementType kElement = ElementType::kFloat16;
 	static constexpr const char *kTypeName = "halfvec";
+	static constexpr int kMaxDim = kMaxDimensions;
+	static constexpr bool kUnderflowIsError = false;
 
 	static float to_float(Storage value) { return half_to_float(value); }
 	static Storage from_float(float value) { return float_to_half(value); }
@@ -82,10 +86,10 @@ check_dim(int64 dim)
 {
 	if (dim < 1)
 		ereport(ERROR, (errcode(ERRCODE_DATA_EXCEPTION), errmsg("%s must have at least 1 dimension", E::kTypeName)));
-	if (dim > kMaxDimensions)
+	if (dim > E::kMaxDim)
 		ereport(ERROR,
 			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				errmsg("%s cannot have more than %d dimensions", E::kTypeName, kMaxDimensions)));
+				errmsg("%s cannot have more than %d dimensions", E::kTypeName, E::kMaxDim)));
 }
 
 /// Raise an error unless `dim` is the number in the type modifier; -1 allows any number.
@@ -97,9 +101,9 @@ check_expected_dim(int32 typmod, int dim)
 }
 
 /// Raise an error unless the operands of a binary operation have the same number of elements.
-template <class E>
+template <class E, class Value>
 inline void
-check_same_dim(const VectorValue *a, const VectorValue *b)
+check_same_dim(const Value *a, const Value *b)
 {
 	if (a->dim != b->dim)
 		ereport(ERROR,

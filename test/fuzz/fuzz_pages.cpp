@@ -36,6 +36,7 @@ extern "C"
 	Datum vectorgpu_shape_text_gram(PG_FUNCTION_ARGS);
 	Datum vectorgpu_shape_tsvector_match(PG_FUNCTION_ARGS);
 	Datum vectorgpu_shape_vector_lsh_l2(PG_FUNCTION_ARGS);
+	Datum vectorgpu_shape_sparsevec_l1(PG_FUNCTION_ARGS);
 }
 
 using namespace vectorgpu;
@@ -72,6 +73,7 @@ constexpr PGFunction kShapes[] = {
 	vectorgpu_shape_vector_l2,      // 18_ivf_depths
 	vectorgpu_shape_array_match,    // 19_match_tiles
 	vectorgpu_shape_text_gram,      // 20_match_text_alone
+	vectorgpu_shape_sparsevec_l1,   // 21_flat_sparse
 };
 
 std::vector<IndexFile> indexes;

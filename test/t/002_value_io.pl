@@ -1,5 +1,5 @@
 # Text and binary forms keep every bit (C34, F29): random bit patterns, denormals, FLT_MAX, minus zero, all 63488 finite
-# halves; through COPY, dump and restore.
+# halves, sparse values; through COPY, dump and restore.
 use strict;
 use warnings;
 
@@ -53,16 +53,28 @@ for (my $first = 0; $first < @halves; $first += 15_872)
 }
 write_binary_copy("$folder/halves", @values);
 
+# Sparse values store the same patterns but the zeros, each at an index of its own.
+my @stored = grep { $_ & 0x7fffffff } @patterns;
+@values = (pack('NNN', 1, 0, 0), pack('NNN', 1_000_000_000, 0, 0));
+for (my $first = 0; $first < @stored; $first += 700)
+{
+	my @part = @stored[ $first .. ($first + 699 < $#stored ? $first + 699 : $#stored) ];
+	push @values, pack('NNN', 1_000_000_000, scalar @part, 0) . pack('N*', map { $_ * 1_000_000 + int(rand(1_000_000)) } 0 .. $#part) . pack('N*', @part);
+}
+write_binary_copy("$folder/sparse", @values);
+
 $node->safe_psql('postgres', <<SQL);
 CREATE TABLE vectors (id int PRIMARY KEY, v vector(100));
 CREATE TABLE halves (id int PRIMARY KEY, v halfvec(15872));
 COPY vectors FROM '$folder/vectors' (FORMAT binary);
 COPY halves FROM '$folder/halves' (FORMAT binary);
+CREATE TABLE sparse (id int PRIMARY KEY, v sparsevec);
+COPY sparse FROM '$folder/sparse' (FORMAT binary);
 SQL
 
-my %send = (vectors => 'vector_send', halves => 'halfvec_send');
-my %type = (vectors => 'vector', halves => 'halfvec');
-for my $table ('vectors', 'halves')
+my %send = (vectors => 'vector_send', halves => 'halfvec_send', sparse => 'sparsevec_send');
+my %type = (vectors => 'vector', halves => 'halfvec', sparse => 'sparsevec');
+for my $table ('vectors', 'halves', 'sparse')
 {
 	my $send = $send{$table};
 	my $rows = $node->safe_psql('postgres', "SELECT count(*) FROM $table");
@@ -88,6 +100,8 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM vectors WHERE vector_send(
 	200, 'and the cast back');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM halves WHERE halfvec_send(v::vector::halfvec) = halfvec_send(v)'),
 	4, 'halfvec to vector and back keeps every bit');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM vectors WHERE id > 1 AND vector_send(v::sparsevec::vector) = vector_send(v)'),
+	199, 'vector to sparsevec and back keeps every bit but that of -0');
 
 # An index over such rows: sums of squares overflow, distances are infinite or NaN-free as in a sequential scan.
 create_comparer($node);
@@ -129,6 +143,34 @@ for my $what (sort keys %bad_wire)
 	write_binary_copy("$folder/bad", $bad_wire{$what});
 	my ($state, $message) = psql_state($node, "COPY wire FROM '$folder/bad' (FORMAT binary)");
 	like($state, qr/^(?:22000|22003|22P02|22P03|08P01|54000)$/, "binary value with $what is refused") or diag($message);
+}
+my %bad_sparse = (
+	'no dimensions'          => [ pack('NNN', 0, 0, 0), '22000', 'sparsevec must have at least 1 dimension' ],
+	'too many dimensions'    => [ pack('NNN', 1_000_000_001, 0, 0), '54000', 'sparsevec cannot have more than 1000000000 dimensions' ],
+	'4294967295 dimensions'  => [ pack('NNN', 0xffffffff, 0, 0), '22000', 'sparsevec must have at least 1 dimension' ],
+	'-1 elements'            => [ pack('NNN', 5, 0xffffffff, 0), '22000', 'sparsevec cannot have negative number of elements' ],
+	'too many elements'      => [ pack('NNN', 20_000, 16_001, 0), '54000', 'sparsevec cannot have more than 16000 non-zero elements' ],
+	'elements of 1 too many' => [ pack('NNN', 1, 2, 0), '54000', 'sparsevec cannot have more elements than dimensions' ],
+	'unused not 0'           => [ pack('NNN', 1, 0, 0xffffffff), '22000', 'expected unused to be 0, not -1' ],
+	'index out of bounds'    => [ pack('NNNNN', 5, 1, 0, 5, 0x3f800000), '22000', 'sparsevec index out of bounds' ],
+	'index -1'               => [ pack('NNNNN', 5, 1, 0, 0xffffffff, 0x3f800000), '22000', 'sparsevec index out of bounds' ],
+	'descending indices'     => [ pack('NNNNNNN', 5, 2, 0, 3, 2, 0x3f800000, 0x3f800000), '22000', 'sparsevec indices must be in ascending order' ],
+	'an index twice'         => [ pack('NNNNNNN', 5, 2, 0, 2, 2, 0x3f800000, 0x3f800000), '22000', 'sparsevec indices must not contain duplicates' ],
+	'NaN'                    => [ pack('NNNNN', 5, 1, 0, 2, 0x7fc00000), '22000', 'NaN not allowed in sparsevec' ],
+	'infinity'               => [ pack('NNNNN', 5, 1, 0, 2, 0xff800000), '22000', 'infinite value not allowed in sparsevec' ],
+	'0'                      => [ pack('NNNNN', 5, 1, 0, 2, 0), '22000', 'binary representation of sparsevec cannot contain zero values' ],
+	'-0'                     => [ pack('NNNNN', 5, 1, 0, 2, 0x80000000), '22000', 'binary representation of sparsevec cannot contain zero values' ],
+	'elements missing'       => [ pack('NNNN', 5, 1, 0, 2), '08P01', 'insufficient data left in message' ],
+	'extra bytes'            => [ pack('NNNN', 5, 0, 0, 2), '22P03', 'incorrect binary data format' ]);
+$node->safe_psql('postgres', 'CREATE TABLE sparse_wire (id int, v sparsevec)');
+for my $what (sort keys %bad_sparse)
+{
+	my ($bytes, $expected_state, $expected_message) = @{ $bad_sparse{$what} };
+
+	write_binary_copy("$folder/bad", $bytes);
+	my ($state, $message) = psql_state($node, "COPY sparse_wire FROM '$folder/bad' (FORMAT binary)");
+	is($state, $expected_state, "binary sparsevec with $what is refused");
+	like($message, qr/\Q$expected_message\E/, "... the message says why");
 }
 
 $node->stop;

@@ -44,8 +44,8 @@ my $members = q{SELECT string_agg(replace(pg_describe_object(classid, objid, 0),
 my $of_road = answer('road', "SET search_path = vectorgpu, public; $members");
 
 is(answer('late', "SET search_path = vectorgpu, \"of pgvector\"; $members"), $of_road, 'the same objects in any order');
-is(scalar(() = $of_road =~ /^operator class/mg), 33, 'there are 33 operator classes');
-is(answer('road', q{SELECT count(*), bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_namespace n ON n.oid = opcnamespace JOIN pg_am a ON a.oid = opcmethod WHERE amname LIKE 'gpu%' AND nspname = 'public'}), '33|t', 'all valid, in the schema of pgvector');
+is(scalar(() = $of_road =~ /^operator class/mg), 37, 'there are 37 operator classes');
+is(answer('road', q{SELECT count(*), bool_and(amvalidate(c.oid)) FROM pg_opclass c JOIN pg_namespace n ON n.oid = opcnamespace JOIN pg_am a ON a.oid = opcmethod WHERE amname LIKE 'gpu%' AND nspname = 'public'}), '37|t', 'all valid, in the schema of pgvector');
 
 # Objects of others in the path are not taken for those meant.
 is(answer('hostile', <<'SQL'), '', 'objects that lie in wait');
@@ -69,13 +69,14 @@ is(answer('hostile', "SET search_path = vectorgpu, public; $members"), $of_road,
 my $half = 'ARRAY(SELECT (hashint8extended(i * 40 + d, 1) & 65535) / 65536.0 FROM generate_series(1, 40) d)::real[]';
 
 is(answer('road', <<"SQL"), '', 'the table');
-CREATE TABLE t AS SELECT i AS id, $half\::vector(40) AS v, ($half\::vector(40))::halfvec(40) AS h, (SELECT string_agg((hashint8extended(i * 40 + d, 2) & 1)::text, '')::bit(40) FROM generate_series(1, 40) d) AS b
+CREATE TABLE t AS SELECT i AS id, $half\::vector(40) AS v, ($half\::vector(40))::halfvec(40) AS h, (SELECT string_agg((hashint8extended(i * 40 + d, 2) & 1)::text, '')::bit(40) FROM generate_series(1, 40) d) AS b,
+	ARRAY(SELECT CASE WHEN hashint4(i * 300 + d) % 5 = 0 THEN (hashint4(i * 300 + d) % 1000) / 700.0 ELSE 0 END FROM generate_series(1, 300) d)::real[]::sparsevec(300) AS s
 	FROM generate_series(1, 3000) i;
-INSERT INTO t VALUES (-1, NULL, NULL, NULL), (-2, array_fill(0::real, '{40}')::vector(40), array_fill(0::real, '{40}')::vector(40)::halfvec(40), 0::bit(40));
+INSERT INTO t VALUES (-1, NULL, NULL, NULL, NULL), (-2, array_fill(0::real, '{40}')::vector(40), array_fill(0::real, '{40}')::vector(40)::halfvec(40), 0::bit(40), '{}/300');
 SQL
 
 my %operator = (l2 => '<->', ip => '<#>', cosine => '<=>', l1 => '<+>', hamming => '<~>', jaccard => '<%>');
-my %column = (v => 'vector', h => 'halfvec', b => 'bit');
+my %column = (v => 'vector', h => 'halfvec', b => 'bit', s => 'sparsevec');
 
 # Distances of the first rows by the index, and without it. Ties of rounded distances may come in another order.
 sub same_distances
@@ -91,7 +92,7 @@ sub same_distances
 
 for my $method (qw(gpuflat gpuivf gpugraph))
 {
-	for my $column (qw(v h b))
+	for my $column (qw(v h b), $method eq 'gpuflat' ? 's' : ())
 	{
 		for my $distance ($column eq 'b' ? qw(hamming jaccard) : qw(l2 ip cosine l1))
 		{

@@ -2,6 +2,7 @@
 #include "am/method/am_interface.hpp"
 #include "am/feed/copy_feed.hpp"
 #include "am/method/index_access.hpp"
+#include "storage/value_format.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/require.hpp"
 
@@ -40,12 +41,14 @@ open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
 
 	const AccessMethod *am = access_method(access->index, meta);
 
+	// An index that no copy can be of has stored values.
 	if (!worker_holds(am, meta))
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				am->in_worker ? errmsg("the worker does not hold copies of %s indexes %s", am->name,
-									am->worker_structure->not_held)
-							  : errmsg("the worker does not hold copies of %s indexes", am->name),
+				am->in_worker
+					? errmsg(
+						  "the worker does not hold copies of %s indexes %s", am->name, am->worker_structure->not_held)
+					: errmsg("the worker does not hold copies of %s indexes on %s", am->name, am->values->element_name),
 				errdetail("Scans of index \"%s\" are answered from its pages.", RelationGetRelationName(access->index)),
 				am->in_worker ? errhint("%s", am->worker_structure->not_held_hint) : 0));
 }

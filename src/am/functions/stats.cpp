@@ -7,6 +7,7 @@
 #include "pg/privilege.hpp"
 #include "storage/alias.hpp"
 #include "storage/delta_value.hpp"
+#include "storage/value_format.hpp"
 
 #include <cstring>
 
@@ -100,7 +101,7 @@ element_name(ElementType element)
 		case ElementType::kBit:
 			return "bit";
 		case ElementType::kSet:
-			return "set";
+			break; // ValueFormat::element_name
 	}
 	return "unknown";
 }
@@ -169,6 +170,8 @@ fill_from_metapage(Relation index, StatsRow *row)
 	uint64 end = 0;
 	uint64 n_aliases = 0;
 	bool foreign = true;
+	const ValueFormat *values;
+	IndexShape shape;
 
 	for (int i = 0; i < kTries && foreign; i++)
 	{
@@ -183,6 +186,8 @@ fill_from_metapage(Relation index, StatsRow *row)
 	if (foreign)
 		page_recycled(index, 0);
 
+	shape = shape_of_meta(meta);
+	values = value_format(&shape);
 	if (access_method(index, meta)->needs_reindex != nullptr && access_method(index, meta)->needs_reindex(meta))
 		row->values[kNeedsReindex] = BoolGetDatum(true);
 	delta_rows = delta_count_rows(index, meta, end);
@@ -195,11 +200,12 @@ fill_from_metapage(Relation index, StatsRow *row)
 	}
 	for (uint32 i = 0; i < meta->n_free; i++)
 		free_blocks += meta->free_extents[i].n_blocks;
-	set_text(row, kElement, element_name(meta->element));
+	set_text(row, kElement, values != nullptr ? values->element_name : element_name(meta->element));
 	set_text(row, kMetric, metric_name(meta->metric));
-	if (meta->element != ElementType::kSet)
+	if (values == nullptr || values->dimensions != nullptr)
 	{
-		row->values[kDimensions] = Int32GetDatum(meta->dim);
+		row->values[kDimensions] =
+			Int32GetDatum(values != nullptr ? values->dimensions(&shape) : static_cast<int32>(meta->dim));
 		row->nulls[kDimensions] = false;
 	}
 	row->values[kSegments] = Int32GetDatum(meta->n_segments);

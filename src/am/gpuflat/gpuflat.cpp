@@ -3,6 +3,7 @@
 
 #include "am/method/callbacks.hpp"
 #include "am/method/cost.hpp"
+#include "am/sparse/sparse.hpp"
 #include "engine/distance/distance.hpp"
 #include "pg/define_setting.hpp"
 
@@ -27,10 +28,13 @@ supports(ElementType element, Metric metric)
 
 double recall_target = 1; // gpuflat.recall_target
 
+const AccessMethod kSparseFlat = sparse_method("gpuflat", false);
+
 const AccessMethod kFlat = {
 	.name = "gpuflat",
 	.id = AmId::kFlat,
 	.supports = supports,
+	.sparse = &kSparseFlat,
 	.search_segment = flat_search_segment,
 	.recall_target = &recall_target,
 	.in_worker = true,
@@ -42,6 +46,7 @@ void
 flat_init()
 {
 	register_access_method(&kFlat);
+	register_access_method(&kSparseFlat);
 	pg::define_real("gpuflat.recall_target", "Share of the nearest rows that a search has to find, in expectation.",
 		"Below 1 a GPU may pass over nearly all comparisons of distances. Searches on the CPU are exact all the same.",
 		&recall_target, 1, 0.01, 1, PGC_USERSET, 0, nullptr, nullptr, nullptr);

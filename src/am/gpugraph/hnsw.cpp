@@ -2,7 +2,9 @@
 // (docs/pgvector.md). PG dialect. Called by core.
 #include "am/gpugraph/graph.hpp"
 #include "am/method/callbacks.hpp"
+#include "am/method/cost.hpp"
 #include "am/method/pgvector_settings.hpp"
+#include "am/sparse/sparse.hpp"
 
 extern "C"
 {
@@ -67,7 +69,27 @@ parse_options(Datum reloptions, bool validate)
 	return given->m == kM ? nullptr : graph_parse_options(int_option("degree", kEdgesOfM * given->m), false);
 }
 
-const AccessMethod kHnsw = graph_method("hnsw", true);
+const AccessMethod kSparseHnsw = sparse_method("hnsw", true);
+
+/// gpugraph, and for sparsevec an exact index: no graph is built over it.
+AccessMethod
+hnsw_method()
+{
+	AccessMethod method = graph_method("hnsw", true);
+
+	method.sparse = &kSparseHnsw;
+	return method;
+}
+
+const AccessMethod kHnsw = hnsw_method();
+
+void
+hnsw_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
+	Selectivity *selectivity, double *correlation, double *pages)
+{
+	(path_is_sparse(path) ? exact_cost_estimate : graph_cost_estimate)(
+		root, path, loop_count, startup_cost, total_cost, selectivity, correlation, pages);
+}
 
 } // namespace
 
@@ -79,7 +101,7 @@ vectorgpu_hnsw_handler(PG_FUNCTION_ARGS)
 	using namespace vectorgpu::am;
 	IndexAmRoutine *routine = shared_routine<&kHnsw>();
 
-	routine->amcostestimate = graph_cost_estimate;
+	routine->amcostestimate = hnsw_cost_estimate;
 	routine->amoptions = parse_options;
 	PG_RETURN_POINTER(routine);
 }

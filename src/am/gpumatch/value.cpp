@@ -251,8 +251,12 @@ match_make_query(const MatchOptions &options, const types::SliceList &list)
 }
 
 const ValueFormat kMatchValues = {
+	.element_name = "set",
+	.most_terms = kMaxDimensions, // of signatures of vectors
+	.scores_may_be_nan = false,
 	.shape = match_shape,
 	.type_holds = match_type_holds,
+	.dimensions = nullptr,
 	.store = match_store,
 	.query = match_query,
 	.condition = match_condition,

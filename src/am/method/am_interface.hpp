@@ -66,6 +66,9 @@ struct AccessMethod
 	/// True if the access method can search such an index.
 	bool (*supports)(ElementType element, Metric metric);
 
+	/// The description for operator classes of sparsevec (am/sparse); null: there are none.
+	const AccessMethod *sparse;
+
 	// Scans.
 
 	/// Offers the rows of a segment that have a value and no tombstone. Called in a context that is reset soon after;
@@ -133,6 +136,9 @@ void register_access_method(const AccessMethod *am);
 /// The access method of an index. Raises ERRCODE_INDEX_CORRUPTED if the metapage names none that is known.
 const AccessMethod *access_method(Relation index, const MetaData *meta);
 
+/// shape.cpp. The description for an index of this access method: am, or am->sparse.
+const AccessMethod *method_of_index(const AccessMethod *am, Relation index);
+
 /// value_format.hpp. The values of the index, or null for vectors.
 const ValueFormat *value_format(const IndexShape *shape);
 
@@ -144,6 +150,13 @@ constexpr int32
 shape_code(ElementType element, Metric metric)
 {
 	return static_cast<int32>(element) << 8 | static_cast<int32>(metric);
+}
+
+/// The element in a code.
+constexpr ElementType
+shape_element(int32 code)
+{
+	return static_cast<ElementType>(code >> 8 & 0xFF);
 }
 
 /// In a code: another extension computes the operator's distance, which may differ from the canonical one in its last

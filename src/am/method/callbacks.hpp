@@ -54,15 +54,15 @@ struct Callbacks
 {
 	static IndexBuildResult *build(Relation heap, Relation index, IndexInfo *info)
 	{
-		return shared_build(am, heap, index, info);
+		return shared_build(method_of_index(am, index), heap, index, info);
 	}
 
-	static void build_empty(Relation index) { shared_build_empty(am, index); }
+	static void build_empty(Relation index) { shared_build_empty(method_of_index(am, index), index); }
 
 	static bool insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Relation heap,
 		IndexUniqueCheck check_unique, bool index_unchanged, IndexInfo *info)
 	{
-		return shared_insert(am, index, values, isnull, tid, heap, index_unchanged, info);
+		return shared_insert(method_of_index(am, index), index, values, isnull, tid, heap, index_unchanged, info);
 	}
 
 	static char *build_phase_name(int64 phase) { return shared_build_phase_name(am, phase); }
@@ -71,7 +71,7 @@ struct Callbacks
 
 	static IndexScanDesc begin_scan(Relation index, int n_keys, int n_orderbys)
 	{
-		return shared_begin_scan(am, index, n_keys, n_orderbys);
+		return shared_begin_scan(method_of_index(am, index), index, n_keys, n_orderbys);
 	}
 };
 

@@ -106,6 +106,15 @@ few_cost(const IndexPath *path, const ScanDemand &demand)
 } // namespace
 
 bool
+path_is_sparse(const IndexPath *path)
+{
+	const IndexOptInfo *index = path->indexinfo;
+	const Oid shape = get_opfamily_proc(index->opfamily[0], index->opcintype[0], index->opcintype[0], kShapeSupport);
+
+	return OidIsValid(shape) && shape_element(DatumGetInt32(OidFunctionCall0(shape))) == ElementType::kSet;
+}
+
+bool
 common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost, Cost *total_cost, Selectivity *selectivity,
 	double *correlation, double *pages)
 {
@@ -239,7 +248,7 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 		return;
 	demand = scan_demand(root, path);
 	rows = Max(demand.rows * demand.passing, 1.0);
-	if (!gpu_search_cost(path, kGpuExactUs, *pages, &pass))
+	if (path_is_sparse(path) || !gpu_search_cost(path, kGpuExactUs, *pages, &pass))
 		pass = pass_cost(path, *pages, demand.rows) + codes_cost(path);
 	n_passes = batch_plan_exact_batches(demand, 0, 0);
 	if (has_conditions(path) && few_cost(path, demand) < pass * n_passes)

@@ -13,9 +13,13 @@ extern "C"
 namespace vectorgpu::am
 {
 
-/// amcostestimate of an exact access method: the first row costs a pass over the whole index.
+/// amcostestimate of an exact access method: the first row costs a pass over the whole index. Also of indexes over
+/// sparsevec (AccessMethod::sparse).
 void exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost *startup_cost, Cost *total_cost,
 	Selectivity *selectivity, double *correlation, double *pages);
+
+/// True for an index whose operator class is of sparsevec.
+bool path_is_sparse(const IndexPath *path);
 
 /// For an amcostestimate: estimates scans that cost the same with every access method (in TID order), or that none can
 /// do. False: the scan is ordered by a distance; everything but the two costs is set.

@@ -26,6 +26,17 @@ max_dimensions(ElementType element)
 
 } // namespace
 
+const AccessMethod *
+method_of_index(const AccessMethod *am, Relation index)
+{
+	int32 code;
+
+	if (am->sparse == nullptr)
+		return am;
+	code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));
+	return !is_filter_class(code) && shape_element(code) == ElementType::kSet ? am->sparse : am;
+}
+
 IndexShape
 index_shape(const AccessMethod *am, Relation index)
 {
@@ -143,5 +154,9 @@ VG_SHAPE_FUNCTION(halfvec_l2, kFloat16, kL2)
 VG_SHAPE_FUNCTION(halfvec_ip, kFloat16, kInnerProduct)
 VG_SHAPE_FUNCTION(halfvec_cosine, kFloat16, kCosine)
 VG_SHAPE_FUNCTION(halfvec_l1, kFloat16, kL1)
+VG_SHAPE_FUNCTION(sparsevec_l2, kSet, kL2)
+VG_SHAPE_FUNCTION(sparsevec_ip, kSet, kInnerProduct)
+VG_SHAPE_FUNCTION(sparsevec_cosine, kSet, kCosine)
+VG_SHAPE_FUNCTION(sparsevec_l1, kSet, kL1)
 VG_SHAPE_FUNCTION(bit_hamming, kBit, kHamming)
 VG_SHAPE_FUNCTION(bit_jaccard, kBit, kJaccard)

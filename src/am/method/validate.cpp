@@ -44,6 +44,22 @@ complain(const Subject *subject, const char *what)
 	return false;
 }
 
+/// The description for an operator class with these support functions: am, or am->sparse.
+const AccessMethod *
+method_of_class(const AccessMethod *am, const CatCList *functions, Oid input_type)
+{
+	for (int i = 0; i < functions->n_members && am->sparse != nullptr; i++)
+	{
+		const Form_pg_amproc form = reinterpret_cast<Form_pg_amproc>(GETSTRUCT(&functions->members[i]->tuple));
+
+		if (form->amprocnum == kShapeSupport && form->amproclefttype == input_type &&
+			check_amproc_signature(form->amproc, INT4OID, true, 0, 0) &&
+			shape_element(DatumGetInt32(OidFunctionCall0(form->amproc))) == ElementType::kSet)
+			return am->sparse;
+	}
+	return am;
+}
+
 NameData
 family_name(Oid family)
 {
@@ -169,6 +185,7 @@ shared_validate(const AccessMethod *am, Oid opclass_oid)
 
 	operators = SearchSysCacheList1(AMOPSTRATEGY, ObjectIdGetDatum(class_form->opcfamily));
 	functions = SearchSysCacheList1(AMPROCNUM, ObjectIdGetDatum(class_form->opcfamily));
+	subject.am = am = method_of_class(am, functions, subject.input_type);
 	for (int i = 0; i < functions->n_members; i++)
 		valid &= check_support(&subject, reinterpret_cast<Form_pg_amproc>(GETSTRUCT(&functions->members[i]->tuple)));
 	for (int i = 0; i < operators->n_members; i++)

@@ -3,7 +3,7 @@
 #include "am/scan/foreign_distance.hpp"
 
 #include "am/method/am_interface.hpp"
-#include "common/limits.hpp"
+#include "storage/value_format.hpp"
 #include "engine/distance/distance.hpp"
 
 #include <cfloat>
@@ -24,7 +24,7 @@ constexpr double kUsualNorms = 16;
 double
 margin(const ScanState *state, double value)
 {
-	const uint32 dim = state->am->values == nullptr ? state->shape.dim : kMaxDimensions; // no shape says it of gpumatch
+	const uint32 dim = state->am->values == nullptr ? state->shape.dim : state->am->values->most_terms;
 	const double roundings = (dim + kMoreRoundings) * FLT_EPSILON;
 	const engine::DistanceSpec spec = {Metric::kInnerProduct, state->shape.element, dim};
 

@@ -4,6 +4,7 @@
 #include "am/scan/nan_rows.hpp"
 
 #include "bridge/shared_state.hpp"
+#include "storage/value_format.hpp"
 
 extern "C"
 {
@@ -42,7 +43,7 @@ place_of(const ScanState *state)
 bool
 nan_rows_may_be(const ScanState *state)
 {
-	return state->am->values == nullptr &&
+	return (state->am->values == nullptr || state->am->values->scores_may_be_nan) &&
 		(state->shape.metric == Metric::kCosine || state->shape.metric == Metric::kInnerProduct);
 }
 

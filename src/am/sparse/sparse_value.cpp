@@ -1,0 +1,165 @@
+// Stored values of sparsevec: a length, then indices and values as the type has them. See storage/value_format.hpp. PG
+// dialect.
+#include "am/sparse/sparse.hpp"
+
+#include "engine/distance/distance.hpp"
+#include "types/sparse.hpp"
+
+extern "C"
+{
+#include "catalog/pg_type.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint32 kSlotPayload = 56; // bytes of a value in one slot of the delta: with its header 64, 127 slots a page
+
+IndexShape
+sparse_shape(const AccessMethod *am, Relation index)
+{
+	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));
+	IndexShape shape = {};
+
+	shape.element = static_cast<ElementType>(code >> 8 & 0xFF);
+	shape.metric = static_cast<Metric>(code & 0xFF);
+	shape.dim = kSlotPayload;
+	if (!am->supports(shape.element, shape.metric))
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("operator class not supported for %s index", am->name)));
+	if (TupleDescAttr(RelationGetDescr(index), 0)->atttypmod < 1)
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("column does not have dimensions"),
+				errhint("Declare the number of dimensions in the column's type, or index an expression "
+						"that casts to such a type.")));
+	return shape;
+}
+
+bool
+sparse_type_holds(Oid type, int32)
+{
+	HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+	bool same;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	same = strcmp(NameStr(reinterpret_cast<Form_pg_type>(GETSTRUCT(tuple))->typname), types::Sparse::kTypeName) == 0;
+	ReleaseSysCache(tuple);
+	return same;
+}
+
+int32
+sparse_dimensions(const IndexShape *shape)
+{
+	return sparse_options(shape->am_options).dim;
+}
+
+char *
+sparse_store(const IndexShape *shape, Datum datum)
+{
+	const types::SparseValue *value = types::sparse_from_datum(datum);
+	const uint32 length = static_cast<uint32>(value->nnz * kElementBytes);
+	char *stored = static_cast<char *>(palloc(sizeof(length) + length));
+
+	types::check_expected_dim(sparse_dimensions(shape), value->dim);
+	memcpy(stored, &length, sizeof(length));
+	memcpy(stored + sizeof(length), value->indices(), length);
+	return stored;
+}
+
+/// SegmentSearch::query is an engine::SparseVector.
+void *
+sparse_query(const IndexShape *shape, Datum argument)
+{
+	const types::SparseValue *value = reinterpret_cast<const types::SparseValue *>(PG_DETOAST_DATUM_COPY(argument));
+	engine::SparseVector *query = static_cast<engine::SparseVector *>(palloc(sizeof(engine::SparseVector)));
+
+	if (value->dim != sparse_dimensions(shape))
+		ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION),
+				errmsg("different sparsevec dimensions %d and %d", sparse_dimensions(shape), value->dim)));
+	*query = {value->indices(), value->values(), static_cast<uint32>(value->nnz)};
+	return query;
+}
+
+double
+sparse_value_score(const IndexShape *shape, const void *query, const char *value)
+{
+	const engine::SparseVector row = sparse_vector(value + sizeof(uint32), stored_bytes(value) - sizeof(uint32));
+	const engine::SparseVector *vector = static_cast<const engine::SparseVector *>(query);
+
+	return engine::finish_score(shape->metric, engine::sparse_score(shape->metric, row, *vector));
+}
+
+bool
+sparse_read_value(Relation index, const MetaData *meta, const SegmentEntry *segment, uint64 n, ValueBuffer *dest,
+	BufferAccessStrategy strategy)
+{
+	uint64 ends[2] = {0, 0}; // of the row before and of this one
+	uint32 length;
+
+	if (!stream_read(index, meta, segment, kSparseEnds, (n == 0 ? 0 : n - 1) * sizeof(uint64),
+			(n == 0 ? 1 : 2) * sizeof(uint64), n == 0 ? &ends[1] : &ends[0], strategy))
+		return false;
+	if (ends[1] < ends[0] || ends[1] - ends[0] > types::kMaxNonZeros * kElementBytes ||
+		(ends[1] - ends[0]) % kElementBytes != 0 ||
+		ends[1] > segment->streams[static_cast<int>(StreamKind::kVectors)].n_bytes)
+		page_corrupted(index, segment->streams[static_cast<int>(kSparseEnds)].start_block,
+			"The ends of the values are out of order.");
+	length = static_cast<uint32>(ends[1] - ends[0]);
+	value_reserve(dest, sizeof(length) + length);
+	memcpy(dest->data, &length, sizeof(length));
+	return length == 0 ||
+		stream_read(index, meta, segment, StreamKind::kVectors, ends[0], length, dest->data + sizeof(length), strategy);
+}
+
+const char *
+sparse_check_value(const char *value)
+{
+	const Size n_bytes = stored_bytes(value) - sizeof(uint32);
+
+	if (n_bytes % kElementBytes != 0 || n_bytes > types::kMaxNonZeros * kElementBytes)
+		return "It is not a value.";
+	return sparse_check_vector(sparse_vector(value + sizeof(uint32), n_bytes), types::kMaxSparseDimensions);
+}
+
+} // namespace
+
+const char *
+sparse_check_vector(const engine::SparseVector &vector, int64 dim)
+{
+	for (uint32 i = 0; i < vector.n; i++)
+	{
+		if (vector.indices[i] < 0 || vector.indices[i] >= dim)
+			return "It has an index out of bounds.";
+		if (i > 0 && vector.indices[i] <= vector.indices[i - 1])
+			return "Its indices are not in order.";
+		if (!std::isfinite(vector.values[i]))
+			return "It has an element that is not finite.";
+		if (vector.values[i] == 0)
+			return "It stores an element that is 0.";
+	}
+	return nullptr;
+}
+
+const ValueFormat kSparseValues = {
+	.element_name = types::Sparse::kTypeName,
+	.most_terms = 2 * types::kMaxNonZeros,
+	.scores_may_be_nan = true,
+	.shape = sparse_shape,
+	.type_holds = sparse_type_holds,
+	.dimensions = sparse_dimensions,
+	.store = sparse_store,
+	.query = sparse_query,
+	.condition = nullptr,
+	.score = sparse_value_score,
+	.read_value = sparse_read_value,
+	.check = sparse_check_value,
+};
+
+} // namespace vectorgpu::am
