@@ -57,6 +57,7 @@ DECLARE
 BEGIN
 	SET LOCAL enable_seqscan = off;
 	SET LOCAL enable_sort = off;
+	SET LOCAL vectorgpu.enable_filtered_scan = off;
 	EXECUTE format('EXPLAIN (FORMAT JSON) SELECT id FROM %I.filtered WHERE %s ORDER BY v <-> array_fill(100, ARRAY[16])::vector LIMIT 10', method, condition) INTO node;
 	RETURN node->0->'Plan'->>'Total Cost';
 END $$;

@@ -25,8 +25,8 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 		(search.n_rows == 0 && search.rows_position != 0))
 		return ParseResult::kField;
 	if (search.program_bytes > kMostProgramBytes || search.program_bytes % 8 != 0 ||
-		(search.given != 0 && search.program_bytes < sizeof(GivenRows)) ||
-		search.key_bytes > kMostRowKeyBytes || (search.n_rows == 0 && search.key_bytes != 0))
+		(search.given != 0 && search.program_bytes < sizeof(GivenRows)) || search.key_bytes > kMostRowKeyBytes ||
+		(search.n_rows == 0 && search.key_bytes != 0))
 		return ParseResult::kField;
 
 	const size_t probe_bytes = search.n_probes * sizeof(SegmentProbes);

@@ -57,9 +57,9 @@ struct SearchRequest
 };
 static_assert(sizeof(SearchRequest) == 88);
 
-/// Conditions of a SEARCH that its client has decided: the rows that pass, by number, of exactly the manifest of the
-/// SEARCH. Followed by GivenSegment [n_segments], the u32 numbers of their rows, ascending in each segment, and those of
-/// the delta, ascending, counted from the last multiple of 8 up to its first row; zeros up to a multiple of 8 bytes.
+/// Conditions of a SEARCH that its client has decided: the rows that pass, by number, of exactly the manifest of its
+/// version. Followed by GivenSegment [n_segments], the u32 numbers of their rows, ascending in each segment, and those
+/// of the delta, ascending, counted from the last multiple of 8 up to its first row; zeros up to a multiple of 8 bytes.
 struct GivenRows
 {
 	uint64_t delta_end;  // rows of the delta from here on fail

@@ -42,8 +42,8 @@ take_conditions(const wire::RequestView &view, const Copy &copy, Search *search)
 		return ReplyStatus::kOk;
 	if (copy.searched_manifest.load(std::memory_order_acquire) != search->wanted_manifest)
 		return ReplyStatus::kBehind;
-	search->passing = given_rows(search->program, copy.searched_delta_first.load(std::memory_order_acquire),
-		view.search.version.delta_end);
+	search->passing = given_rows(
+		search->program, copy.searched_delta_first.load(std::memory_order_acquire), view.search.version.delta_end);
 	if (search->passing != nullptr)
 		return ReplyStatus::kOk;
 	return copy.searched_manifest.load(std::memory_order_acquire) == search->wanted_manifest ? ReplyStatus::kInvalid

@@ -42,8 +42,8 @@ struct Search
 	const std::atomic<uint64_t> *manifest = nullptr; // of the copy, if the client has named the rows that pass
 	uint64_t wanted_manifest = 0;                    // whose rows it has named
 	bool outdated = false;                           // the copy has another manifest: the answer is none
-	uint64_t n_passing = 0;    // of the answer
-	bool filter_found = false; // the rows that pass were known
+	uint64_t n_passing = 0;                          // of the answer
+	bool filter_found = false;                       // the rows that pass were known
 	engine::FilterWay filter_way = engine::FilterWay::kNone;
 	std::atomic<bool> cancelled{false};
 	Search *next = nullptr;

@@ -15,8 +15,7 @@ bitmap_rows_begin(BitmapRows *bitmap, CustomScanState *node, List *plans, EState
 	if (plans == NIL)
 		return;
 	bitmap->plan = ExecInitNode(static_cast<Plan *>(linitial(plans)), estate, eflags);
-	bitmap->context =
-		AllocSetContextCreate(CurrentMemoryContext, "vectorgpu rows of a bitmap", ALLOCSET_DEFAULT_SIZES);
+	bitmap->context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu rows of a bitmap", ALLOCSET_DEFAULT_SIZES);
 	node->custom_ps = list_make1(bitmap->plan); // for EXPLAIN
 }
 

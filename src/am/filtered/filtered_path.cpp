@@ -96,8 +96,7 @@ is_ours(IndexOptInfo *index)
 	Relation relation;
 	bool ours;
 
-	if (index->hypothetical || !index->amcanorderbyop ||
-		(index->indpred != NIL && !index->predOK))
+	if (index->hypothetical || !index->amcanorderbyop || (index->indpred != NIL && !index->predOK))
 		return false;
 	relation = index_open(index->indexoid, NoLock); // the planner holds a lock
 	ours = is_vectorgpu_index(relation);
@@ -150,8 +149,7 @@ index_path(const Draft *draft, const BitmapChoice *bitmap)
 	path->path.param_info = get_baserel_parampathinfo(draft->root, rel, rel->lateral_relids);
 	path->path.pathkeys = list_make1(linitial(draft->root->query_pathkeys));
 	path->indexinfo = draft->index;
-	path->indexclauses =
-		bitmap != nullptr ? lappend(list_copy(draft->clauses), bitmap_clause(bitmap)) : draft->clauses;
+	path->indexclauses = bitmap != nullptr ? lappend(list_copy(draft->clauses), bitmap_clause(bitmap)) : draft->clauses;
 	path->indexorderbys = list_make1(draft->order);
 	path->indexorderbycols = list_make1_int(0);
 	path->indexscandir = ForwardScanDirection;

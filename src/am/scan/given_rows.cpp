@@ -1,5 +1,5 @@
-// See given_rows.hpp.
-#include "am/scan/given_rows.hpp"
+// The rows that another index has found, as a request to the worker names them. See worker_ask.hpp.
+#include "am/scan/worker_ask.hpp"
 
 #include "engine/predicate/evaluate.hpp"
 #include "engine/predicate/row_bits.hpp"
@@ -120,8 +120,8 @@ make_bytes(Relation index, const ScanState *state)
 		return false;
 	head.delta_end = Max(state->delta_end, state->meta.delta_first_row);
 	head.n_delta = static_cast<uint32>(n);
-	n_bytes = TYPEALIGN(sizeof(uint64), sizeof(head) + head.n_segments * sizeof(wire::GivenSegment) +
-		(n_of_segments + n) * sizeof(uint32));
+	n_bytes = TYPEALIGN(sizeof(uint64),
+		sizeof(head) + head.n_segments * sizeof(wire::GivenSegment) + (n_of_segments + n) * sizeof(uint32));
 	filter->given = static_cast<uint8 *>(MemoryContextAllocZero(filter->context, n_bytes));
 	memcpy(filter->given, &head, sizeof(head));
 	memcpy(filter->given + sizeof(head), segments, head.n_segments * sizeof(wire::GivenSegment));

@@ -78,8 +78,8 @@ find_given_rows(const KeyFilter *filter, Relation index, const MetaData *meta, c
 	*given = nullptr;
 	if (filter->rows == nullptr)
 		return true;
-	*given = static_cast<uint8 *>(palloc_extended(
-		engine::predicate::row_bits_bytes(n_rows) + 8, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
+	*given = static_cast<uint8 *>(
+		palloc_extended(engine::predicate::row_bits_bytes(n_rows) + 8, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
 	return row_set_mark(&filter->entries, index, meta, segment, ids, n_rows, *given, strategy);
 }
 
@@ -129,7 +129,8 @@ find_rows(const KeyFilter *filter, Relation index, const MetaData *meta, const S
 		engine::predicate::evaluate_rows(filter->conditions.program, block.columns, 0, n, bits + first / 8, nullptr);
 		for (uint64 i = 0; given != nullptr && i < (n + 7) / 8; i++)
 			bits[first / 8 + i] &= given[first / 8 + i];
-		if (segment->n_dead > 0 && !stream_read(
+		if (segment->n_dead > 0 &&
+			!stream_read(
 				index, meta, segment, StreamKind::kTombstones, bit / 8, (bit + n + 7) / 8 - bit / 8, dead, strategy))
 			return false;
 		for (uint64 i = 0; segment->n_dead > 0 && i < n; i++)

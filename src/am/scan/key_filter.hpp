@@ -31,7 +31,7 @@ struct KeyFilter
 	const RowSet *rows;    // the only ones that the scan may return; null: all
 	RowSet entries;        // with rows: the entries of these, which may be shared (am/alias)
 	MemoryContext context; // of the bitmaps
-	bool given_known;      // with rows: given_rows.hpp
+	bool given_known;      // with rows: given_rows_fit
 	uint8 *given;          // null: there are too many
 	Size n_given_bytes;
 	uint32 n_segments; // known so far

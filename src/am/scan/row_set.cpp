@@ -145,8 +145,8 @@ row_set_of_bitmap(TIDBitmap *bitmap)
 RowSet
 row_set_with(const RowSet *set, RowId *others, uint64 n)
 {
-	RowId *rows = static_cast<RowId *>(
-		palloc_extended(Max(set->n_rows + n, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
+	RowId *rows =
+		static_cast<RowId *>(palloc_extended(Max(set->n_rows + n, UINT64CONST(1)) * sizeof(RowId), MCXT_ALLOC_HUGE));
 	RowSet joint = *set;
 
 	std::sort(others, others + n);

@@ -135,7 +135,8 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->shape = shape_of_meta(&state->meta);
 	scan_keys_start(scan, state);
 	state->bounds.has_worst = scan->numberOfOrderBys == 0 && scan_condition(scan) != nullptr;
-	if (scan_key_is_null(scan) || (state->rows != nullptr && row_set_is_empty(state->rows)) || (state->not_null && scan_tests_null(scan, SK_SEARCHNULL)))
+	if (scan_key_is_null(scan) || (state->rows != nullptr && row_set_is_empty(state->rows)) ||
+		(state->not_null && scan_tests_null(scan, SK_SEARCHNULL)))
 		start_phase(state, ScanPhase::kDone);
 	else if (state->bounds.has_worst)
 	{

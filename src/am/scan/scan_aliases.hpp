@@ -6,9 +6,10 @@
 namespace vectorgpu::am
 {
 
-/// Part of scan_read_version: reads the end of the aliases, and finds the entries of the rows that the scan may return. If VACUUM has resolved some since the scan read them, their
-/// rows have entries of their own now, so the scan goes back to the first entry at the score of the last row returned,
-/// and leaves out those of its rows that were returned.
+/// Part of scan_read_version: reads the end of the aliases, and finds the entries of the rows that the scan may return
+/// (scan_find_entries). If VACUUM has resolved some since the scan read them, their rows have entries of their own now,
+/// so the scan goes back to the first entry at the score of the last row returned, and leaves out those of its rows
+/// that were returned.
 void scan_read_aliases(Relation index, ScanState *state, bool *foreign);
 
 /// Sets state->filter->entries, if another index has found the rows that the scan may return: those of them, and those

@@ -3,7 +3,6 @@
 
 #include "am/feed/copy_feed.hpp"
 #include "am/feed/delta_rows.hpp"
-#include "am/scan/given_rows.hpp"
 #include "am/scan/known_copy.hpp"
 #include "am/scan/rounds.hpp"
 #include "bridge/breaker.hpp"
@@ -147,8 +146,7 @@ search_once(
 	uint32 n_probes = ask->n_probes;
 	const bool readable = ask->probes != nullptr || choose_probes(index, state, chosen, &n_probes);
 	const wire::Part parts[] = {{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)},
-		{program, program_bytes}, {rows, n_ahead * row_bytes},
-		{query, query_bytes}};
+		{program, program_bytes}, {rows, n_ahead * row_bytes}, {query, query_bytes}};
 	const wire::Part next_part = {&next, sizeof(next)};
 	wire::ReplyHeader header;
 	bridge::Fallback reason;

@@ -45,4 +45,11 @@ void fill_search(const ScanState *state, uint64 k, uint32 n_probes, wire::Search
 /// table, at most as many as asked for.
 bool rows_valid(const ScanState *state, const Ask *ask, uint64 n);
 
+/// The rows that another index has found, for a request: by their numbers in the segments and in the delta, so that
+/// copies need no row ids (wire::GivenRows). True if a request has room for those that pass; else the pages answer.
+bool given_rows_fit(Relation index, const ScanState *state);
+
+/// The bytes of wire::GivenRows, kept in the scan's filter. Null: they do not fit, or a page was foreign.
+const uint8 *given_rows_bytes(Relation index, const ScanState *state, Size *n_bytes);
+
 } // namespace vectorgpu::am

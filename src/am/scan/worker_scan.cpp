@@ -3,7 +3,6 @@
 
 #include "am/feed/copy_feed.hpp"
 #include "am/feed/delta_rows.hpp"
-#include "am/scan/given_rows.hpp"
 #include "am/scan/rounds.hpp"
 #include "am/scan/scan_aliases.hpp"
 #include "am/scan/worker_ask.hpp"

@@ -98,7 +98,8 @@ reply(RequestType type, ReplyStatus status, uint32_t n_items, uint32_t more, con
 Seeds
 request_seeds()
 {
-	const SearchRequest search = {{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, 0, 0, 0, 0, 0, 0, 0, 0};
+	const SearchRequest search = {
+		{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, 0, 0, 0, 0, 0, 0, 0, 0};
 	SearchRequest after = search;
 	SearchRequest rows = search;
 	SearchRequest probes = search;

@@ -1,0 +1,123 @@
+-- Vectorgpu Filtered Scan over bitmaps of other indexes: where it is planned, and what it answers
+-- Asks no worker: run once, and not in all three ways.
+\getenv srcdir PG_ABS_SRCDIR
+\set file :srcdir '/sql/include/extension.sql'
+\i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
+
+SET max_parallel_workers_per_gather = 0;
+SET vectorgpu.worker = off;
+SET enable_seqscan = off;
+SET enable_sort = off;
+CREATE TABLE found (id int PRIMARY KEY, tenant int, category int, day date, span int4range, meta jsonb, v vector(128)) WITH (autovacuum_enabled = off, fillfactor = 25);
+INSERT INTO found SELECT i, i % 30, CASE WHEN i % 41 <> 0 THEN i * 37 % 100 END, date '2026-01-01' + i / 20, int4range(i, i + 90), jsonb_build_object('colour', i % 60, 'tags', jsonb_build_array('t' || i % 70, 't' || i % 90)),
+	(SELECT array_agg((hashint8extended(i * 128 + d, 1) & 1023)::real - 511.5) FROM generate_series(1, 128) d)::vector
+	FROM generate_series(1, 4000) i;
+CREATE INDEX found_v ON found USING gpuflat (v vector_l2_ops, tenant);
+CREATE INDEX found_category ON found (category);
+CREATE INDEX found_day ON found USING brin (day) WITH (pages_per_range = 4);
+CREATE INDEX found_span ON found USING gist (span);
+CREATE INDEX found_meta ON found USING gin (meta jsonb_path_ops);
+CREATE INDEX found_part ON found (tenant) WHERE category > 95;
+VACUUM ANALYZE found;
+-- what is near; not a constant, which would fill the plans
+CREATE FUNCTION q() RETURNS vector STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN array_fill(100, ARRAY[128])::vector; END $$;
+
+-- A condition's plan, and whether its rows, to a LIMIT or all, are those of a sequential scan.
+CREATE FUNCTION rows_of(query text, by_index bool) RETURNS int[] LANGUAGE plpgsql AS $$
+DECLARE
+	ids int[];
+BEGIN
+	PERFORM set_config('enable_indexscan', by_index::text, true), set_config('enable_bitmapscan', by_index::text, true), set_config('enable_seqscan', (NOT by_index)::text, true),
+		set_config('enable_sort', (NOT by_index)::text, true);
+	EXECUTE format('SELECT array_agg(id ORDER BY d, id) FROM (%s) s', query) INTO ids;
+	PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_bitmapscan', 'on', true), set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true);
+	RETURN ids;
+END $$;
+CREATE FUNCTION asked(condition text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+	query text := format('SELECT id, v <-> q() AS d FROM found WHERE %s ORDER BY v <-> q()', condition);
+	line text;
+BEGIN
+	FOR line IN SELECT * FROM pg_temp.plan(query || ' LIMIT 5') p WHERE p !~ 'Limit|Order By' LOOP
+		RETURN NEXT ltrim(line, ' ->');
+	END LOOP;
+	IF rows_of(query, true) IS DISTINCT FROM rows_of(query, false) OR rows_of(query || ' LIMIT 5', true) IS DISTINCT FROM rows_of(query || ' LIMIT 5', false) THEN
+		RETURN NEXT 'WRONG: ' || cardinality(rows_of(query, true)) || ', ' || cardinality(rows_of(query, false));
+	END IF;
+	RETURN NEXT format('%s rows', coalesce(cardinality(rows_of(query, true)), 0));
+END $$;
+
+-- each kind of index
+SELECT asked('category = 7');
+SELECT asked('category IN (7, 9, NULL)');
+SELECT asked('category IS NULL');
+SELECT asked('meta @> ''{"colour": 5}''');
+SELECT asked('meta @> ''{"tags": ["t5", "t75"]}''');
+SELECT asked('span @> 500');
+SELECT asked('day BETWEEN ''2026-02-01'' AND ''2026-02-04''');
+-- AND and OR of them, beside key columns and what no index decides
+SELECT asked('meta @> ''{"tags": ["t3"]}'' AND span && int4range(100, 900)');
+SELECT asked('category = 7 OR meta @> ''{"colour": 5}''');
+SELECT asked('(category = 7 OR span @> 300) AND tenant IN (7, 17) AND id % 2 = 1');
+SELECT asked('tenant = 7 AND category BETWEEN 5 AND 10 AND v IS NOT NULL');
+SELECT asked('category = 7 AND v <-> q() < 3600');
+SELECT asked('category = 1000');
+-- by a partial index
+SELECT asked('tenant + 0 = 7 AND category > 95');
+-- not by this plan: key columns decide all; many rows pass; no other index decides it
+SELECT asked('tenant = 7');
+SELECT asked('category < 50');
+SELECT asked('meta ->> ''colour'' = ''5''');
+SET enable_bitmapscan = off;
+SELECT * FROM pg_temp.plan('SELECT id FROM found WHERE meta @> ''{"colour": 5}'' ORDER BY v <-> q() LIMIT 5');
+RESET enable_bitmapscan;
+SET vectorgpu.enable_filtered_scan = off;
+SELECT * FROM pg_temp.plan('SELECT id FROM found WHERE category = 7 ORDER BY v <-> q() LIMIT 5');
+RESET vectorgpu.enable_filtered_scan;
+
+-- EXPLAIN (ANALYZE): lossy pages are checked; those of a bitmap beyond work_mem are lossy
+CREATE FUNCTION counted(query text) RETURNS SETOF text LANGUAGE sql AS $$
+	SELECT * FROM pg_temp.plan(query, 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF') p WHERE p !~ 'Vectorgpu Scan using|Answered|Asked|Worker|Fallback|Engine|Buffers|Index Searches'
+$$;
+SELECT counted('SELECT id FROM found WHERE category = 7 AND id > 50 ORDER BY v <-> q() LIMIT 4');
+SELECT counted('SELECT id FROM found WHERE day BETWEEN ''2026-02-01'' AND ''2026-02-04'' ORDER BY v <-> q() LIMIT 400');
+SET plan_cache_mode = force_generic_plan;
+SET work_mem = '64kB';
+PREPARE between_two(int, int) AS SELECT id FROM found WHERE category BETWEEN $1 AND $2 ORDER BY v <-> q();
+SELECT * FROM pg_temp.plan('EXECUTE between_two(0, 49)');
+SELECT count(*) AS rechecked FROM pg_temp.plan('EXECUTE between_two(0, 49)', 'ANALYZE, COSTS OFF, TIMING OFF') p WHERE p ~ 'Removed by Index Recheck: [1-9]';
+CREATE TEMP TABLE by_bitmap AS EXECUTE between_two(0, 49);
+SELECT count(*), count(DISTINCT id), (SELECT count(*) FROM found WHERE category < 50) FROM by_bitmap;
+EXECUTE between_two(7, NULL);
+RESET work_mem;
+RESET plan_cache_mode;
+DEALLOCATE ALL;
+
+-- LATERAL: a bitmap for each outer row, or one for all; cursors; locks
+SELECT * FROM pg_temp.plan('SELECT o.id, s.id FROM found o, LATERAL (SELECT id FROM found i WHERE i.category = o.category ORDER BY i.v <-> o.v LIMIT 2) s WHERE o.id < 4') p WHERE p ~ 'Custom|Index';
+SELECT o.id, array_agg(s.id ORDER BY s.id) FROM found o, LATERAL (SELECT id FROM found i WHERE i.category = o.category ORDER BY i.v <-> o.v LIMIT 2) s WHERE o.id < 4 GROUP BY 1 ORDER BY 1;
+SELECT * FROM counted('SELECT o.id, s.id FROM found o, LATERAL (SELECT id FROM found i WHERE i.category = 7 ORDER BY i.v <-> o.v LIMIT 2) s WHERE o.id < 4') c WHERE c ~ 'Bitmap|Custom';
+BEGIN;
+DECLARE forth SCROLL CURSOR FOR SELECT id FROM found WHERE category IN (7, 9) ORDER BY v <-> q();
+FETCH 3 FROM forth;
+FETCH BACKWARD 2 FROM forth;
+DELETE FROM found WHERE id IN (SELECT id FROM found WHERE category IN (7, 9) ORDER BY v <-> q() LIMIT 3);
+UPDATE found SET category = 8 WHERE id = (SELECT id FROM found WHERE category IN (7, 9) ORDER BY v <-> q() LIMIT 1 FOR UPDATE);
+SELECT asked('category IN (7, 8, 9)');
+ROLLBACK;
+
+-- row security: a condition that may leak is not decided before the policy
+CREATE FUNCTION leak(int) RETURNS bool LANGUAGE plpgsql COST 0.0001 AS $$ BEGIN RAISE NOTICE 'saw %', $1; RETURN true; END $$;
+CREATE ROLE regress_found;
+GRANT SELECT ON found TO regress_found;
+CREATE POLICY categories ON found USING (category = 7);
+ALTER TABLE found ENABLE ROW LEVEL SECURITY;
+SET ROLE regress_found;
+SELECT * FROM pg_temp.plan('SELECT id FROM found WHERE leak(id) AND meta @> ''{"colour": 7}'' ORDER BY v <-> q() LIMIT 2');
+SELECT id FROM found WHERE leak(id) AND meta @> '{"colour": 7}' ORDER BY v <-> q() LIMIT 2;
+RESET ROLE;
+DROP TABLE found;
+DROP ROLE regress_found;
+DROP FUNCTION rows_of(text, bool), asked(text), counted(text), leak(int), q();
