@@ -2,6 +2,7 @@
 // without the clauses that need no bitmap, since what it made for the table may have lost against other plans.
 #include "am/filtered/bitmap_path.hpp"
 
+#include "am/method/cost.hpp"
 #include "am/method/index_access.hpp"
 #include "am/scan/few_rows.hpp"
 #include "storage/page.hpp"
@@ -31,8 +32,14 @@ constexpr double kRowLookedUp = 60;   // x cpu_tuple_cost: instead, where the ro
 // Core takes each of a few rows of the table for a page read from disk; a cost that counts the index as cached would
 // win against that where it should not. Up to this number of rows, reading them from the table and sorting is as fast.
 constexpr double kFewRows = 300; // x random_page_cost
-// And reading and scoring it: what bitmaps are compared by.
-constexpr double kRowSearched = 60; // x cpu_tuple_cost
+constexpr double kFewForWorker = 100;
+// Reading and scoring a row, kFewCost: what bitmaps are compared by; and the part of that which rows save that follow
+// one another, or that the worker looks at.
+constexpr double kRowSearched = 60;      // x cpu_tuple_cost
+constexpr double kRowSaved = 50;         // x cpu_tuple_cost
+constexpr double kMostSaved = 0.6;       // of the whole search
+constexpr double kMostForWorker = 12288; // rows (given_rows.cpp)
+constexpr double kRowReturned = 6;       // x cpu_tuple_cost: core's, and kReturnCost
 
 bool
 is_ours(const IndexOptInfo *info)
@@ -113,17 +120,40 @@ bitmap_of(Path *path)
 	return nullptr;
 }
 
+/// The share of a bitmap's rows that follow one another in the table, as far as core's cost of an index scan tells:
+/// between that of pages at random and that of neighbours it goes by the square of the correlation.
+double
+share_in_order(PlannerInfo *root, const Path *bitmap)
+{
+	const IndexPath *path = reinterpret_cast<const IndexPath *>(bitmap);
+	const RelOptInfo *rel = bitmap->parent;
+	double rows;
+	double pages;
+	Cost at_random;
+	Cost in_order;
+	Cost reading;
+
+	if (!IsA(bitmap, IndexPath) || bitmap->pathtype != T_IndexScan)
+		return 0;
+	rows = clamp_row_est(path->indexselectivity * rel->tuples);
+	pages = index_pages_fetched(rows, rel->pages, path->indexinfo->pages, root);
+	at_random = pages * random_page_cost;
+	in_order = random_page_cost + std::ceil(path->indexselectivity * rel->pages) * seq_page_cost;
+	reading = bitmap->total_cost - path->indextotalcost - rows * cpu_tuple_cost;
+	return at_random <= in_order ? 0 : Min(Max((at_random - reading) / (at_random - in_order), 0.0), 1.0);
+}
+
 /// The bitmap with its cost for an index of n_rows rows.
 BitmapChoice
-with_cost(Path *bitmap, double n_rows)
+with_cost(PlannerInfo *root, Path *bitmap, double n_rows)
 {
-	BitmapChoice choice = {bitmap, 0, 0};
+	const double in_order = share_in_order(root, bitmap);
+	BitmapChoice choice = {bitmap, 0, 0, in_order};
 	double rows;
 
 	cost_bitmap_tree_node(bitmap, &choice.cost, &choice.selectivity);
 	rows = n_rows * choice.selectivity;
-	choice.cost += cpu_operator_cost * kStart + Min(rows, kFewRows) * random_page_cost +
-		rows * cpu_tuple_cost * kRowOfBitmap +
+	choice.cost += cpu_operator_cost * kStart + rows * cpu_tuple_cost * kRowOfBitmap +
 		Min(std::ceil(n_rows * sizeof(RowId) / kPayloadBytes) * seq_page_cost * kPageOfRowIds,
 			rows * cpu_tuple_cost * kRowLookedUp);
 	return choice;
@@ -152,7 +182,7 @@ bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken)
 
 		if (bitmap == nullptr)
 			continue;
-		choice = with_cost(bitmap, n_rows);
+		choice = with_cost(root, bitmap, n_rows);
 		cost = choice.cost + n_rows * choice.selectivity * cpu_tuple_cost * kRowSearched;
 		if (choice.selectivity * kFewOfApproximate <= 1 && (best.bitmap == nullptr || cost < best_cost))
 		{
@@ -174,6 +204,24 @@ bitmap_clause(const BitmapChoice *choice)
 	clause->rinfo = restriction;
 	clause->indexcol = 1; // behind the first; without indexquals, so that no codes are tested
 	return clause;
+}
+
+void
+bitmap_add_cost(const BitmapChoice *choice, IndexPath *path)
+{
+	const RelOptInfo *rel = path->path.parent;
+	const double rows = choice->selectivity * rel->tuples;
+	const bool by_worker = rows <= kMostForWorker && worker_is_asked(path);
+	const double saving = by_worker ? 1 : choice->in_order; // share of the rows
+	const Cost search = path->path.startup_cost;
+	const Cost saved = Min(saving * rows * cpu_tuple_cost * kRowSaved, search * kMostSaved);
+	const Cost as_read = Min(rows, by_worker ? kFewForWorker : kFewRows) * random_page_cost * (1 - choice->in_order);
+	// Rows that follow one another are on few pages; an index in order is taken to read one for each row.
+	const Cost on_few_pages = choice->selectivity * rel->pages * seq_page_cost + rows * cpu_tuple_cost * kRowReturned;
+	const Cost run = path->path.total_cost - search;
+
+	path->path.startup_cost = search + choice->cost + as_read - saved;
+	path->path.total_cost = path->path.startup_cost + run - choice->in_order * Max(run - on_few_pages, 0.0);
 }
 
 Path *

@@ -17,6 +17,7 @@ struct BitmapChoice
 	Path *bitmap; // what a bitmap heap scan reads; null: there is none, or more than few rows meet its clauses
 	Cost cost;    // of making it, and of finding its rows in the index
 	Selectivity selectivity;
+	double in_order; // the share of its rows that follow one another in the table
 };
 
 /// The best bitmap for the clauses of the index's table that are not among `taken` (IndexClause).
@@ -24,6 +25,10 @@ BitmapChoice bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *t
 
 /// A stand-in for the bitmap's clauses, from which costs take their selectivity.
 IndexClause *bitmap_clause(const BitmapChoice *choice);
+
+/// Add the bitmap's cost to a path of the index that has bitmap_clause() among its clauses, and take out what core and
+/// the access method do not know of its rows.
+void bitmap_add_cost(const BitmapChoice *choice, IndexPath *path);
 
 /// A path of a scan of the table by the bitmap, from whose plan that of the bitmap is taken.
 Path *bitmap_scan_path(PlannerInfo *root, RelOptInfo *rel, const BitmapChoice *choice);

@@ -156,10 +156,7 @@ index_path(const Draft *draft, const BitmapChoice *bitmap)
 	cost_index(path, draft->root, 1, false);
 	path->indexclauses = draft->clauses;
 	if (bitmap != nullptr)
-	{
-		path->path.startup_cost += bitmap->cost;
-		path->path.total_cost += bitmap->cost;
-	}
+		bitmap_add_cost(bitmap, path);
 	return path;
 }
 
