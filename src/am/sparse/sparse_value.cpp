@@ -7,8 +7,8 @@
 
 extern "C"
 {
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
-#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 }
 
