@@ -152,5 +152,30 @@ SELECT rows, heap_rows_checked FROM vectorgpu_check('sparse_errors_v', true);
 SELECT pg_temp.try('REINDEX TABLE sparse_errors');
 RESET enable_seqscan;
 DROP TABLE sparse_errors;
+
+-- values that are none of the type, as a damaged table may have them
+CREATE CAST (bytea AS sparsevec) WITHOUT FUNCTION;
+CREATE TABLE sparse_damaged (name text, b bytea);
+CREATE INDEX sparse_damaged_b ON sparse_damaged USING gpuflat ((b::sparsevec::sparsevec(3)));
+CREATE FUNCTION pg_temp.say(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+BEGIN
+	EXECUTE command;
+	RETURN 'ok';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+	RETURN concat_ws(' ', sqlstate, sqlerrm, detail);
+END $$;
+SELECT name, pg_temp.say(format('INSERT INTO sparse_damaged VALUES (%L, %L)', name, bytes)),
+	pg_temp.say(format('SET LOCAL enable_seqscan = off; SELECT name FROM sparse_damaged ORDER BY b::sparsevec::sparsevec(3) <-> %L::bytea::sparsevec', bytes)) AS query
+FROM (VALUES ('right', '\x03000000 01000000 00000000 02000000 0000803f'::bytea), ('out of bounds', '\x03000000 01000000 00000000 03000000 0000803f'),
+	('descending', '\x03000000 02000000 00000000 02000000 01000000 0000803f 0000803f'), ('twice', '\x03000000 02000000 00000000 02000000 02000000 0000803f 0000803f'),
+	('NaN', '\x03000000 01000000 00000000 02000000 0000c07f'), ('zero', '\x03000000 01000000 00000000 02000000 00000000'),
+	('longer', '\x03000000 01000000 00000000 02000000 0000803f 00000000'), ('shorter', '\x03000000 ff000000 00000000 02000000 0000803f'),
+	('negative', '\x03000000 ffffffff 00000000 02000000 0000803f')) v (name, bytes);
+SELECT rows FROM vectorgpu_check('sparse_damaged_b', true);
+DROP TABLE sparse_damaged;
+DROP CAST (bytea AS sparsevec);
 DROP FUNCTION sparse_fill(int, int);
 DROP FUNCTION sparse_row(int);
