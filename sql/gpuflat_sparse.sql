@@ -61,6 +61,7 @@ RESET enable_sort;
 
 -- updates, deletes, VACUUM, merges
 UPDATE sparse SET k = k + 1 WHERE id % 13 = 1;
+UPDATE sparse SET k = 77 WHERE id = 2033;
 UPDATE sparse SET v = sparse_row(id + 3) WHERE id % 11 = 2;
 DELETE FROM sparse WHERE id % 5 = 0;
 SELECT * FROM pg_temp.compare_all('LIMIT 100');
@@ -73,7 +74,7 @@ FROM unnest(ARRAY['sparse_l2', 'sparse_ip', 'sparse_cosine', 'sparse_l1']) index
 SELECT vectorgpu_merge('sparse_l2'), vectorgpu_merge('sparse_cosine');
 SELECT * FROM pg_temp.compare_all();
 SET enable_sort = off;
-SELECT pg_temp.compare_scans('sparse', 'v <-> ''{3:2,5:1}/1000''', 'WHERE k = 3');
+SELECT pg_temp.compare_scans('sparse', 'v <-> ''{3:2,5:1}/1000''', 'WHERE ' || w) FROM unnest(ARRAY['k = 3', 'k = 77']) w; -- a row of many is read by itself
 RESET enable_sort;
 SELECT index, segments, rows, null_rows, dead_rows, delta_rows, heap_rows_checked, leaked_blocks
 FROM unnest(ARRAY['sparse_l2', 'sparse_cosine']) index, vectorgpu_check(index::regclass, true);
@@ -151,5 +152,30 @@ SELECT rows, heap_rows_checked FROM vectorgpu_check('sparse_errors_v', true);
 SELECT pg_temp.try('REINDEX TABLE sparse_errors');
 RESET enable_seqscan;
 DROP TABLE sparse_errors;
+
+-- values that are none of the type, as a damaged table may have them
+CREATE CAST (bytea AS sparsevec) WITHOUT FUNCTION;
+CREATE TABLE sparse_damaged (name text, b bytea);
+CREATE INDEX sparse_damaged_b ON sparse_damaged USING gpuflat ((b::sparsevec::sparsevec(3)));
+CREATE FUNCTION pg_temp.say(command text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+BEGIN
+	EXECUTE command;
+	RETURN 'ok';
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+	RETURN concat_ws(' ', sqlstate, sqlerrm, detail);
+END $$;
+SELECT name, pg_temp.say(format('INSERT INTO sparse_damaged VALUES (%L, %L)', name, bytes)),
+	pg_temp.say(format('SET LOCAL enable_seqscan = off; SELECT name FROM sparse_damaged ORDER BY b::sparsevec::sparsevec(3) <-> %L::bytea::sparsevec', bytes)) AS query
+FROM (VALUES ('right', '\x03000000 01000000 00000000 02000000 0000803f'::bytea), ('out of bounds', '\x03000000 01000000 00000000 03000000 0000803f'),
+	('descending', '\x03000000 02000000 00000000 02000000 01000000 0000803f 0000803f'), ('twice', '\x03000000 02000000 00000000 02000000 02000000 0000803f 0000803f'),
+	('NaN', '\x03000000 01000000 00000000 02000000 0000c07f'), ('zero', '\x03000000 01000000 00000000 02000000 00000000'),
+	('longer', '\x03000000 01000000 00000000 02000000 0000803f 00000000'), ('shorter', '\x03000000 ff000000 00000000 02000000 0000803f'),
+	('negative', '\x03000000 ffffffff 00000000 02000000 0000803f')) v (name, bytes);
+SELECT rows FROM vectorgpu_check('sparse_damaged_b', true);
+DROP TABLE sparse_damaged;
+DROP CAST (bytea AS sparsevec);
 DROP FUNCTION sparse_fill(int, int);
 DROP FUNCTION sparse_row(int);

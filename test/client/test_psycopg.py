@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import psycopg
 import pytest
-from pgvector import Bit, HalfVector, Vector
+from pgvector import Bit, HalfVector, SparseVector, Vector
 
 ROWS, DIMENSIONS = 200, 48
 
@@ -36,9 +36,11 @@ PARAMETER = {False: "%t", True: "%b"}
     [
         (Vector([1.5, -2, 3e-20]), "vector"),
         (HalfVector([1.5, -2, 65504]), "halfvec"),
+        (SparseVector({0: 1.5, 7: -2, 999999999: 0.25}, 1000000000), "sparsevec"),
+        (SparseVector({}, 3), "sparsevec"),
         (np.array([0.25, 2], dtype=np.float32), "vector"),
     ],
-    ids=["Vector", "HalfVector", "ndarray"],
+    ids=["Vector", "HalfVector", "SparseVector", "SparseVector of zeros", "ndarray"],
 )
 @pytest.mark.parametrize("binary_parameter", [False, True], ids=["text parameter", "binary parameter"])
 def test_a_value_comes_back_as_it_went(connection, binary, binary_parameter, value, type_name):
@@ -84,6 +86,35 @@ def test_nearest_rows_are_those_that_numpy_finds(connection, column, operator, b
     ).fetchall()
     assert [row[0] for row in rows] == nearest(distances, 20)
     assert np.allclose([row[1] for row in rows], np.sort(distances)[:20], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("operator", ["<->", "<#>", "<=>", "<+>"])
+def test_an_index_finds_the_nearest_sparse_rows(connection, operator, binary):
+    vectors = np.where(np.abs(random_vectors()) > 1, random_vectors(), 0)
+    query = vectors[3]
+    operator_class = {"<->": "l2", "<#>": "ip", "<=>": "cosine", "<+>": "l1"}[operator]
+    connection.execute(f"CREATE TABLE items (id int, s sparsevec({DIMENSIONS}))")
+    with connection.cursor() as cursor:
+        with cursor.copy(f"COPY items FROM STDIN WITH (FORMAT {'binary' if binary else 'text'})") as copy:
+            copy.set_types(["int4", "sparsevec"])
+            for i, v in enumerate(vectors):
+                copy.write_row([i, SparseVector(v)])
+    connection.execute(f"CREATE INDEX ON items USING gpuflat (s sparsevec_{operator_class}_ops)")
+    connection.execute("SET LOCAL enable_seqscan = off")
+    marker = PARAMETER[binary]
+    ordered = f"SELECT id, s FROM items ORDER BY s {operator} {marker} LIMIT 20"
+    plan = connection.execute("EXPLAIN " + ordered, [SparseVector(query)]).fetchall()
+    assert "Index Scan" in plan[1][0]
+    rows = connection.execute(ordered, [SparseVector(query)], binary=binary).fetchall()
+    a, b = vectors.astype(np.float64), query.astype(np.float64)
+    distances = {
+        "<->": lambda: np.linalg.norm(a - b, axis=1),
+        "<#>": lambda: -(a @ b),
+        "<=>": lambda: 1 - (a @ b) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b)),
+        "<+>": lambda: np.abs(a - b).sum(axis=1),
+    }[operator]()
+    assert [row[0] for row in rows] == nearest(distances, 20)
+    assert all(np.array_equal(row[1].to_numpy(), vectors[row[0]]) for row in rows)
 
 
 @pytest.mark.parametrize("operator", ["<~>", "<%>"])

@@ -38,7 +38,7 @@ like(answer('app', 'CREATE EXTENSION vectorgpu_pgvector CASCADE'), qr/HINT:  Thi
 is(answer('ours', 'CREATE EXTENSION vectorgpu'), '', 'vectorgpu in another database');
 like(answer('ours', 'CREATE SCHEMA s; CREATE EXTENSION vector SCHEMA s'), qr/ERROR:  the extension "vectorgpu" of this database has the objects of vectorgpu already\nDETAIL: .*\nHINT:  Use gpugraph for hnsw .* drop "vectorgpu" first/, 'vector is there with it');
 is(answer('app', q{SELECT string_agg(amname || ' ' || opcname || CASE WHEN opcdefault THEN ' default' ELSE '' END, ', ' ORDER BY amname, opcname) FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod WHERE amname IN ('hnsw', 'ivfflat') AND amvalidate(c.oid)}),
-	join(', ', (map { "hnsw $_" } qw(bit_hamming_ops bit_jaccard_ops halfvec_cosine_ops halfvec_ip_ops halfvec_l1_ops halfvec_l2_ops vector_cosine_ops vector_ip_ops vector_l1_ops vector_l2_ops)),
+	join(', ', (map { "hnsw $_" } qw(bit_hamming_ops bit_jaccard_ops halfvec_cosine_ops halfvec_ip_ops halfvec_l1_ops halfvec_l2_ops sparsevec_cosine_ops sparsevec_ip_ops sparsevec_l1_ops sparsevec_l2_ops vector_cosine_ops vector_ip_ops vector_l1_ops vector_l2_ops)),
 		(map { "ivfflat $_" } 'bit_hamming_ops', 'halfvec_cosine_ops', 'halfvec_ip_ops', 'halfvec_l2_ops', 'vector_cosine_ops', 'vector_ip_ops', 'vector_l2_ops default')), 'operator classes and defaults of pgvector');
 
 # Everything of vectorgpu: the same objects but for pgvector's access methods.

@@ -7,8 +7,8 @@
 
 extern "C"
 {
+#include "access/htup_details.h"
 #include "catalog/pg_type.h"
-#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 }
 
@@ -20,13 +20,28 @@ namespace
 
 constexpr uint32 kSlotPayload = 56; // bytes of a value in one slot of the delta: with its header 64, 127 slots a page
 
+/// Raise an error if a value of the table, or a query, is none of the type: searches rely on its indices.
+void
+require_valid(const types::SparseValue *value)
+{
+	const char *problem = "Its length does not fit its elements.";
+
+	if (VARSIZE(value) >= sizeof(*value) && value->nnz >= 0 && value->nnz <= types::kMaxNonZeros &&
+		VARSIZE(value) == sizeof(*value) + value->nnz * kElementBytes)
+		problem = sparse_check_vector({value->indices(), value->values(), static_cast<uint32>(value->nnz)}, value->dim);
+	if (problem != nullptr)
+		ereport(ERROR,
+			(errcode(ERRCODE_DATA_EXCEPTION), errmsg("invalid sparsevec value"), errdetail("%s", problem),
+				errhint("The value is damaged: check the storage of the table.")));
+}
+
 IndexShape
 sparse_shape(const AccessMethod *am, Relation index)
 {
 	const int32 code = DatumGetInt32(FunctionCall0Coll(index_getprocinfo(index, 1, kShapeSupport), InvalidOid));
 	IndexShape shape = {};
 
-	shape.element = static_cast<ElementType>(code >> 8 & 0xFF);
+	shape.element = shape_element(code);
 	shape.metric = static_cast<Metric>(code & 0xFF);
 	shape.dim = kSlotPayload;
 	if (!am->supports(shape.element, shape.metric))
@@ -63,10 +78,13 @@ char *
 sparse_store(const IndexShape *shape, Datum datum)
 {
 	const types::SparseValue *value = types::sparse_from_datum(datum);
-	const uint32 length = static_cast<uint32>(value->nnz * kElementBytes);
-	char *stored = static_cast<char *>(palloc(sizeof(length) + length));
+	uint32 length;
+	char *stored;
 
+	require_valid(value);
 	types::check_expected_dim(sparse_dimensions(shape), value->dim);
+	length = static_cast<uint32>(value->nnz * kElementBytes);
+	stored = static_cast<char *>(palloc(sizeof(length) + length));
 	memcpy(stored, &length, sizeof(length));
 	memcpy(stored + sizeof(length), value->indices(), length);
 	return stored;
@@ -79,6 +97,7 @@ sparse_query(const IndexShape *shape, Datum argument)
 	const types::SparseValue *value = reinterpret_cast<const types::SparseValue *>(PG_DETOAST_DATUM_COPY(argument));
 	engine::SparseVector *query = static_cast<engine::SparseVector *>(palloc(sizeof(engine::SparseVector)));
 
+	require_valid(value);
 	if (value->dim != sparse_dimensions(shape))
 		ereport(ERROR,
 			(errcode(ERRCODE_DATA_EXCEPTION),
