@@ -22,13 +22,14 @@ constexpr uint32_t kWidth = 6;
 
 /// Search from the first entry points, as an engine does.
 void
-search(const SegmentGraph &graph, graph::MemoryGraph *memory)
+search(const SegmentGraph &graph, graph::MemoryGraph *memory, const uint8_t *fails)
 {
 	const graph::GraphView view = graph::memory_view(memory);
 	graph::SearchSpec spec;
 
 	spec.width = kWidth;
 	spec.probe_steps = graph::kSearchSteps;
+	spec.fails = fails;
 	std::vector<uint8_t> work(graph::graph_search_bytes(view, spec));
 	for (const GraphPartLayout &part : graph.parts())
 	{
@@ -52,12 +53,14 @@ search(const SegmentGraph &graph, graph::MemoryGraph *memory)
 		if (!graph::graph_search(
 				view, spec, entries.data(), entries.size(), found.data(), &n_found, &stats, work.data(), work.size())
 				.is_ok() ||
-			n_found == 0 || n_found > kWidth)
+			(n_found == 0 && fails == nullptr) || n_found > kWidth)
 			std::abort();
 		nodes.clear();
 		for (uint32_t i = 0; i < n_found; i++)
 			if (found[i].node < part.first_row || found[i].node >= part.first_row + part.n_rows ||
-				!nodes.insert(found[i].node).second || (i > 0 && !graph::before(found[i - 1], found[i])))
+				!nodes.insert(found[i].node).second ||
+				(fails != nullptr && ((fails[found[i].node / 8] >> (found[i].node % 8)) & 1) != 0) ||
+				(i > 0 && !graph::before(found[i - 1], found[i])))
 				std::abort();
 	}
 }
@@ -85,16 +88,20 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	std::vector<float> rows(size_t{n_rows} * kDim);
 	const std::vector<float> query(kDim, 0.5f);
+	std::vector<uint8_t> fails((n_rows + 7) / 8); // of just that size
 
 	for (size_t i = 0; i < rows.size(); i++)
 		rows[i] = static_cast<float>(i * 7919 % 64) - 20;
+	for (size_t i = 0; i < fails.size(); i++)
+		fails[i] = static_cast<uint8_t>((i + 1) * 157 ^ data[3]);
 	for (const Metric metric : kMetrics)
 	{
 		const DistanceSpec spec = {metric, ElementType::kFloat32, kDim};
 		graph::MemoryGraph memory = {
 			{spec, rows.data(), kDim * sizeof(float), n_rows}, graph.edges(), degree, query.data()};
 
-		search(graph, &memory);
+		search(graph, &memory, nullptr);
+		search(graph, &memory, fails.data());
 		if (!hashed)
 			continue;
 
@@ -107,7 +114,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		graph::hash_query(model, query.data(), reinterpret_cast<uint8_t *>(code.data()), work.data());
 		memory.rows = {graph::hash_distance(model.spec.bits), codes.data(), code_bytes, n_rows};
 		memory.query = code.data();
-		search(graph, &memory);
+		search(graph, &memory, nullptr);
+		search(graph, &memory, fails.data());
 	}
 	return 0;
 }

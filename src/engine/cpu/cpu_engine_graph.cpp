@@ -22,7 +22,6 @@ using graph::Candidate;
 
 constexpr uint32_t kProgressNodes = 64; // expanded between two signs of life
 constexpr double kRowsOfNode = 25;      // see prepare_masked; measured in README.md
-constexpr double kMostUneven = 4;
 
 /// A segment's graph and rows, and the query that they are searched for: the context of a GraphView.
 class HeldGraph
@@ -36,7 +35,7 @@ public:
 
 	graph::GraphView view()
 	{
-		return {static_cast<uint32_t>(graph_.layout().n_rows), graph_.degree(), neighbors, scores, this};
+		return {static_cast<uint32_t>(graph_.layout().n_rows), graph_.degree(), neighbors, scores, this, expect};
 	}
 
 	void score(const uint32_t *nodes, size_t n, double *scores) const
@@ -75,6 +74,14 @@ private:
 		}
 		std::copy_n(held->graph_.edges() + size_t{node} * degree, degree, to);
 		return true;
+	}
+
+	static void expect(void *context, uint32_t node)
+	{
+		const HeldGraph *held = static_cast<const HeldGraph *>(context);
+		const uint32_t degree = held->graph_.degree();
+
+		graph::prefetch(held->graph_.edges() + size_t{node} * degree, degree * sizeof(uint32_t));
 	}
 
 	static bool scores(void *context, const uint32_t *nodes, size_t n, double *to)
@@ -149,21 +156,24 @@ private:
 			graph::SearchStats stats;
 			uint32_t n_found = 0;
 
-			if (view.passing != nullptr && !prepare_masked(view, part.n_rows, width, kRowsOfNode, kMostUneven, &spec))
+			if (view.passing != nullptr && !prepare_masked(view, part.n_rows, width, kRowsOfNode, &spec))
 			{
 				add_range(view, part.first_row, part.first_row + part.n_rows, row_bytes, parts);
 				continue;
 			}
-			work_.resize(std::max(work_.size(), graph::graph_search_bytes(graph_view, spec)));
-			found_.resize(std::max<size_t>(found_.size(), width));
 
-			const uint32_t n_entries = nearest_entries(held, graph.entries() + part.first_entry, part.n_entries);
+			const uint32_t n_entries =
+				nearest_entries(held, graph.entries() + part.first_entry, part.n_entries, spec.fails);
+
+			work_.resize(std::max(work_.size(), graph::graph_search_bytes(graph_view, spec)));
+			found_.resize(std::max<size_t>(found_.size(), spec.width));
+
 			const graph::Outcome outcome = graph::graph_search(graph_view, spec, entries_.data(), n_entries,
 				found_.data(), &n_found, &stats, work_.data(), work_.size());
 
 			if (!outcome.is_ok()) // stopped
 				return;
-			if (gave_up(spec, stats))
+			if (view.passing != nullptr && lies_away(spec, std::span(found_).first(n_found), query_.k, scores_))
 			{
 				add_range(view, part.first_row, part.first_row + part.n_rows, row_bytes, parts);
 				continue;
@@ -175,16 +185,15 @@ private:
 		}
 	}
 
-	/// Set entries_ to the nearest entry points of a part. Return how many.
-	uint32_t nearest_entries(const HeldGraph &held, const uint32_t *nodes, uint32_t n)
+	/// Set entries_ to the entry points of a part, those of a search first, and scores_. Return how many are.
+	uint32_t nearest_entries(const HeldGraph &held, const uint32_t *nodes, uint32_t n, const uint8_t *fails)
 	{
 		scores_.resize(n);
 		entries_.resize(n);
 		held.score(nodes, n, scores_.data());
 		for (uint32_t i = 0; i < n; i++)
 			entries_[i] = {scores_[i], nodes[i]};
-		graph::first_candidates(entries_.data(), n, graph::kSearchEntries);
-		return std::min(n, graph::kSearchEntries);
+		return choose_entries(entries_, fails);
 	}
 
 	/// Offer found_ in order. Infinite scores may stand for NaN: an exact search finds those rows.

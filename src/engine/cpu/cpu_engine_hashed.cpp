@@ -19,10 +19,8 @@ using graph::Candidate;
 
 constexpr uint32_t kProgressNodes = 64; // expanded between two signs of life
 constexpr double kRowsOfNode = 14;      // see prepare_masked; measured in README.md
-// See prepare_masked. Codes order rows badly that lie away from the query: there more than `width` would be needed.
-constexpr double kMostUneven = 2;
-constexpr size_t kBlockNodes = 256; // scored at a time, on the stack
-constexpr size_t kAhead = 4;        // rows prefetched
+constexpr size_t kBlockNodes = 256;     // scored at a time, on the stack
+constexpr size_t kAhead = 4;            // rows prefetched
 constexpr size_t kLine = 64;
 constexpr size_t kMostAhead = 1024; // bytes prefetched of a row
 
@@ -36,7 +34,7 @@ struct HeldCodes
 
 	graph::GraphView view()
 	{
-		return {static_cast<uint32_t>(held->layout().n_rows), held->degree(), neighbors, scores, this};
+		return {static_cast<uint32_t>(held->layout().n_rows), held->degree(), neighbors, scores, this, expect};
 	}
 
 	graph::GraphRows rows() const
@@ -61,6 +59,13 @@ private:
 		}
 		std::copy_n(codes->held->edges() + size_t{node} * degree, degree, to);
 		return true;
+	}
+
+	static void expect(void *context, uint32_t node)
+	{
+		const SegmentGraph &held = *static_cast<const HeldCodes *>(context)->held;
+
+		graph::prefetch(held.edges() + size_t{node} * held.degree(), held.degree() * sizeof(uint32_t));
 	}
 
 	static bool scores(void *context, const uint32_t *nodes, size_t n, double *to)
@@ -183,31 +188,34 @@ CodeSearcher::search(const DistanceSpec &spec, const RowsView &segment, const vo
 	graph::hash_query(model, query, code_, floats_.data());
 	search.probe_steps = graph::kSearchSteps;
 	search.width = width;
-	found_.resize(std::max<size_t>(found_.size(), width));
 	for (const GraphPartLayout &part : held.parts())
 	{
 		graph::SearchStats stats;
 		uint32_t n_found = 0;
 
-		if (segment.passing != nullptr &&
-			!prepare_masked(segment, part.n_rows, width, kRowsOfNode, kMostUneven, &search))
+		if (segment.passing != nullptr && !prepare_masked(segment, part.n_rows, width, kRowsOfNode, &search))
 		{
 			answer->score_all(segment, part.first_row, part.first_row + part.n_rows);
 			continue;
 		}
-		work_.resize(std::max(work_.size(), graph::graph_search_bytes(view, search)));
 
-		const uint32_t n_entries = nearest_entries(codes.rows(), held.entries() + part.first_entry, part.n_entries);
+		const uint32_t n_entries =
+			nearest_entries(codes.rows(), held.entries() + part.first_entry, part.n_entries, search.fails);
+
+		work_.resize(std::max(work_.size(), graph::graph_search_bytes(view, search)));
+		found_.resize(std::max<size_t>(found_.size(), search.width));
 
 		if (!graph::graph_search(
 				view, search, entries_.data(), n_entries, found_.data(), &n_found, &stats, work_.data(), work_.size())
 				.is_ok())
 			return false;
-		if (gave_up(search, stats))
+		if (segment.passing != nullptr &&
+			lies_away(search, std::span(found_).first(n_found), answer->wanted(), scores_))
 		{
 			answer->score_all(segment, part.first_row, part.first_row + part.n_rows);
 			continue;
 		}
+		n_found = std::min(n_found, width);
 		nodes_.resize(n_found);
 		for (uint32_t i = 0; i < n_found; i++)
 			nodes_[i] = found_[i].node;
@@ -216,17 +224,16 @@ CodeSearcher::search(const DistanceSpec &spec, const RowsView &segment, const vo
 	return true;
 }
 
-/// Set entries_ to the nearest entry points of a part. Return how many.
+/// Set entries_ to the entry points of a part, those of a search first, and scores_. Return how many are.
 uint32_t
-CodeSearcher::nearest_entries(const graph::GraphRows &codes, const uint32_t *nodes, uint32_t n)
+CodeSearcher::nearest_entries(const graph::GraphRows &codes, const uint32_t *nodes, uint32_t n, const uint8_t *fails)
 {
 	scores_.resize(n);
 	entries_.resize(n);
 	graph::score_rows(codes, code_, nodes, n, scores_.data());
 	for (uint32_t i = 0; i < n; i++)
 		entries_[i] = {scores_[i], nodes[i]};
-	graph::first_candidates(entries_.data(), n, graph::kSearchEntries);
-	return std::min(n, graph::kSearchEntries);
+	return choose_entries(entries_, fails);
 }
 
 uint64_t

@@ -34,6 +34,9 @@ public:
 	/// help; null: none do.
 	void finish(std::vector<Neighbor> *result, ThreadPool *pool);
 
+	/// Rows that the query asks for.
+	size_t wanted() const { return query_.k; }
+
 	/// Rows that were scored because their codes were found.
 	uint64_t n_rescored() const { return n_rescored_; }
 
@@ -58,7 +61,7 @@ public:
 		SearchControl *control, HashedAnswer *answer);
 
 private:
-	uint32_t nearest_entries(const graph::GraphRows &codes, const uint32_t *nodes, uint32_t n);
+	uint32_t nearest_entries(const graph::GraphRows &codes, const uint32_t *nodes, uint32_t n, const uint8_t *fails);
 
 	uint8_t code_[graph::hash_code_bytes(graph::kMaxHashBits)];
 	std::vector<float> floats_;

@@ -45,7 +45,19 @@ struct GraphView
 	/// scores [n] of nodes [n] to the query. NaN counts as infinite.
 	bool (*scores)(void *context, const uint32_t *nodes, size_t n, double *scores) = nullptr;
 	void *context = nullptr;
+	/// If not null: the neighbours of `node` may be asked for soon.
+	void (*expect)(void *context, uint32_t node) = nullptr;
 };
+
+/// Ask for memory that is read soon.
+inline void
+prefetch(const void *memory, size_t n_bytes)
+{
+	constexpr size_t kLine = 64;
+
+	for (size_t line = 0; line < n_bytes; line += kLine)
+		__builtin_prefetch(static_cast<const char *>(memory) + line);
+}
 
 /// Rows in memory: n_rows vectors, row_stride bytes apart, compared as spec says.
 struct GraphRows

@@ -13,6 +13,8 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
+constexpr uint32_t kAhead = 4; // lists of neighbours prefetched
+
 bool
 memory_neighbors(void *context, uint32_t node, uint32_t *neighbors)
 {
@@ -20,6 +22,14 @@ memory_neighbors(void *context, uint32_t node, uint32_t *neighbors)
 
 	memcpy(neighbors, graph->edges + static_cast<size_t>(node) * graph->degree, graph->degree * sizeof(uint32_t));
 	return true;
+}
+
+void
+memory_expect(void *context, uint32_t node)
+{
+	const MemoryGraph *graph = static_cast<const MemoryGraph *>(context);
+
+	prefetch(graph->edges + static_cast<size_t>(node) * graph->degree, graph->degree * sizeof(uint32_t));
 }
 
 bool
@@ -31,21 +41,16 @@ memory_scores(void *context, const uint32_t *nodes, size_t n, double *scores)
 	return true;
 }
 
-/// Nodes kept to be expanded.
-uint32_t
-n_open(const SearchSpec &spec)
-{
-	return spec.kept == 0 ? spec.width : spec.kept;
-}
-
 /// A set with deletion needs room for the nodes in the queues; a set without, for the nodes that may be visited. Not
 /// every neighbour of every node is new: room for half of them is enough, and saturation is no error.
 VisitedSize
 visited_size(const GraphView &view, const SearchSpec &spec)
 {
-	const size_t n_kept = std::min<size_t>(std::max(spec.width, n_open(spec)), view.n_nodes);
+	const size_t n_kept = std::min<size_t>(spec.width, view.n_nodes);
 	size_t n_others = spec.selected_insertion ? 8 * n_kept : n_kept * view.degree / 2;
 
+	if (spec.fails != nullptr) // nodes that fail count as well
+		n_others *= 2;
 	if (spec.selected_insertion && spec.visited_deletion)
 		n_others = 0;
 	return {2 * n_kept, std::min<size_t>(n_others, view.n_nodes)};
@@ -71,8 +76,9 @@ visited_bytes(const GraphView &view, const SearchSpec &spec)
 /// The arrays of a search.
 struct Memory
 {
-	Candidate *open;     // [n_open]
+	Candidate *open;     // [width]
 	uint32_t *neighbors; // [degree]
+	uint32_t *beyond;    // [degree], of a neighbour that fails
 	uint32_t *located;   // [probe_steps * degree]
 	double *scores;      // [probe_steps * degree]
 	uint8_t *visited;
@@ -81,8 +87,9 @@ struct Memory
 	{
 		const size_t located_size = static_cast<size_t>(spec.probe_steps) * view.degree;
 
-		open = arena->take<Candidate>(n_open(spec));
+		open = arena->take<Candidate>(spec.width);
 		neighbors = arena->take<uint32_t>(view.degree);
+		beyond = arena->take<uint32_t>(spec.fails != nullptr ? view.degree : 0);
 		located = arena->take<uint32_t>(located_size);
 		scores = arena->take<double>(located_size);
 		visited = arena->take<uint8_t>(visited_bytes(view, spec));
@@ -104,7 +111,7 @@ class Search
 public:
 	Search(const GraphView &view, const SearchSpec &spec, const Memory &memory, Candidate *found)
 		: view_(view), spec_(spec), memory_(memory), visited_(visited_size(view, spec), memory.visited),
-		  open_(memory.open, n_open(spec)), best_(found, spec.width)
+		  open_(memory.open, spec.width), best_(found, spec.width)
 	{
 	}
 
@@ -113,7 +120,7 @@ public:
 		for (size_t i = 0; i < n_entries; i++)
 			if (entries[i].node < view_.n_nodes)
 				offer({std::isnan(entries[i].score) ? HUGE_VAL : entries[i].score, entries[i].node}, false);
-		for (uint64_t n_expanded = 0; spec_.most_expanded == 0 || n_expanded < spec_.most_expanded;)
+		for (;;)
 		{
 			size_t n_located = 0;
 			size_t n_marked = 0;
@@ -130,9 +137,9 @@ public:
 				if (passes(now.node))
 					forget(best_.push(now));
 				expanded = true;
-				n_expanded++;
 				stats->n_expanded++;
-				if (!locate(now.node, &n_located, &n_marked))
+				if (spec_.fails != nullptr ? !locate_passing(now.node, &n_located, &n_marked)
+										   : !locate(now.node, &n_located, &n_marked))
 					return false;
 			}
 			if (!expanded)
@@ -164,14 +171,84 @@ private:
 		{
 			const uint32_t neighbor = memory_.neighbors[i];
 
-			if (neighbor >= view_.n_nodes || visited_.contains(neighbor))
-				continue;
-			if (!spec_.selected_insertion && !visited_.saturated() && *n_marked == *n_located &&
-				visited_.insert(neighbor))
-				++*n_marked;
-			memory_.located[(*n_located)++] = neighbor;
+			if (neighbor < view_.n_nodes)
+				add(neighbor, n_located, n_marked);
 		}
 		return true;
+	}
+
+	/// The same with conditions: the neighbours that pass, and in place of the others, in their order, those of their
+	/// neighbours that do, until these are together as many as a node has edges.
+	bool locate_passing(uint32_t node, size_t *n_located, size_t *n_marked)
+	{
+		uint32_t n_failing = 0;
+		uint32_t wanted = view_.degree;
+
+		if (!view_.neighbors(view_.context, node, memory_.neighbors))
+			return false;
+		for (uint32_t i = 0; i < view_.degree; i++)
+		{
+			const uint32_t neighbor = memory_.neighbors[i];
+
+			if (neighbor >= view_.n_nodes)
+				continue;
+			if (!passes(neighbor))
+			{
+				memory_.neighbors[n_failing++] = neighbor;
+				continue;
+			}
+			add(neighbor, n_located, n_marked);
+			wanted--;
+		}
+		for (uint32_t i = 0; i < std::min(n_failing, kAhead) && wanted > 0; i++)
+			expect(memory_.neighbors[i]);
+		for (uint32_t i = 0; i < n_failing && wanted > 0; i++)
+		{
+			if (i + kAhead < n_failing)
+				expect(memory_.neighbors[i + kAhead]);
+			if (!visited_.contains(memory_.neighbors[i]) &&
+				!locate_beyond(memory_.neighbors[i], &wanted, n_located, n_marked))
+				return false;
+		}
+		return true;
+	}
+
+	/// The first *wanted neighbours that pass of a node that fails. If there are no more, it counts as visited.
+	bool locate_beyond(uint32_t failing, uint32_t *wanted, size_t *n_located, size_t *n_marked)
+	{
+		uint32_t n_passing = 0;
+
+		if (!view_.neighbors(view_.context, failing, memory_.beyond))
+			return false;
+		for (uint32_t i = 0; i < view_.degree; i++)
+		{
+			const uint32_t neighbor = memory_.beyond[i];
+
+			memory_.beyond[n_passing] = neighbor;
+			n_passing += neighbor < view_.n_nodes && passes(neighbor) ? 1 : 0;
+		}
+		for (uint32_t i = 0; i < std::min(n_passing, *wanted); i++)
+			add(memory_.beyond[i], n_located, n_marked);
+		if (n_passing <= *wanted && !spec_.selected_insertion && !visited_.saturated())
+			(void) visited_.insert(failing);
+		*wanted -= std::min(n_passing, *wanted);
+		return true;
+	}
+
+	/// Add a node to those located unless it was visited.
+	void add(uint32_t node, size_t *n_located, size_t *n_marked)
+	{
+		if (visited_.contains(node))
+			return;
+		if (!spec_.selected_insertion && !visited_.saturated() && *n_marked == *n_located && visited_.insert(node))
+			++*n_marked;
+		memory_.located[(*n_located)++] = node;
+	}
+
+	void expect(uint32_t node) const
+	{
+		if (view_.expect != nullptr)
+			view_.expect(view_.context, node);
 	}
 
 	/// Maintenance: insert a node that is among the best so far into the queue; if that is full, the last one is
@@ -220,7 +297,7 @@ run_search(const GraphView &view, const SearchSpec &spec, const Memory &memory, 
 GraphView
 memory_view(MemoryGraph *memory)
 {
-	return {memory->rows.n_rows, memory->degree, memory_neighbors, memory_scores, memory};
+	return {memory->rows.n_rows, memory->degree, memory_neighbors, memory_scores, memory, memory_expect};
 }
 
 size_t

@@ -23,11 +23,9 @@ struct SearchSpec
 	bool visited_deletion = false;   // section 4.5: only nodes in a queue count as visited; not with a Bloom filter
 	uint32_t probe_steps = 1;        // section 5: nodes expanded at a time, 1 .. kMaxProbeSteps
 
-	// Conditions. fails, if not null, [n_nodes] bits, bit i of byte i / 8 is 1 << (i % 8): nodes with a 1 are passed
-	// through and not found. More nodes than `width` have to be kept then to find as many.
+	// Conditions. If not null, [n_nodes] bits, bit i of byte i / 8 is 1 << (i % 8): nodes with a 1 fail. They are not
+	// found, and not scored unless they are entries: README.md, "Conditions".
 	const uint8_t *fails = nullptr;
-	uint32_t kept = 0;          // most nodes kept to be expanded; 0: width
-	uint32_t most_expanded = 0; // the search ends after so many, give or take probe_steps; 0: it goes on
 };
 
 constexpr uint32_t kMaxProbeSteps = 16;
@@ -50,7 +48,7 @@ struct SearchStats
 	uint64_t n_scored = 0;
 };
 
-/// Bytes of graph_search's work memory: O(max(width, kept) * degree).
+/// Bytes of graph_search's work memory: O(width * degree).
 size_t graph_search_bytes(const GraphView &view, const SearchSpec &spec);
 
 /// Search from entries [n_entries], with their scores, in any order, no node twice. found [width]: the first *n_found

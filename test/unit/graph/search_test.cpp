@@ -179,6 +179,173 @@ TEST(GraphSearch, filters_and_several_steps_find_nearly_the_same_and_nothing_twi
 			}
 }
 
+/// Bits of the nodes that fail: all but `share` of them, at random, or those not nearest to `from`, or not farthest.
+enum class Passing
+{
+	kRandom,
+	kNear,
+	kFar,
+};
+
+Bytes
+failing(const GraphRows &rows, Passing which, double share, const void *from)
+{
+	const size_t n_pass = static_cast<size_t>(share * rows.n_rows);
+	std::vector<Candidate> order = all_ranked(rows, from);
+	Bytes fails((rows.n_rows + 7) / 8, 0xFF);
+	std::mt19937 rng(3);
+
+	if (which == Passing::kRandom)
+		std::shuffle(order.begin(), order.end(), rng);
+	else if (which == Passing::kFar)
+		std::reverse(order.begin(), order.end());
+	for (size_t i = 0; i < n_pass; i++)
+		fails[order[i].node / 8] = static_cast<uint8_t>(fails[order[i].node / 8] & ~(1 << (order[i].node % 8)));
+	return fails;
+}
+
+bool
+fails_at(const Bytes &fails, uint32_t node)
+{
+	return ((fails[node / 8] >> (node % 8)) & 1) != 0;
+}
+
+/// The nodes that a step with conditions locates, in a graph whose neighbours are unique: README.md, "Conditions".
+std::vector<uint32_t>
+reference_step(
+	const std::vector<uint32_t> &edges, uint32_t degree, const Bytes &fails, uint32_t node, std::set<uint32_t> *visited)
+{
+	const auto neighbors = [&](uint32_t of)
+	{
+		return std::vector<uint32_t>(
+			edges.begin() + ptrdiff_t{of} * degree, edges.begin() + ptrdiff_t{of + 1} * degree);
+	};
+	std::vector<uint32_t> passing;
+	std::vector<uint32_t> located;
+
+	for (const uint32_t v : neighbors(node))
+		if (v != kNoNode && !fails_at(fails, v))
+			passing.push_back(v);
+	for (const uint32_t v : passing)
+		if (visited->insert(v).second)
+			located.push_back(v);
+	for (const uint32_t v : neighbors(node))
+	{
+		if (v == kNoNode || !fails_at(fails, v) || visited->count(v) > 0 || passing.size() == degree)
+			continue;
+
+		bool all = true;
+
+		for (const uint32_t w : neighbors(v))
+			if (w != kNoNode && !fails_at(fails, w))
+			{
+				if (passing.size() == degree)
+				{
+					all = false;
+					break;
+				}
+				passing.push_back(w);
+				if (visited->insert(w).second)
+					located.push_back(w);
+			}
+		if (all)
+			visited->insert(v);
+	}
+	return located;
+}
+
+TEST(GraphSearch, with_conditions_goes_through_nodes_that_fail)
+{
+	const Floats floats = overlapping_rows(2000, kDim, 1);
+	const Floats queries = overlapping_rows(10, kDim, 2);
+	const GraphRows rows = rows_of(floats, kDim);
+	const std::vector<uint32_t> entries = {5, 1700, 1999};
+
+	for (const uint32_t degree : {2u, 8u, 33u})
+	{
+		const std::vector<uint32_t> edges = random_edges(rows.n_rows, degree, degree);
+
+		for (const double share : {0., .02, .3, .9, 1.})
+			for (size_t q = 0; q < 10; q++)
+			{
+				const Bytes fails = failing(rows, Passing::kRandom, share, &queries[q * kDim]);
+				MemoryGraph memory = {rows, edges.data(), degree, &queries[q * kDim]};
+				SearchStats stats;
+				SearchSpec spec;
+				std::set<uint32_t> visited(entries.begin(), entries.end());
+				std::set<std::pair<double, uint32_t>> open;
+				std::vector<Candidate> expected;
+				const auto offer = [&](uint32_t node)
+				{
+					double score;
+
+					compute_scores(rows.spec, memory.query, rows.row(node), 0, 1, &score);
+					open.insert({score, node});
+				};
+
+				// As wide as the graph: the order in which nodes are expanded does not end it.
+				spec.width = rows.n_rows;
+				spec.fails = fails.data();
+				for (const uint32_t entry : entries)
+					offer(entry);
+				while (!open.empty())
+				{
+					const auto [score, node] = *open.begin();
+
+					open.erase(open.begin());
+					if (!fails_at(fails, node))
+						expected.push_back({score, node});
+					for (const uint32_t located : reference_step(edges, degree, fails, node, &visited))
+						offer(located);
+				}
+				std::sort(expected.begin(), expected.end(), before);
+				ASSERT_NO_FATAL_FAILURE(
+					expect_equal(our_search(memory_view(&memory), rows, memory.query, entries, spec, &stats), expected,
+						testing::PrintToString(share)));
+			}
+	}
+}
+
+TEST(GraphSearch, with_conditions_finds_as_much_wherever_the_rows_lie)
+{
+	const Floats floats = overlapping_rows(6000, kDim, 1);
+	const Floats queries = overlapping_rows(60, kDim, 2);
+	const GraphRows rows = rows_of(floats, kDim);
+	BuildSpec build_spec;
+
+	build_spec.degree = 16;
+
+	const Built built = build(rows, build_spec);
+	const double plain = built.recall(queries, 16);
+
+	ASSERT_GT(plain, .9);
+	for (const Passing which : {Passing::kRandom, Passing::kNear, Passing::kFar})
+		for (const double share : {.11, .2, .3, .5, .9})
+		{
+			const Bytes fails = failing(rows, which, share, &floats[7 * kDim]);
+			SearchSpec spec;
+			size_t n_hits = 0;
+
+			spec.width = 28; // by as much wider as an engine searches
+			spec.probe_steps = kSearchSteps;
+			spec.fails = fails.data();
+			for (size_t q = 0; q < 60; q++)
+			{
+				std::vector<Candidate> truth = all_ranked(rows, &queries[q * kDim]);
+				const std::vector<Candidate> found = built.search(&queries[q * kDim], spec);
+
+				std::erase_if(truth, [&](const Candidate &one) { return fails_at(fails, one.node); });
+				for (size_t i = 0; i < found.size(); i++)
+				{
+					ASSERT_FALSE(fails_at(fails, found[i].node));
+					n_hits += i < 10 && found[i].score <= truth[9].score ? 1 : 0;
+				}
+			}
+			EXPECT_GT(static_cast<double>(n_hits) / 600, plain - .05)
+				<< "share " << share << ", " << static_cast<int>(which);
+		}
+}
+
 TEST(GraphSearch, not_a_number_comes_last)
 {
 	const Floats floats = {1, 0, 0, 0, 0, 1, 1, 1}; // row 1 has no direction
