@@ -14,7 +14,7 @@ DECLARE
 BEGIN
 	PERFORM set_config('enable_seqscan', 'off', true), set_config('enable_indexscan', 'on', true);
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || q || ' ' || cut LOOP
-		indexed := indexed OR line ~ 'Index Scan using';
+		indexed := indexed OR line ~ 'Index Scan using|Vectorgpu Filtered Scan';
 	END LOOP;
 	EXECUTE format('SELECT array_agg(id), array_agg(float8send(d)) FROM (%s %s) x', q, cut) INTO ids, distances;
 	PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_indexscan', 'off', true);
