@@ -174,5 +174,41 @@ TEST_F(BatcherTest, measures_the_engine_with_its_clock)
 	EXPECT_EQ(finished[0].info.engine_ns, 5000u);
 }
 
+TEST_F(BatcherTest, rows_given_for_another_manifest_give_no_answer)
+{
+	std::atomic<uint64_t> manifest{1};
+	const auto given = std::make_shared<engine::Passing>();
+	const auto segment = std::make_shared<engine::PassingSegment>();
+	worker::Search *kept = make(0, 5);
+	worker::Search *late = make(0, 5);
+
+	segment->segment = 1;
+	segment->n_rows = 5;
+	segment->n_pass = 2;
+	segment->bits = {0x12};
+	given->segments.push_back(segment);
+	for (worker::Search *search : {kept, late})
+	{
+		search->passing = given;
+		search->manifest = &manifest;
+		search->wanted_manifest = 1;
+	}
+	batcher.submit(kept);
+	batcher.wake();
+	ASSERT_TRUE(wait_for(1));
+	EXPECT_FALSE(kept->outdated);
+	EXPECT_EQ(finished[0].results.size(), 2u);
+
+	engine.set_gate(false);
+	add(1, 1);
+	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
+	batcher.submit(late);
+	manifest = 2; // while it waits
+	engine.set_gate(true);
+	ASSERT_TRUE(wait_for(3));
+	EXPECT_TRUE(late->outdated);
+	EXPECT_TRUE(finished[2].results.empty());
+}
+
 } // namespace
 } // namespace vectorgpu::worker_test
