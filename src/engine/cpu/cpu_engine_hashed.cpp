@@ -202,6 +202,11 @@ CodeSearcher::search(const DistanceSpec &spec, const RowsView &segment, const vo
 		const uint32_t n_entries =
 			nearest_entries(codes.rows(), held.entries() + part.first_entry, part.n_entries, search.fails);
 
+		if (segment.passing != nullptr && begin_away(segment, entries_, search.fails))
+		{
+			answer->score_all(segment, part.first_row, part.first_row + part.n_rows);
+			continue;
+		}
 		work_.resize(std::max(work_.size(), graph::graph_search_bytes(view, search)));
 		found_.resize(std::max<size_t>(found_.size(), search.width));
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/cpu/passing_rows.hpp"
 #include "engine/graph/search.hpp"
@@ -51,6 +52,20 @@ choose_entries(std::span<graph::Candidate> entries, const uint8_t *fails)
 
 	graph::first_candidates(others.data(), n_passing, n_more);
 	return static_cast<uint32_t>(n_nearest + n_more);
+}
+
+/// Whether the rows that pass of a masked view begin away from the query: none of the nearest entry points does, as
+/// many as have four among them on average if the rows are spread evenly. For codes, by which lies_away cannot tell: of
+/// many rows that are equally far some have a near code.
+inline bool
+begin_away(const RowsView &view, std::vector<graph::Candidate> entries, const uint8_t *fails)
+{
+	const double share = static_cast<double>(view.passing->n_pass()) / static_cast<double>(view.rows.last);
+	const size_t n = std::min(entries.size(), static_cast<size_t>(std::ceil(4 / share)));
+
+	graph::first_candidates(entries.data(), entries.size(), n);
+	return std::all_of(entries.begin(), entries.begin() + static_cast<ptrdiff_t>(n),
+		[fails](const graph::Candidate &entry) { return ((fails[entry.node / 8] >> (entry.node % 8)) & 1) != 0; });
 }
 
 /// Whether what a search with conditions has found is not used, and all rows that pass are scored: it met too few, or
