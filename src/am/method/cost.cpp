@@ -216,9 +216,12 @@ add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand,
 	Cost *total_cost)
 {
 	const double rows = Max(demand.rows * demand.passing, 1.0);
+	Cost by_gpu;
 
 	if (demand.exact)
 		*startup_cost = pass_of_all * batch_plan_exact_batches(demand, 0, 0);
+	if (!gpu_search_cost(path, 0, 0, &by_gpu)) // which has it
+		*startup_cost += codes_cost(path);
 	*startup_cost += visit_cost(root, path, demand);
 	*total_cost = *startup_cost + kPassesOfAll * pass_of_all * (1 - demand.visited / rows) + return_cost(rows);
 }
