@@ -1,5 +1,5 @@
 -- Vectorgpu Filtered Scan: conditions on key columns that core hands to no index in order: IN, OR, NOT, booleans; where it is planned, and what it answers
--- Asks no worker: run once, and not in all three ways.
+-- The worker is off, but the test is run with each of its modes: on 16 and 17 the quick suite has no other way, and plans depend on the version.
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file

@@ -25,6 +25,7 @@ extern "C"
 // ICU is not used here, and its headers need not be installed.
 #undef USE_ICU
 #include "utils/pg_locale.h"
+#include "utils/selfuncs.h"
 #include "utils/snapmgr.h"
 #include "utils/tuplesort.h"
 #if PG_VERSION_NUM >= 170000
@@ -190,6 +191,16 @@ implied_join_equalities(PlannerInfo *root, Bitmapset *joined, Bitmapset *outer, 
 	return generate_join_implied_equalities(root, joined, outer, inner, nullptr);
 #else
 	return generate_join_implied_equalities(root, joined, outer, inner);
+#endif
+}
+
+double
+array_length(PlannerInfo *root, Node *array)
+{
+#if PG_VERSION_NUM >= 170000
+	return estimate_array_length(root, array);
+#else
+	return estimate_array_length(array);
 #endif
 }
 

@@ -166,6 +166,9 @@ constexpr bool kCoreTakesBooleans = true;
 constexpr bool kCoreTakesBooleans = false;
 #endif
 
+/// Return the number of elements that the planner expects an array expression to have.
+double array_length(PlannerInfo *root, struct Node *array);
+
 /// True if the order is ascending, NULLs last.
 bool is_plain_order(const PathKey *key);
 

@@ -357,30 +357,6 @@ clause_read(PlannerInfo *root, IndexOptInfo *index, Node *clause, ReadClauses *r
 	return read_node({root, index, read}, clause, false);
 }
 
-int
-clause_leaves(const List *numbers, int first)
-{
-	int n = 0;
-
-	for (int i = first; i < list_length(numbers); i++)
-		switch (static_cast<ClauseOp>(list_nth_int(numbers, i)))
-		{
-			case ClauseOp::kAnd:
-			case ClauseOp::kOr:
-				i++;
-				break;
-			case ClauseOp::kMaybe:
-				break;
-			case ClauseOp::kTest:
-				i += kLeafNumbers;
-				break;
-			default:
-				i += kLeafNumbers;
-				n++;
-		}
-	return n;
-}
-
 bool
 clause_is_key(PlannerInfo *root, IndexOptInfo *index, Node *clause)
 {

@@ -40,9 +40,6 @@ struct ReadClauses
 /// tell rows that fail it.
 bool clause_read(PlannerInfo *root, IndexOptInfo *index, Node *clause, ReadClauses *read);
 
-/// The comparisons among the numbers from `first` on.
-int clause_leaves(const List *numbers, int first);
-
 /// True if core hands the clause, which was read, to the index as a key of a scan in order.
 bool clause_is_key(PlannerInfo *root, IndexOptInfo *index, Node *clause);
 

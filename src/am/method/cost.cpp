@@ -95,6 +95,25 @@ has_conditions(const IndexPath *path)
 	return false;
 }
 
+/// The scans that core makes for lists of values: one for each value.
+double
+scans_of_lists(PlannerInfo *root, const IndexPath *path)
+{
+	double n = 1;
+	ListCell *cell;
+
+	foreach (cell, path->indexclauses)
+	{
+		const Expr *clause = lfirst_node(IndexClause, cell)->rinfo->clause;
+
+		if (IsA(clause, ScalarArrayOpExpr))
+			n *= Max(pg::array_length(
+						 root, static_cast<Node *>(lsecond(reinterpret_cast<const ScalarArrayOpExpr *>(clause)->args))),
+				1.0);
+	}
+	return n;
+}
+
 /// Beginning a scan that compares one by one the rows that meet conditions on key columns, and comparing them.
 Cost
 few_cost(const IndexPath *path, const ScanDemand &demand)
@@ -131,7 +150,8 @@ common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost, Cos
 	get_tablespace_page_costs(index->reltablespace, nullptr, &seq_page);
 	*startup_cost = 0;
 	*pages = Max(std::ceil(Max(index->tuples, 1.0) * kPagesOfRowIds), 1.0);
-	*total_cost = *pages * seq_page + Max(index->tuples, 1.0) * cpu_operator_cost + codes_cost(path);
+	*total_cost = scans_of_lists(root, path) *
+		(*pages * seq_page + Max(index->tuples, 1.0) * cpu_operator_cost + codes_cost(path));
 	*correlation = 1;
 	return true;
 }
