@@ -79,7 +79,7 @@ RESET vectorgpu.enable_filtered_scan;
 
 -- EXPLAIN (ANALYZE): lossy pages are checked; those of a bitmap beyond work_mem are lossy
 CREATE FUNCTION counted(query text) RETURNS SETOF text LANGUAGE sql AS $$
-	SELECT * FROM pg_temp.plan(query, 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF') p WHERE p !~ 'Vectorgpu Scan using|Answered|Asked|Worker|Fallback|Engine|Buffers|Index Searches'
+	SELECT * FROM pg_temp.plan(query, 'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF') p WHERE p !~ 'Vectorgpu Scan using|Answered|Asked|Worker|Fallback|Engine|Buffers|Planning|Index Searches'
 $$;
 SELECT counted('SELECT id FROM found WHERE category = 7 AND id > 50 ORDER BY v <-> q() LIMIT 4');
 SELECT counted('SELECT id FROM found WHERE day BETWEEN ''2026-02-01'' AND ''2026-02-04'' ORDER BY v <-> q() LIMIT 400');
