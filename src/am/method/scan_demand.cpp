@@ -205,7 +205,10 @@ scan_demand(PlannerInfo *root, const IndexPath *path)
 	demand.exact = is_exact(root, Max(path->indexinfo->tuples, 1.0));
 	demand.rows = Max(path->indexinfo->tuples, 1.0);
 	demand.passing = conditions_share(root, path);
-	demand.share = Min(Max(path->path.rows / (demand.rows * demand.passing), kLeastShare), 1.0);
+	// Core rounds its rows.
+	demand.share = path->path.rows + 0.5 >= demand.rows * demand.passing
+		? 1
+		: Max(path->path.rows / (demand.rows * demand.passing), kLeastShare);
 	if (root->limit_tuples <= 0)
 	{
 		demand.visited = Min(kFirstBatch, Max(demand.rows * demand.passing, 1.0));
