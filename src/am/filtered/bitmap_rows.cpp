@@ -29,15 +29,16 @@ bitmap_rows_find(BitmapRows *bitmap)
 		return nullptr;
 	if (bitmap->known)
 		return &bitmap->rows;
-	MemoryContextReset(bitmap->context);
-	before = MemoryContextSwitchTo(bitmap->context);
+	// Not in a context that the next run resets: access methods keep there what they use until the plan ends.
 	found = reinterpret_cast<TIDBitmap *>(MultiExecProcNode(bitmap->plan));
 	if (found == nullptr || !IsA(found, TIDBitmap))
 		elog(ERROR, "unrecognized result of a bitmap's plan");
+	MemoryContextReset(bitmap->context);
+	before = MemoryContextSwitchTo(bitmap->context);
 	bitmap->rows = row_set_of_bitmap(found);
+	MemoryContextSwitchTo(before);
 	tbm_free(found);
 	bitmap->known = true;
-	MemoryContextSwitchTo(before);
 	return &bitmap->rows;
 }
 
