@@ -78,6 +78,10 @@ SELECT asked('NOT active AND label = ''label 7''');
 SELECT asked('(tenant = 3 AND id % 2 = 0) OR label = ''label 7''');
 SELECT asked('tenant IN (3, 7) AND id % 2 = 0 AND v IS NOT NULL');
 SELECT asked('tenant IN (3, 7) AND v <-> q() < 3500');
+-- so with sub-selects there, and in the filter
+SELECT rows_of(query, true) = rows_of(query, false) AS same, cardinality(rows_of(query, true)) AS rows, (SELECT count(*) FROM pg_temp.plan(query) p WHERE p ~ 'Vectorgpu Filtered Scan') AS plans
+	FROM (SELECT 'SELECT f.id, v <-> q() AS d FROM filtered f WHERE ((tenant = 3 AND id % 100 IN (SELECT (id % 50)::int FROM filtered WHERE id < 500)) OR label = ''label 7'')
+	AND (id > 3900 OR EXISTS (SELECT FROM filtered g WHERE g.id = f.id - 1 AND g.price > 3)) ORDER BY v <-> q()' AS query) s;
 -- not by this plan
 SELECT asked('tenant = 3 AND price < 20');
 SELECT asked('tenant + 0 IN (3, 7)');

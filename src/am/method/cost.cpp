@@ -114,12 +114,29 @@ scans_of_lists(PlannerInfo *root, const IndexPath *path)
 	return n;
 }
 
-/// Beginning a scan that compares one by one the rows that meet conditions on key columns, and comparing them.
+/// The searches of a scan of an approximate access method that compares one by one the rows that meet conditions: the
+/// steps of rank, unless most of these rows are wanted, which makes it exact.
+double
+few_searches(const ScanDemand &demand)
+{
+	uint64 begin;
+	uint64 end = 0;
+	double n = 0;
+
+	if (demand.exact || demand.wanted * 2 >= demand.rows * demand.passing)
+		return batch_plan_exact_batches(demand, 0, 0);
+	while (batch_plan_next_step(demand, &begin, &end))
+		n++;
+	return n;
+}
+
+/// Beginning a scan that compares one by one the rows that meet conditions on key columns, and comparing them in each
+/// of its searches.
 Cost
-few_cost(const IndexPath *path, const ScanDemand &demand)
+few_cost(const IndexPath *path, const ScanDemand &demand, double n_searches)
 {
 	return cpu_operator_cost * kScanCost + codes_cost(path) +
-		Max(demand.rows * demand.passing, 1.0) * cpu_tuple_cost * kFewCost * batch_plan_exact_batches(demand, 0, 0);
+		Max(demand.rows * demand.passing, 1.0) * cpu_tuple_cost * kFewCost * n_searches;
 }
 
 } // namespace
@@ -172,9 +189,9 @@ few_cost_estimate(PlannerInfo *root, const IndexPath *path, const ScanDemand &de
 	few.rows = Max(demand.rows * demand.passing, 1.0);
 	if (demand.passing * kFewOfApproximate > 1 || !has_conditions(path))
 		return false;
-	*startup_cost = few_cost(path, demand);
+	*startup_cost = few_cost(path, demand, few_searches(demand));
 	if (!from_table && gpu_search_cost(path, kGpuExactUs, 0, &by_gpu))
-		*startup_cost = Min(*startup_cost, by_gpu * batch_plan_exact_batches(demand, 0, 0));
+		*startup_cost = Min(*startup_cost, by_gpu * few_searches(demand));
 	*startup_cost += visit_cost(root, path, few);
 	*total_cost = *startup_cost + return_cost(few.rows);
 	*pages = Min(*pages, few.rows);
@@ -207,9 +224,12 @@ add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand,
 	Cost *total_cost)
 {
 	const double rows = Max(demand.rows * demand.passing, 1.0);
+	Cost by_gpu;
 
 	if (demand.exact)
 		*startup_cost = pass_of_all * batch_plan_exact_batches(demand, 0, 0);
+	if (!gpu_search_cost(path, 0, 0, &by_gpu)) // which has it
+		*startup_cost += codes_cost(path);
 	*startup_cost += visit_cost(root, path, demand);
 	*total_cost = *startup_cost + kPassesOfAll * pass_of_all * (1 - demand.visited / rows) + return_cost(rows);
 }
@@ -262,9 +282,9 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	if (!gpu_search_cost(path, kGpuExactUs, *pages, &pass))
 		pass = pass_cost(path, *pages, demand.rows) + codes_cost(path);
 	n_passes = batch_plan_exact_batches(demand, 0, 0);
-	if (has_conditions(path) && few_cost(path, demand) < pass * n_passes)
+	if (has_conditions(path) && few_cost(path, demand, n_passes) < pass * n_passes)
 	{
-		*startup_cost = few_cost(path, demand) + visit_cost(root, path, demand);
+		*startup_cost = few_cost(path, demand, n_passes) + visit_cost(root, path, demand);
 		*total_cost = *startup_cost + return_cost(rows);
 		return;
 	}

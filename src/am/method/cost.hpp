@@ -32,8 +32,8 @@ bool few_cost_estimate(PlannerInfo *root, const IndexPath *path, const ScanDeman
 	Cost *startup_cost, Cost *total_cost, double *pages);
 
 /// For an approximate access method: *startup_cost is that of the searches for the demand. Where the scan is exact from
-/// its first row on, that of passes over all rows takes its place. Adds the cost of rows that do not pass, and sets
-/// *total_cost.
+/// its first row on, that of passes over all rows takes its place. Adds the cost of codes and of rows that do not pass,
+/// and sets *total_cost.
 void add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand, Cost pass_of_all,
 	Cost *startup_cost, Cost *total_cost);
 
