@@ -113,9 +113,8 @@ rows_of_joins(PlannerInfo *root, const RelOptInfo *rel)
 
 /// True if one of the index's columns is an operand of the condition.
 bool
-serves(IndexOptInfo *index, const RestrictInfo *condition)
+serves(IndexOptInfo *index, const Node *clause)
 {
-	const Node *clause = reinterpret_cast<const Node *>(condition->clause);
 	const List *operands = NIL;
 	ListCell *cell;
 
@@ -132,19 +131,40 @@ serves(IndexOptInfo *index, const RestrictInfo *condition)
 	return false;
 }
 
-/// True if an index other than the path's may find the rows that pass. One of ours finds them by its key columns.
+/// True if indexes other than the path's may find the rows that meet the condition: of OR, those of each part. One of
+/// ours finds them by its key columns.
+bool
+another_index_serves(const IndexPath *path, const Node *clause)
+{
+	ListCell *cell;
+
+	check_stack_depth();
+	if (IsA(clause, BoolExpr) && reinterpret_cast<const BoolExpr *>(clause)->boolop != NOT_EXPR)
+	{
+		const BoolExpr *joint = reinterpret_cast<const BoolExpr *>(clause);
+		const bool any = joint->boolop == AND_EXPR;
+
+		foreach (cell, joint->args)
+			if (another_index_serves(path, static_cast<const Node *>(lfirst(cell))) == any)
+				return any;
+		return !any;
+	}
+	foreach (cell, path->indexinfo->rel->indexlist)
+		if (lfirst(cell) != path->indexinfo && lfirst_node(IndexOptInfo, cell)->amhasgetbitmap &&
+			serves(lfirst_node(IndexOptInfo, cell), clause))
+			return true;
+	return false;
+}
+
+/// The same of any of the query's conditions.
 bool
 another_index_serves(const IndexPath *path)
 {
-	const RelOptInfo *rel = path->indexinfo->rel;
-	ListCell *condition;
-	ListCell *index;
+	ListCell *cell;
 
-	foreach (index, rel->indexlist)
-		foreach (condition, rel->baserestrictinfo)
-			if (lfirst(index) != path->indexinfo && lfirst_node(IndexOptInfo, index)->amhasgetbitmap &&
-				serves(lfirst_node(IndexOptInfo, index), lfirst_node(RestrictInfo, condition)))
-				return true;
+	foreach (cell, path->indexinfo->rel->baserestrictinfo)
+		if (another_index_serves(path, reinterpret_cast<const Node *>(lfirst_node(RestrictInfo, cell)->clause)))
+			return true;
 	return false;
 }
 
@@ -185,7 +205,10 @@ scan_demand(PlannerInfo *root, const IndexPath *path)
 	demand.exact = is_exact(root, Max(path->indexinfo->tuples, 1.0));
 	demand.rows = Max(path->indexinfo->tuples, 1.0);
 	demand.passing = conditions_share(root, path);
-	demand.share = Min(Max(path->path.rows / (demand.rows * demand.passing), kLeastShare), 1.0);
+	// Core rounds its rows.
+	demand.share = path->path.rows + 0.5 >= demand.rows * demand.passing
+		? 1
+		: Max(path->path.rows / (demand.rows * demand.passing), kLeastShare);
 	if (root->limit_tuples <= 0)
 	{
 		demand.visited = Min(kFirstBatch, Max(demand.rows * demand.passing, 1.0));
