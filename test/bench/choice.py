@@ -138,8 +138,9 @@ def has_below(node):
 
 
 def indexes_of(node):
-    """The scans of a bitmap of several indexes."""
-    return [plan for plan in node.get("Plans", []) if "Index Name" in plan]
+    """The scans of the indexes of a plan of a table: of one, of a bitmap of several, of a filtered scan and its bitmap."""
+    own = [node] if "Index Name" in node else []
+    return own + [scan for plan in node.get("Plans", []) if plan["Parent Relationship"] not in ("InitPlan", "SubPlan") for scan in indexes_of(plan)]
 
 
 def own_choice(table, limit, worker):
@@ -149,10 +150,9 @@ def own_choice(table, limit, worker):
     for script in table.scripts[:5]:
         text = psql(f"LOAD 'vectorgpu'; {sets}EXPLAIN (FORMAT JSON) {script % limit}", "vg")
         node = json.loads(text)[0]["Plan"]
-        while has_below(node) and node["Node Type"] not in ("BitmapOr", "BitmapAnd"):
+        while has_below(node) and node["Node Type"] not in ("BitmapOr", "BitmapAnd", "Custom Scan"):
             node = below(node)
-        scans = [node] if "Index Name" in node else indexes_of(node)
-        chosen.add("+".join(scan["Index Name"][len(table.name) + 1:] for scan in scans) or SEQUENTIAL)
+        chosen.add("+".join(scan["Index Name"][len(table.name) + 1:] for scan in indexes_of(node)) or SEQUENTIAL)
     return sorted(chosen)
 
 
@@ -162,6 +162,8 @@ def rate(options, table, way, limit, worker, clients):
     settings = {**KEEP, **worker_setting(worker), **table.settings}
     if way not in (None, SEQUENTIAL):
         settings["enable_seqscan"] = "off"
+    if way is not None and way.split("+")[0] in METHODS:  # with a bitmap of other indexes: these alone would sort
+        settings["enable_sort"] = "off"
     found = pgbench(options.work, "vg", "choice", [script % limit for script in table.scripts], clients, options.seconds, settings)[0]
     allow(table, table.methods)
     return found

@@ -113,7 +113,7 @@ def condition_tables(options, make, generated):
         wanted = [condition for condition in conditions(size) if options.conditions in condition.name]
         for condition in wanted:
             truth, estimate = passing(table, condition)
-            ways = METHODS + ((condition.column,) if condition.column else ()) + (KEYED if set((condition.column or "").split("+")) <= set(KEYS) else ())
+            ways = METHODS + ((condition.column, *(f"{method}+{condition.column}" for method in METHODS)) if condition.column else ()) + (KEYED if set((condition.column or "").split("+")) <= set(KEYS) else ())
             made = make(f"{name}, {condition.name}, estimated {100 * estimate / size:.3g} %", table, size, ways,
                         [f"SELECT id FROM {table} WHERE {condition.where} ORDER BY v <=> '{query}' LIMIT %d;\n"
                          for query in queries[near if condition.near else "id"]])
