@@ -13,7 +13,6 @@ extern "C"
 {
 #include "access/genam.h"
 #include "nodes/makefuncs.h"
-#include "nodes/plannodes.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"

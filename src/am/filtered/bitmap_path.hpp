@@ -7,6 +7,7 @@
 extern "C"
 {
 #include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
 }
 
 namespace vectorgpu::am
