@@ -98,6 +98,10 @@ DEALLOCATE ALL;
 -- LATERAL: a bitmap for each outer row, or one for all; cursors; locks
 SELECT * FROM pg_temp.plan('SELECT o.id, s.id FROM found o, LATERAL (SELECT id FROM found i WHERE i.category = o.category ORDER BY i.v <-> o.v LIMIT 2) s WHERE o.id < 4') p WHERE p ~ 'Custom|Index';
 SELECT o.id, array_agg(s.id ORDER BY s.id) FROM found o, LATERAL (SELECT id FROM found i WHERE i.category = o.category ORDER BY i.v <-> o.v LIMIT 2) s WHERE o.id < 4 GROUP BY 1 ORDER BY 1;
+-- what access methods keep for their scan outlives each of its bitmaps
+SELECT * FROM pg_temp.plan('SELECT o.id, s.id FROM found o, LATERAL (SELECT id FROM found i WHERE i.meta @> o.meta ORDER BY i.v <-> o.v LIMIT 1) s WHERE o.id < 40') p WHERE p ~ 'Custom|Bitmap';
+SELECT count(*), count(*) FILTER (WHERE o.id = s.id) AS same FROM found o, LATERAL (SELECT id FROM found i WHERE i.meta @> o.meta ORDER BY i.v <-> o.v LIMIT 1) s WHERE o.id < 40;
+SELECT count(*), count(*) FILTER (WHERE o.id = s.id) AS same FROM found o, LATERAL (SELECT id FROM found i WHERE i.category IN (o.category, o.id) ORDER BY i.v <-> o.v LIMIT 1) s WHERE o.id < 40;
 SELECT * FROM counted('SELECT o.id, s.id FROM found o, LATERAL (SELECT id FROM found i WHERE i.category = 7 ORDER BY i.v <-> o.v LIMIT 2) s WHERE o.id < 4') c WHERE c ~ 'Bitmap|Custom';
 BEGIN;
 DECLARE forth SCROLL CURSOR FOR SELECT id FROM found WHERE category IN (7, 9) ORDER BY v <-> q();
