@@ -64,11 +64,11 @@ part_corpora() {
 		count corpora 0 1 0
 		return
 	fi
-	# The module does not link engine/copies, which two targets read.
-	for source in lists segment_graph; do
-		g++ -std=c++20 -O0 -I "$ROOT/src" -c "$ROOT/src/engine/copies/$source.cpp" -o "$folder/copies_$source.o" >>"$log" 2>&1
+	# The module does not link what three targets read.
+	for source in engine/copies/lists engine/copies/segment_graph worker/keys/given_rows; do
+		g++ -std=c++20 -O0 -I "$ROOT/src" -c "$ROOT/src/$source.cpp" -o "$folder/other_${source##*/}.o" >>"$log" 2>&1
 	done
-	ar qcs "$folder/module.a" "$folder"/copies_*.o
+	ar qcs "$folder/module.a" "$folder"/other_*.o
 	# q, not r: files of several folders have the same name.
 	find "$ROOT/build/test/tree/src" -name '*.o' -exec ar qcs "$folder/module.a" {} +
 	shared=("$folder"/{fake_*,replay,options_graph}.cpp.o)

@@ -377,10 +377,30 @@ Batcher::search_batch()
 		finished_.swap(running_);
 		running_.clear();
 	}
+	if (status.code == StatusCode::kInvalidArgument && finished_.size() > 1)
+	{
+		answer_alone(finished_, &queries_, &results_, &control_);
+		finished_.clear();
+		return;
+	}
 	if (n_waiting_.load(std::memory_order_relaxed) > 0 && delivery_.take(&finished_, &results_, status, info))
 		return;
 	done_(finished_, status, &results_, info);
 	finished_.clear();
+}
+
+/// Run each search of a refused batch by itself, so that one which names rows that there are not is refused alone.
+void
+Batcher::answer_alone(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
+	std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control)
+{
+	for (size_t i = 0; i < searches.size(); i++)
+	{
+		BatchInfo info;
+		const Status status = search(searches.subspan(i, 1), queries, results, control, &info);
+
+		done_(searches.subspan(i, 1), status, results, info);
+	}
 }
 
 /// Run round->batch on the calling thread if the engine answers it at once and no task that excludes searches runs.
@@ -398,7 +418,10 @@ Batcher::run_at_once(Round *round)
 
 	const Status status = search(round->batch, &round->queries, &round->results, &round->control, &info);
 
-	done_(round->batch, status, &round->results, info);
+	if (status.code == StatusCode::kInvalidArgument && round->batch.size() > 1)
+		answer_alone(round->batch, &round->queries, &round->results, &round->control);
+	else
+		done_(round->batch, status, &round->results, info);
 	return true;
 }
 

@@ -105,6 +105,8 @@ private:
 	void spin();
 	void poll_for_change(uint32_t n_seen, uint64_t until_ns) const;
 	void search_batch();
+	void answer_alone(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
+		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control);
 	bool run_at_once(Round *round);
 	Status search(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control, BatchInfo *info);

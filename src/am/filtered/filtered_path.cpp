@@ -254,8 +254,8 @@ void
 filtered_path_install()
 {
 	pg::define_bool("vectorgpu.enable_filtered_scan",
-		"Plans may have the scan that decides IN, OR and NOT on key columns inside an index.", nullptr, &enabled, true,
-		PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr, nullptr);
+		"Plans may have the scan that decides IN, OR, NOT and bitmaps of other indexes inside an index.", nullptr,
+		&enabled, true, PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr, nullptr);
 	previous_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = rel_pathlist;
 }

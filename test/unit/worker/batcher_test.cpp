@@ -174,6 +174,33 @@ TEST_F(BatcherTest, measures_the_engine_with_its_clock)
 	EXPECT_EQ(finished[0].info.engine_ns, 5000u);
 }
 
+TEST_F(BatcherTest, refuses_the_search_that_the_engine_refuses_and_not_its_batch_mates)
+{
+	const auto given = std::make_shared<engine::Passing>();
+	const auto segment = std::make_shared<engine::PassingSegment>();
+	worker::Search *wrong = make(0, 5);
+	worker::Search *right = make(0, 5);
+
+	segment->segment = 1;
+	segment->n_rows = 6; // it has 5
+	segment->n_pass = 1;
+	segment->bits = {0x20};
+	given->segments.push_back(segment);
+	wrong->passing = given;
+	engine.set_gate(false);
+	add(1, 1);
+	ASSERT_TRUE(wait_until([&] { return engine.waiting(); }));
+	batcher.submit(wrong);
+	batcher.submit(right);
+	engine.set_gate(true);
+	ASSERT_TRUE(wait_for(3));
+	EXPECT_EQ(finished[1].search, wrong);
+	EXPECT_EQ(finished[1].code, StatusCode::kInvalidArgument);
+	EXPECT_EQ(finished[2].search, right);
+	EXPECT_EQ(finished[2].code, StatusCode::kOk);
+	EXPECT_EQ(finished[2].results.size(), 5u);
+}
+
 TEST_F(BatcherTest, rows_given_for_another_manifest_give_no_answer)
 {
 	std::atomic<uint64_t> manifest{1};
