@@ -143,7 +143,7 @@ IndexScanDesc begin_index_scan(Relation heap, Relation index, Snapshot snapshot,
 IndexScanDesc begin_bitmap_scan(Relation index, Snapshot snapshot, int n_keys);
 
 /// Call visit(state, …) for each page of the table that the bitmap has, in their order. offsets [n], valid during the
-/// call; n < 0: a lossy page, of which every row may be meant. recheck: the rows need a check of the conditions. visit
+/// call; n < 0: a lossy page, any row of it may be meant. recheck: the rows need a check of the conditions. visit
 /// must not raise an error but for want of memory.
 void visit_bitmap(TIDBitmap *bitmap,
 	void (*visit)(void *state, BlockNumber block, const OffsetNumber *offsets, int n, bool recheck), void *state);

@@ -206,7 +206,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--seconds", type=int, default=1)
-    parser.add_argument("--rows", type=int, default=0, help="the first N of sets of bytes, or so many made ones; 0: all")
+    parser.add_argument("--rows", type=int, default=0, help="the first N rows of sets of bytes, or N made ones; 0: all")
     parser.add_argument("--sets", type=lambda text: text.split(","), default=["arxiv", "sift"], help=f"of {', '.join(SETS)}")
     parser.add_argument("--shares", type=lambda text: [float(share) for share in text.split(",")], default=list(SHARES))
     parser.add_argument("--methods", type=lambda text: text.split(","), default=list(METHODS))

@@ -23,7 +23,7 @@ $node->safe_psql('postgres', 'CREATE COLLATION tongue FROM "C"');
 $node->safe_psql('postgres', slurp_file("$FindBin::RealBin/lib/key_conditions.sql"));
 $node->safe_psql('postgres', 'SELECT setseed(' . ($seed % 1000 / 1000) . '); SELECT add_rows(1, 900); ANALYZE k; SELECT note_facts()');
 
-# One test: random trees, of which many have the plan, few pass all rows and some none.
+# One test: random trees. Many have the plan, few pass all rows, some none.
 sub try_trees
 {
 	my ($name, $worker, $distance) = @_;
@@ -85,7 +85,7 @@ for ([ 'tenant = 9', "2|2|\n41|1|\n42|2|" ], [ q{note = 'new', tenant = 2}, "1|2
 
 	$holder->query_safe("BEGIN; UPDATE locked SET $change WHERE id = 1");
 	$waiter->query_until(qr/begun/, "\\echo begun\n$query;\n");
-	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'}) or die 'nobody waits';
+	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'}) or die 'no session waits';
 	$holder->query_safe('COMMIT');
 	is($waiter->query(''), $expected, "locked: $change");
 	$holder->quit;

@@ -23,7 +23,7 @@ note("VECTORGPU_SEED=$seed");
 $node->safe_psql('postgres', slurp_file("$FindBin::RealBin/lib/bitmap_conditions.sql"));
 $node->safe_psql('postgres', 'SELECT setseed(' . ($seed % 1000 / 1000) . '); SELECT add_rows(1, 2400); VACUUM ANALYZE w');
 
-# One test: random conditions, of which many have the plan.
+# One test: random conditions. Many have the plan.
 sub try_bitmaps
 {
 	my ($name, $distance, $exact, %settings) = @_;

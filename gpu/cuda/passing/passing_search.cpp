@@ -121,7 +121,7 @@ private:
 		return Status::ok();
 	}
 
-	/// Queries of which no list was made on the host.
+	/// Queries without a list made on the host.
 	Status mask(const SearchCall &call, std::span<const uint32_t> numbers) const
 	{
 		for (const auto &[passing, group] : by_conditions(call.queries, numbers))

@@ -65,8 +65,8 @@ struct SearchCounts
 	uint64_t n_few_real_lists = 0; // ... over reals
 };
 
-/// A query with conditions names so many times the lists that will do if the rows that pass are spread evenly. To look
-/// at all rows is cheap on a device, and exact, so that this is little.
+/// A query with conditions names this many times the lists that will do if the rows that pass are spread evenly. Not
+/// more, since a look at all rows is cheap on a device, and exact.
 constexpr double kMoreToChooseFrom = 1.25;
 
 /// Say of a query over inverted lists that the rows that pass lie away from it (kernels::IvfCut): it has no answer, and

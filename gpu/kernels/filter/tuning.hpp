@@ -49,7 +49,7 @@ constexpr uint32_t kStagedLeastQueries = 128;
 constexpr uint32_t kStageGrowth = 4;
 
 /// A stage may grow by this much where it then is the last: a few tiles are no stage of their own. Not of scaled rows,
-/// of which more pass.
+/// since more of them pass.
 constexpr uint32_t kMostStageGrowth = 6;
 
 /// Tiles after which the thresholds are first sharpened, in stages.

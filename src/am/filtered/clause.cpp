@@ -1,5 +1,5 @@
 // See clause.hpp. Negations go down to the leaves, as the planner does where it can; what remains are operators of one
-// column, each true, false or unknown, of which only true passes.
+// column, each true, false or unknown; only true passes.
 #include "am/filtered/clause.hpp"
 
 #include "am/keys/key_kind.hpp"

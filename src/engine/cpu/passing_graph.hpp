@@ -13,7 +13,7 @@
 namespace vectorgpu::engine
 {
 
-// Each step meets fewer nodes than without conditions (README.md of engine/graph): the search is so many times as
+// Each step meets fewer nodes than without conditions (README.md of engine/graph): the search is this many times as
 // wide. Measured in README.md.
 constexpr double kWider = 1.75;
 

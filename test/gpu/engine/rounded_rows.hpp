@@ -82,7 +82,7 @@ bytes_with_both(const Rows &rows)
 	return bytes_with_halves(rows) + bytes_with_scaled(rows) - bytes_alone(rows);
 }
 
-/// Loads rows as segment 1 and expects that they take so many bytes on the device.
+/// Loads rows as segment 1 and expects that they take this many bytes on the device.
 inline void
 load_into(Both *both, const Rows &rows, uint64_t bytes)
 {
