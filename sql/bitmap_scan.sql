@@ -5,6 +5,8 @@
 \i :file
 \set file :srcdir '/sql/include/plan.sql'
 \i :file
+\set file :srcdir '/sql/include/asked.sql'
+\i :file
 
 SET max_parallel_workers_per_gather = 0;
 SET vectorgpu.worker = off;
@@ -21,33 +23,7 @@ CREATE INDEX found_span ON found USING gist (span);
 CREATE INDEX found_meta ON found USING gin (meta jsonb_path_ops);
 CREATE INDEX found_part ON found (tenant) WHERE category > 95;
 VACUUM ANALYZE found;
--- what is near; not a constant, which would fill the plans
-CREATE FUNCTION q() RETURNS vector STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN array_fill(100, ARRAY[128])::vector; END $$;
-
--- A condition's plan, and whether its rows, to a LIMIT or all, are those of a sequential scan.
-CREATE FUNCTION rows_of(query text, by_index bool) RETURNS int[] LANGUAGE plpgsql AS $$
-DECLARE
-	ids int[];
-BEGIN
-	PERFORM set_config('enable_indexscan', by_index::text, true), set_config('enable_bitmapscan', by_index::text, true), set_config('enable_seqscan', (NOT by_index)::text, true),
-		set_config('enable_sort', (NOT by_index)::text, true);
-	EXECUTE format('SELECT array_agg(id ORDER BY d, id) FROM (%s) s', query) INTO ids;
-	PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_bitmapscan', 'on', true), set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true);
-	RETURN ids;
-END $$;
-CREATE FUNCTION asked(condition text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-	query text := format('SELECT id, v <-> q() AS d FROM found WHERE %s ORDER BY v <-> q()', condition);
-	line text;
-BEGIN
-	FOR line IN SELECT * FROM pg_temp.plan(query || ' LIMIT 5') p WHERE p !~ 'Limit|Order By' LOOP
-		RETURN NEXT ltrim(line, ' ->');
-	END LOOP;
-	IF rows_of(query, true) IS DISTINCT FROM rows_of(query, false) OR rows_of(query || ' LIMIT 5', true) IS DISTINCT FROM rows_of(query || ' LIMIT 5', false) THEN
-		RETURN NEXT 'WRONG: ' || cardinality(rows_of(query, true)) || ', ' || cardinality(rows_of(query, false));
-	END IF;
-	RETURN NEXT format('%s rows', coalesce(cardinality(rows_of(query, true)), 0));
-END $$;
+CREATE FUNCTION asked(condition text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT asked_of('found', condition) $$;
 
 -- each kind of index
 SELECT asked('category = 7');
@@ -124,4 +100,4 @@ SELECT id FROM found WHERE leak(id) AND meta @> '{"colour": 7}' ORDER BY v <-> q
 RESET ROLE;
 DROP TABLE found;
 DROP ROLE regress_found;
-DROP FUNCTION rows_of(text, bool), asked(text), counted(text), leak(int), q();
+DROP FUNCTION rows_of(text, bool), asked_of(regclass, text), asked(text), counted(text), leak(int), q();

@@ -5,6 +5,8 @@
 \i :file
 \set file :srcdir '/sql/include/plan.sql'
 \i :file
+\set file :srcdir '/sql/include/asked.sql'
+\i :file
 
 SET max_parallel_workers_per_gather = 0;
 SET vectorgpu.worker = off;
@@ -18,32 +20,7 @@ INSERT INTO filtered SELECT i, CASE WHEN i % 31 <> 0 THEN i % 30 END, CASE WHEN 
 	FROM generate_series(1, 4000) i;
 CREATE INDEX filtered_v ON filtered USING gpuflat (v vector_l2_ops, tenant, active, price, label, day, state, tags, (lower(note)));
 ANALYZE filtered;
--- what is near; not a constant, which would fill the plans
-CREATE FUNCTION q() RETURNS vector STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN array_fill(100, ARRAY[128])::vector; END $$;
-
--- A condition's plan, and whether its rows, to a LIMIT or all, are those of a sequential scan.
-CREATE FUNCTION rows_of(query text, by_index bool) RETURNS int[] LANGUAGE plpgsql AS $$
-DECLARE
-	ids int[];
-BEGIN
-	PERFORM set_config('enable_indexscan', by_index::text, true), set_config('enable_seqscan', (NOT by_index)::text, true), set_config('enable_sort', (NOT by_index)::text, true);
-	EXECUTE format('SELECT array_agg(id ORDER BY d, id) FROM (%s) s', query) INTO ids;
-	PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true);
-	RETURN ids;
-END $$;
-CREATE FUNCTION asked(condition text) RETURNS SETOF text LANGUAGE plpgsql AS $$
-DECLARE
-	query text := format('SELECT id, v <-> q() AS d FROM filtered WHERE %s ORDER BY v <-> q()', condition);
-	line text;
-BEGIN
-	FOR line IN SELECT * FROM pg_temp.plan(query || ' LIMIT 5') p WHERE p !~ 'Limit|Order By' LOOP
-		RETURN NEXT ltrim(line, ' ->');
-	END LOOP;
-	IF rows_of(query, true) IS DISTINCT FROM rows_of(query, false) OR rows_of(query || ' LIMIT 5', true) IS DISTINCT FROM rows_of(query || ' LIMIT 5', false) THEN
-		RETURN NEXT 'WRONG: ' || cardinality(rows_of(query, true)) || ', ' || cardinality(rows_of(query, false));
-	END IF;
-	RETURN NEXT format('%s rows', coalesce(cardinality(rows_of(query, true)), 0));
-END $$;
+CREATE FUNCTION asked(condition text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT asked_of('filtered', condition) $$;
 
 -- lists
 SELECT asked('tenant IN (3, 7)');
@@ -184,4 +161,4 @@ DROP TABLE parts;
 DROP TABLE filtered;
 DROP TYPE filtered_state;
 DROP ROLE regress_filtered;
-DROP FUNCTION rows_of(text, bool), asked(text), explained(text), leak(int), q();
+DROP FUNCTION rows_of(text, bool), asked_of(regclass, text), asked(text), explained(text), leak(int), q();
