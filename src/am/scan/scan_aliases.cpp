@@ -257,6 +257,8 @@ scan_find_entries(Relation index, ScanState *state)
 
 	if (filter == nullptr || filter->rows == nullptr)
 		return true;
+	if (filter->entries.rows != filter->rows->rows) // found for a version before
+		pfree(const_cast<RowId *>(filter->entries.rows));
 	filter->entries = *filter->rows;
 	if (state->aliases.end <= state->aliases.first)
 		return true;
