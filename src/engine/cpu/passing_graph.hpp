@@ -13,9 +13,19 @@
 namespace vectorgpu::engine
 {
 
-// Each step meets fewer nodes than without conditions (README.md of engine/graph): the search is this many times as
-// wide. Measured in README.md.
-constexpr double kWider = 1.75;
+/// How many times as wide a search is as without conditions: each step meets fewer nodes, the fewer the smaller the
+/// share that passes. Measured in README.md of engine/graph.
+inline double
+wider(double share)
+{
+	constexpr double kMost = 1.8;
+	constexpr double kLeast = 1.6;
+	constexpr double kMostUpTo = .12;
+	constexpr double kLeastFrom = .3;
+	const double part = std::clamp((share - kMostUpTo) / (kLeastFrom - kMostUpTo), 0., 1.);
+
+	return 1 + (kMost - part * (kMost - kLeast) - 1) * std::min(1., 4 * (1 - share));
+}
 
 /// Set up a search of a part of n_nodes nodes for the rows that pass; view: masked, not listed. width: of the same
 /// search without conditions. rows: how many rows are scored in the time that a node takes whose edges are followed.
@@ -24,11 +34,11 @@ inline bool
 prepare_masked(const RowsView &view, uint64_t n_nodes, uint32_t width, double rows, graph::SearchSpec *spec)
 {
 	const double share = static_cast<double>(view.passing->n_pass()) / static_cast<double>(view.rows.last);
-	const double wider = width * (1 + (kWider - 1) * std::min(1., 4 * (1 - share)));
+	const double wide = width * wider(share);
 
-	if (wider * rows >= share * static_cast<double>(n_nodes))
+	if (wide * rows >= share * static_cast<double>(n_nodes))
 		return false;
-	spec->width = static_cast<uint32_t>(std::ceil(wider));
+	spec->width = static_cast<uint32_t>(std::ceil(wide));
 	spec->fails = view.dead->data();
 	return true;
 }

@@ -14,9 +14,15 @@ namespace
 // order of the lists may say little about the order of their rows: the search finds out.
 constexpr double kUneven = 1.5;
 
-// Rows held at the second mark, where a search may end first, over those wanted.
-constexpr double kMoreOfUneven = 1.25;
 constexpr double kStageGrowth = 1.5; // of the rows held, between two marks
+
+/// Rows held at the second mark, where a search may end first, over those wanted: the more rows pass, the less it
+/// matters where they lie.
+double
+more_of_uneven(double share)
+{
+	return 1.35 - .6 * share;
+}
 
 } // namespace
 
@@ -27,7 +33,7 @@ choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked
 	const double n_pass = static_cast<double>(view.passing->n_pass());
 	const double even_lists = ivf::even_lists(n_probes, view.rows.last, view.passing->n_pass());
 	const double wanted = even_lists * n_pass / n_lists;
-	double next_mark = kMoreOfUneven * wanted / kStageGrowth;
+	double next_mark = more_of_uneven(n_pass / static_cast<double>(view.rows.last)) * wanted / kStageGrowth;
 	double held = 0;
 
 	marks->clear();

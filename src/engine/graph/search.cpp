@@ -13,7 +13,7 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kAhead = 4; // lists of neighbours prefetched
+constexpr uint32_t kAhead = 16; // lists of neighbours prefetched
 
 bool
 memory_neighbors(void *context, uint32_t node, uint32_t *neighbors)
