@@ -123,7 +123,7 @@ NO_SOURCES = $(addprefix --exclude=./,build .git results tmp_check tmp_check_iso
 dist:
 	@rm -rf build/$(DIST) build/$(DIST).tar.gz build/$(DIST).zip
 	@mkdir -p build/$(DIST)
-	@{ if [ -e .git ]; then git archive --format=tar HEAD; else tar $(NO_SOURCES) -cf - .; fi; } | tar -C build/$(DIST) -xf -
+	@{ if [ -e .git ] && git rev-parse --verify -q HEAD >/dev/null 2>&1; then git archive --format=tar HEAD; else tar $(NO_SOURCES) -cf - .; fi; } | tar -C build/$(DIST) -xf -
 	@cd build && tar --sort=name --owner=root:0 --group=root:0 -czf $(DIST).tar.gz $(DIST) && python3 -m zipfile -c $(DIST).zip $(DIST)
 	@rm -rf build/$(DIST)
 	@ls build/$(DIST).tar.gz build/$(DIST).zip
