@@ -115,6 +115,19 @@ uninstall: uninstall-worker
 uninstall-worker:
 	rm -f '$(DESTDIR)$(pkglibdir)/vectorgpu_worker'
 
+# Archives of the commit, or without git of the files there: build/vectorgpu-VERSION.tar.gz, and .zip, which PGXN takes.
+DIST = vectorgpu-$(shell sed -n "s/^default_version = '\(.*\)'/\1/p" vectorgpu.control)
+NO_SOURCES = $(addprefix --exclude=./,build .git results tmp_check tmp_check_iso output_iso log regression.diffs regression.out) \
+	--exclude='*.o' --exclude='*.d' --exclude='*.so' --exclude='*.bc' --exclude=__pycache__
+.PHONY: dist
+dist:
+	@rm -rf build/$(DIST) build/$(DIST).tar.gz build/$(DIST).zip
+	@mkdir -p build/$(DIST)
+	@{ if [ -e .git ] && git rev-parse --verify -q HEAD >/dev/null 2>&1; then git archive --format=tar HEAD; else tar $(NO_SOURCES) -cf - .; fi; } | tar -C build/$(DIST) -xf -
+	@cd build && tar --sort=name --owner=root:0 --group=root:0 -czf $(DIST).tar.gz $(DIST) && python3 -m zipfile -c $(DIST).zip $(DIST)
+	@rm -rf build/$(DIST)
+	@ls build/$(DIST).tar.gz build/$(DIST).zip
+
 # Same bits everywhere: no contraction, no -march=native, no fast-math; vector code is chosen at run time, one file per ISA.
 override CXXFLAGS += -std=c++20 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -ffp-contract=off -fPIC -MMD -MP
 ifeq ($(WERROR),1)

@@ -3,7 +3,7 @@
 # and count, show, skip, part_tap.
 
 # Together they are the whole suite: LONG_PARTS run after the parts of the quick suite.
-QUICK_PARTS='lint unit corpora regress isolation tap installcheck client versions'
+QUICK_PARTS='lint unit corpora regress isolation tap installcheck package client versions'
 LONG_PARTS='tidy sanitizers matrix-sql matrix-tap matrix-versions sweeps soaks sqlsmith valgrind fuzz'
 
 # The six ways of matrix-tap: mode of the worker, and whether the module is preloaded. VECTORGPU_MATRIX overrides them.

@@ -180,6 +180,21 @@ plan_restart(uint64 now)
 					settings.worker_restart_delay_max)));
 }
 
+/// Set path [size] to the worker's executable: the setting's; else, beside the module, that of the package with CUDA if
+/// it is there (packaging/README.md), or the one that was installed with the module.
+void
+find_worker(char *path, size_t size)
+{
+	if (settings.worker_program != nullptr && settings.worker_program[0] != '\0')
+	{
+		strlcpy(path, settings.worker_program, size);
+		return;
+	}
+	snprintf(path, size, "%s/vectorgpu_worker_cuda", pkglib_path);
+	if (access(path, X_OK) != 0)
+		snprintf(path, size, "%s/vectorgpu_worker", pkglib_path);
+}
+
 void
 start_worker(uint64 now)
 {
@@ -210,10 +225,7 @@ start_worker(uint64 now)
 	supervisor.max_sessions = settings.worker_max_sessions;
 	supervisor.gpu_memory_mb = settings.gpu_memory_mb;
 	strlcpy(supervisor.device, settings.device, sizeof(supervisor.device));
-	if (settings.worker_program != nullptr && settings.worker_program[0] != '\0')
-		strlcpy(path, settings.worker_program, sizeof(path));
-	else
-		snprintf(path, sizeof(path), "%s/vectorgpu_worker", pkglib_path);
+	find_worker(path, sizeof(path));
 	strlcpy(supervisor.program, settings.worker_program, sizeof(supervisor.program));
 	snprintf(epoch, sizeof(epoch), "%" PRIx64, static_cast<uint64_t>(supervisor.state->epoch));
 	snprintf(threads, sizeof(threads), "%d",

@@ -5,6 +5,7 @@ import posixpath
 import re
 
 import includes
+import packaging
 import sizes
 
 Rule = collections.namedtuple("Rule", "name what find warn", defaults=(None,))
@@ -406,5 +407,7 @@ ALL = [
     Rule("long-forms", f"a test that reads VECTORGPU_LONG has a run in {LONG_LIST}, which names each file of test/long", long_forms_are_run),
     Rule("gpu-tests", f"the tests that {GPU_RUN} names exist", gpu_run_names_tests),
     Rule("install-scripts", "installation and updates take nothing over", installation_takes_nothing),
+    Rule("docker-steps", "the Dockerfiles build by the steps of README.md and docs/install.md", packaging.docker_steps_are_documented),
+    Rule("meta", f"{packaging.META} is true", packaging.meta_is_true),
     Rule("executable", "commands are executable", commands_are_executable),
 ]

@@ -12,6 +12,13 @@ MANY = "\tint a;\n" * sizes.MAX_FUNCTION_LINES
 HARMLESS = (f"namespace\n{{\n\n{MANY}\n}}\nstruct alignas(16) One\n{{\n{MANY}}};\ntemplate <int n>\nclass Two : public One,\n\tpublic Three\n{{\n{MANY}}};\n"
             + "void\nshort_one(int a)\n{\n" + "\ta++;\n" * (sizes.MAX_FUNCTION_LINES - 2) + "}\n")
 
+DOCKER_STEPS = 'RUN apt-get update && \\\n    apt-get install -y --no-install-recommends a-${PG_MAJOR} && rm -rf /var/lib/apt/lists/*\nRUN make -j"$(nproc)" CUDA=0\n'
+META = """{"name": "vectorgpu", "abstract": "search", "version": "0.3.0", "maintainer": ["x"], "license": "postgresql", "provides": {
+"vectorgpu": {"file": "sql/install/vectorgpu--0.1.0.sql", "docfile": "README.md", "version": "0.3.0", "abstract": "search"},
+"vectorgpu_pgvector": {"file": "sql/install/vectorgpu--0.1.0.sql", "docfile": "docs/install.md", "version": "0.3.0", "abstract": "indexes"}},
+"meta-spec": {"version": "1.0.0"}}
+"""
+
 CLEAN = {
     "src/README.md": "map\n",
     "src/vectorgpu.cpp": '#include "postgres.h"\n#include "pg/postgres.hpp"\n#include "am/flat/flat.hpp"\n',
@@ -35,7 +42,14 @@ CLEAN = {
     "src/am/flat/flat.hpp": '#include "am/scan/scan.hpp"\n#include "engine/interface/engine.hpp"\n',
     "src/am/graph/README.md": "graph\n",
     "src/am/graph/graph.hpp": '#include "storage/store.hpp"\n',
-    "README.md": "# vectorgpu\n\n[Settings](docs/settings.md#all-settings)\n",
+    "README.md": "# vectorgpu\n\n[Settings](docs/settings.md#all-settings)\n\n## Install\n\nAs root:\n\n```sh\napt-get install a-15   # or 16\nmake -j$(nproc)\n```\n",
+    "docs/install.md": "## With a GPU\n\n```sh\napt-get install nvcc\n```\n",
+    "packaging/docker/Dockerfile.cpu": "FROM a AS build\n" + DOCKER_STEPS + "FROM a\nRUN apt-get install -y b\n",
+    "packaging/docker/Dockerfile.cuda": "FROM a AS build\n" + DOCKER_STEPS.replace("apt-get install", "apt-get install -y --no-install-recommends nvcc && \\\n    apt-get install", 1),
+    "vectorgpu.control": "comment = 'search'\ndefault_version = '0.3.0'\n",
+    "vectorgpu_pgvector.control": "comment = 'indexes'\ndefault_version = '0.3.0'\n",
+    "CMakeLists.txt": "project(vectorgpu VERSION 0.3.0 LANGUAGES CXX)\n",
+    "META.json": META,
     "CHANGELOG.md": "# Changes\n\n## 0.3.0\n\n- Adds this.\n\n## 0.2.0\n\n### Types\n\n- Added that.\n\n## 0.1.0\n\n- The first,\n  of all.\n",
     "docs/settings.md": "## All settings\n\n| setting | what |\n|---|---|\n| `vectorgpu.simd` | level |\n",
     "docs/troubleshooting.md": "| reason | what |\n|---|---|\n| `gone` | dead |\n\n```\n" + "wide " * 30 + "code\n```\n",
@@ -171,6 +185,18 @@ BREAKS = [
     ("gpu-tests", {"test/gpu/run": "x+more_tests=(Lists.Some)\n"}),
     ("gpu-tests", {"test/gpu/run": "x+run --gtest_filter='Lists.All:Graphs.*'\n"}),
     ("gpu-tests", {"test/gpu/lists_test.cpp": "TEST(Lists, AllOfThem)\n{\n}\n"}),
+    ("docker-steps", {"packaging/docker/Dockerfile.cpu": "FROM a AS build\nRUN apt-get update && apt-get install -y --no-install-recommends a-16 && make -j2\n"}),
+    ("docker-steps", {"packaging/docker/Dockerfile.cpu": "FROM a AS build\n" + DOCKER_STEPS + "RUN make install\n"}),
+    ("docker-steps", {"packaging/docker/Dockerfile.cuda": "FROM a AS build\n" + DOCKER_STEPS}),
+    ("docker-steps", {"docs/install.md": "## With a GPU\n\nWith nvcc.\n"}),
+    ("meta", {"META.json": META[1:]}),
+    ("meta", {"META.json": META.replace('"version": "0.3.0", "maintainer"', '"version": "0.2.0", "maintainer"')}),
+    ("meta", {"META.json": META.replace('"docfile": "README.md"', '"docfile": "GONE.md"')}),
+    ("meta", {"META.json": META.replace('"abstract": "indexes"', '"abstract": "other"')}),
+    ("meta", {"META.json": META.replace('"license": "postgresql", ', "")}),
+    ("meta", {"META.json": META.replace('"vectorgpu_pgvector": {', '"more": {')}),
+    ("meta", {"CMakeLists.txt": "project(vectorgpu VERSION 0.2.0 LANGUAGES CXX)\n"}),
+    ("meta", {"CHANGELOG.md": "# Changes\n\n## 0.3.0, not released\n\n- Adds this.\n"}),
     ("executable", {"scripts/other": "#!/bin/sh\n"}),
 ]
 
