@@ -14,7 +14,7 @@ namespace vectorgpu::engine
 {
 
 /// How many times as wide a search is as without conditions: each step meets fewer nodes, the fewer the smaller the
-/// share that passes. Measured in README.md of engine/graph.
+/// share that passes. By the table in README.md of engine/graph.
 inline double
 wider(double share)
 {
