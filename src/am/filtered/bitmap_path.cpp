@@ -42,6 +42,13 @@ constexpr double kMostSaved = 0.6;       // of the whole search
 constexpr double kMostForWorker = 12288; // rows (given_rows.cpp)
 constexpr double kRowReturned = 6;       // x cpu_tuple_cost: core's, and kReturnCost
 
+/// The bitmaps that core can make for some clauses of a table.
+struct Bitmaps
+{
+	List *clauses; // RestrictInfo
+	List *paths;
+};
+
 bool
 is_ours(const IndexOptInfo *info)
 {
@@ -76,10 +83,23 @@ others(const List *clauses, const List *taken)
 	return rest;
 }
 
-/// A copy of the table's description with its other indexes alone, and with conditions that are not taken, no joins.
-/// Null if there are none of either.
+/// True if both lists have the same elements, in this order.
+bool
+equal_pointers(const List *a, const List *b)
+{
+	ListCell *cell_a;
+	ListCell *cell_b;
+
+	if (list_length(a) != list_length(b))
+		return false;
+	forboth(cell_a, a, cell_b, b) if (lfirst(cell_a) != lfirst(cell_b)) return false;
+	return true;
+}
+
+/// A copy of the table's description with its other indexes alone, and with the clauses that are not `taken`, of which
+/// `clauses` are the table's own; no joins. Null if there are none of either.
 RelOptInfo *
-copy_table(RelOptInfo *rel, const List *taken)
+copy_table(RelOptInfo *rel, const List *taken, List *clauses)
 {
 	RelOptInfo *copy = makeNode(RelOptInfo);
 	ListCell *cell;
@@ -90,13 +110,13 @@ copy_table(RelOptInfo *rel, const List *taken)
 	copy->consider_parallel = copy->has_eclass_joins = false;
 	copy->cheapest_startup_path = copy->cheapest_total_path = nullptr;
 	copy->cheapest_parameterized_paths = NIL;
-	copy->baserestrictinfo = others(rel->baserestrictinfo, taken);
+	copy->baserestrictinfo = clauses;
 	foreach (cell, rel->indexlist)
 	{
 		IndexOptInfo *index;
 
-		if (!lfirst_node(IndexOptInfo, cell)->amhasgetbitmap || lfirst_node(IndexOptInfo, cell)->hypothetical ||
-			is_ours(lfirst_node(IndexOptInfo, cell)))
+		if (clauses == NIL || !lfirst_node(IndexOptInfo, cell)->amhasgetbitmap ||
+			lfirst_node(IndexOptInfo, cell)->hypothetical || is_ours(lfirst_node(IndexOptInfo, cell)))
 			continue;
 		index = makeNode(IndexOptInfo);
 		*index = *lfirst_node(IndexOptInfo, cell);
@@ -104,7 +124,7 @@ copy_table(RelOptInfo *rel, const List *taken)
 		index->indrestrictinfo = others(index->indrestrictinfo, taken);
 		copy->indexlist = lappend(copy->indexlist, index);
 	}
-	return copy->indexlist != NIL && copy->baserestrictinfo != NIL ? copy : nullptr;
+	return copy->indexlist != NIL ? copy : nullptr;
 }
 
 /// The bitmap that the path makes, or could make; null: none.
@@ -119,6 +139,35 @@ bitmap_of(Path *path)
 		reinterpret_cast<IndexPath *>(path)->indexorderbys == NIL)
 		return path;
 	return nullptr;
+}
+
+/// The bitmaps for the clauses of the table that are not `taken`. known: as for bitmap_choose.
+const List *
+bitmaps_for(PlannerInfo *root, RelOptInfo *rel, const List *taken, List **known)
+{
+	List *clauses = others(rel->baserestrictinfo, taken);
+	RelOptInfo *copy;
+	Bitmaps *found;
+	ListCell *cell;
+
+	foreach (cell, *known)
+		if (equal_pointers(static_cast<const Bitmaps *>(lfirst(cell))->clauses, clauses))
+			return static_cast<const Bitmaps *>(lfirst(cell))->paths;
+	found = static_cast<Bitmaps *>(palloc0(sizeof(Bitmaps)));
+	found->clauses = clauses;
+	*known = lappend(*known, found);
+	copy = copy_table(rel, taken, clauses);
+	if (copy == nullptr)
+		return NIL;
+	create_index_paths(root, copy);
+	foreach (cell, copy->pathlist)
+	{
+		Path *bitmap = bitmap_of(static_cast<Path *>(lfirst(cell)));
+
+		if (bitmap != nullptr)
+			found->paths = lappend(found->paths, bitmap);
+	}
+	return found->paths;
 }
 
 /// The share of a bitmap's rows that follow one another in the table, as far as core's cost of an index scan tells:
@@ -163,28 +212,20 @@ with_cost(PlannerInfo *root, Path *bitmap, double n_rows)
 } // namespace
 
 BitmapChoice
-bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken)
+bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken, List **known)
 {
 	RelOptInfo *rel = index->rel;
 	const double n_rows = Max(index->tuples, 1.0);
-	RelOptInfo *copy = !enable_bitmapscan || rel->lateral_relids != nullptr ? nullptr : copy_table(rel, taken);
 	BitmapChoice best = {};
 	Cost best_cost = 0;
 	ListCell *cell;
 
-	if (copy == nullptr)
+	if (!enable_bitmapscan || rel->lateral_relids != nullptr)
 		return best;
-	create_index_paths(root, copy);
-	foreach (cell, copy->pathlist)
+	foreach (cell, bitmaps_for(root, rel, taken, known))
 	{
-		Path *bitmap = bitmap_of(static_cast<Path *>(lfirst(cell)));
-		BitmapChoice choice;
-		Cost cost;
-
-		if (bitmap == nullptr)
-			continue;
-		choice = with_cost(root, bitmap, n_rows);
-		cost = choice.cost + n_rows * choice.selectivity * cpu_tuple_cost * kRowSearched;
+		const BitmapChoice choice = with_cost(root, static_cast<Path *>(lfirst(cell)), n_rows);
+		const Cost cost = choice.cost + n_rows * choice.selectivity * cpu_tuple_cost * kRowSearched;
 		if (choice.selectivity * kFewOfApproximate <= 1 && (best.bitmap == nullptr || cost < best_cost))
 		{
 			best = choice;
