@@ -33,12 +33,14 @@ constexpr double kRowLookedUp = 60;   // x cpu_tuple_cost: instead, where the ro
 // Core takes each of a few rows of the table for a page read from disk; a cost that counts the index as cached would
 // win against that where it should not. Up to this number of rows, reading them from the table and sorting is as fast.
 constexpr double kFewRows = 300; // x random_page_cost
-constexpr double kFewForWorker = 100;
+constexpr double kFewForWorker = 120;
+// Rows that follow one another core counts at less than half of the cost of their time: where it does, so does ours.
+constexpr double kLessInOrder = 0.5; // of the costs above
 // Reading and scoring a row, kFewCost: what bitmaps are compared by; and the part of that which rows save that follow
 // one another, or that the worker looks at.
 constexpr double kRowSearched = 60;      // x cpu_tuple_cost
 constexpr double kRowSaved = 50;         // x cpu_tuple_cost
-constexpr double kMostSaved = 0.6;       // of the whole search
+constexpr double kMostSaved = 0.75;      // of the whole search
 constexpr double kMostForWorker = 12288; // rows (given_rows.cpp)
 constexpr double kRowReturned = 6;       // x cpu_tuple_cost: core's, and kReturnCost
 
@@ -200,12 +202,14 @@ with_cost(PlannerInfo *root, Path *bitmap, double n_rows)
 	const double in_order = share_in_order(root, bitmap);
 	BitmapChoice choice = {bitmap, 0, 0, in_order};
 	double rows;
+	Cost finding;
 
 	cost_bitmap_tree_node(bitmap, &choice.cost, &choice.selectivity);
 	rows = n_rows * choice.selectivity;
-	choice.cost += cpu_operator_cost * kStart + rows * cpu_tuple_cost * kRowOfBitmap +
+	finding = cpu_operator_cost * kStart + rows * cpu_tuple_cost * kRowOfBitmap +
 		Min(std::ceil(n_rows * sizeof(RowId) / kPayloadBytes) * seq_page_cost * kPageOfRowIds,
 			rows * cpu_tuple_cost * kRowLookedUp);
+	choice.cost += finding * (1 - kLessInOrder * in_order);
 	return choice;
 }
 
@@ -254,8 +258,10 @@ bitmap_add_cost(const BitmapChoice *choice, IndexPath *path)
 	const RelOptInfo *rel = path->path.parent;
 	const double rows = choice->selectivity * rel->tuples;
 	const bool by_worker = rows <= kMostForWorker && worker_is_asked(path);
-	const double saving = by_worker ? 1 : choice->in_order; // share of the rows
 	const Cost search = path->path.startup_cost;
+	// Where a pass over all rows costs less, rows are not read one by one.
+	const bool one_by_one = search >= path->indexselectivity * rel->tuples * cpu_tuple_cost * kRowSearched;
+	const double saving = by_worker ? 1 : one_by_one ? choice->in_order : 0; // share of the rows
 	const Cost saved = Min(saving * rows * cpu_tuple_cost * kRowSaved, search * kMostSaved);
 	const Cost as_read = Min(rows, by_worker ? kFewForWorker : kFewRows) * random_page_cost * (1 - choice->in_order);
 	// Rows that follow one another are on few pages; an index in order is taken to read one for each row.
