@@ -88,6 +88,28 @@ UPDATE found SET category = 8 WHERE id = (SELECT id FROM found WHERE category IN
 SELECT asked('category IN (7, 8, 9)');
 ROLLBACK;
 
+-- in parallel workers: whole, and in a sub-select of a parallel scan; not where the order may not be computed there
+CREATE TABLE beside AS SELECT i % 4000 AS id FROM generate_series(1, 20000) i;
+ANALYZE beside;
+\set outside 'SELECT count(*), sum(id) FROM beside WHERE id NOT IN (SELECT id FROM found WHERE category IN (7, 9) ORDER BY v <-> q() LIMIT 20)'
+:outside;
+SET :parallel_mode = on;
+SET max_parallel_workers_per_gather = 2;
+SELECT * FROM pg_temp.plan('SELECT id FROM found WHERE category = 7 ORDER BY v <-> q() LIMIT 5');
+ALTER FUNCTION q() PARALLEL SAFE;
+SELECT * FROM pg_temp.plan('SELECT id FROM found WHERE category = 7 ORDER BY v <-> q() LIMIT 5');
+SELECT asked('category = 7 AND tenant IN (1, 11)');
+RESET :parallel_mode;
+SET enable_seqscan = on;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SELECT * FROM pg_temp.plan(:'outside') p WHERE p ~ 'Gather|Scan';
+:outside;
+SET enable_seqscan = off;
+SET max_parallel_workers_per_gather = 0;
+DROP TABLE beside;
+
 -- row security: a condition that may leak is not decided before the policy
 CREATE FUNCTION leak(int) RETURNS bool LANGUAGE plpgsql COST 0.0001 AS $$ BEGIN RAISE NOTICE 'saw %', $1; RETURN true; END $$;
 CREATE ROLE regress_found;

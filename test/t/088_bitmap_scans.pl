@@ -77,6 +77,32 @@ for (@indexes)
 	$node->safe_psql('postgres', 'DROP INDEX wi; VACUUM ANALYZE w');
 }
 
+# A scan that began before a merge names rows by numbers that copies of the newer manifest do not know: it asks for one batch in vain, not for each.
+SKIP:
+{
+	skip 'the worker is not installed', 5 if !$has_worker;
+	my $scan = q{SELECT id FROM merged WHERE a = 7 ORDER BY v <-> '[1,2,3,4,5,6,7,8]'};
+	my $set = q{SET enable_seqscan = off; SET enable_sort = off; SET work_mem = '64kB';};
+	my $fallbacks = sub { return $node->safe_psql('postgres', q{SELECT fallbacks FROM vectorgpu_index_fallbacks('merged_v')}) };
+	my $reader = $node->background_psql('postgres');
+	my ($before, $answered, $last_row);
+
+	$node->safe_psql('postgres', 'CREATE TABLE merged (id int, a int, v vector(8)) WITH (autovacuum_enabled = off);'
+		  . 'INSERT INTO merged SELECT i, i % 20, ARRAY(SELECT (hashint8extended(i * 8 + d, 1) & 1023)::real FROM generate_series(1, 8) d)::vector FROM generate_series(1, 40000) i;'
+		  . 'CREATE INDEX merged_v ON merged USING gpuflat (v vector_l2_ops); CREATE INDEX merged_a ON merged (a); VACUUM ANALYZE merged');
+	$last_row = $node->safe_psql('postgres', "SELECT id FROM merged WHERE a = 7 ORDER BY v <-> '[1,2,3,4,5,6,7,8]' DESC LIMIT 1");
+	by_worker($node, 'before a merge', sub { $node->safe_psql('postgres', "$set $scan") });
+	$answered = worker_stat($node, 'answered');
+	$reader->query_safe("$set BEGIN; DECLARE c CURSOR FOR $scan; FETCH 1 FROM c");
+	is(worker_stat($node, 'answered'), $answered + 1, 'the first batch of a cursor: by the worker');
+	$node->safe_psql('postgres', q{INSERT INTO merged SELECT id, a, v FROM merged WHERE id < 3000; SELECT vectorgpu_merge('merged_v')});
+	by_worker($node, 'after a merge', sub { $node->safe_psql('postgres', "$set $scan") });
+	$before = $fallbacks->();
+	is($reader->query_safe('MOVE 1998 FROM c; FETCH ALL FROM c'), $last_row, 'the rest of the cursor, after a merge');
+	is($fallbacks->(), $before + 1, 'one fallback for two batches');
+	$reader->quit;
+}
+
 cmp_ok($n_lossy, '>', 0, 'scans that checked rows of lossy pages, and dropped some');
 $node->stop;
 done_testing();

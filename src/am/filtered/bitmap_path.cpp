@@ -33,14 +33,23 @@ constexpr double kRowLookedUp = 60;   // x cpu_tuple_cost: instead, where the ro
 // Core takes each of a few rows of the table for a page read from disk; a cost that counts the index as cached would
 // win against that where it should not. Up to this number of rows, reading them from the table and sorting is as fast.
 constexpr double kFewRows = 300; // x random_page_cost
-constexpr double kFewForWorker = 100;
+constexpr double kFewForWorker = 120;
+// Rows that follow one another core counts at less than half of the cost of their time: where it does, so does ours.
+constexpr double kLessInOrder = 0.5; // of the costs above
 // Reading and scoring a row, kFewCost: what bitmaps are compared by; and the part of that which rows save that follow
 // one another, or that the worker looks at.
 constexpr double kRowSearched = 60;      // x cpu_tuple_cost
 constexpr double kRowSaved = 50;         // x cpu_tuple_cost
-constexpr double kMostSaved = 0.6;       // of the whole search
+constexpr double kMostSaved = 0.75;      // of the whole search
 constexpr double kMostForWorker = 12288; // rows (given_rows.cpp)
 constexpr double kRowReturned = 6;       // x cpu_tuple_cost: core's, and kReturnCost
+
+/// The bitmaps that core can make for some clauses of a table.
+struct Bitmaps
+{
+	List *clauses; // RestrictInfo
+	List *paths;
+};
 
 bool
 is_ours(const IndexOptInfo *info)
@@ -76,10 +85,23 @@ others(const List *clauses, const List *taken)
 	return rest;
 }
 
-/// A copy of the table's description with its other indexes alone, and with conditions that are not taken, no joins.
-/// Null if there are none of either.
+/// True if both lists have the same elements, in this order.
+bool
+equal_pointers(const List *a, const List *b)
+{
+	ListCell *cell_a;
+	ListCell *cell_b;
+
+	if (list_length(a) != list_length(b))
+		return false;
+	forboth(cell_a, a, cell_b, b) if (lfirst(cell_a) != lfirst(cell_b)) return false;
+	return true;
+}
+
+/// A copy of the table's description with its other indexes alone, and with the clauses that are not `taken`, of which
+/// `clauses` are the table's own; no joins. Null if there are none of either.
 RelOptInfo *
-copy_table(RelOptInfo *rel, const List *taken)
+copy_table(RelOptInfo *rel, const List *taken, List *clauses)
 {
 	RelOptInfo *copy = makeNode(RelOptInfo);
 	ListCell *cell;
@@ -90,13 +112,13 @@ copy_table(RelOptInfo *rel, const List *taken)
 	copy->consider_parallel = copy->has_eclass_joins = false;
 	copy->cheapest_startup_path = copy->cheapest_total_path = nullptr;
 	copy->cheapest_parameterized_paths = NIL;
-	copy->baserestrictinfo = others(rel->baserestrictinfo, taken);
+	copy->baserestrictinfo = clauses;
 	foreach (cell, rel->indexlist)
 	{
 		IndexOptInfo *index;
 
-		if (!lfirst_node(IndexOptInfo, cell)->amhasgetbitmap || lfirst_node(IndexOptInfo, cell)->hypothetical ||
-			is_ours(lfirst_node(IndexOptInfo, cell)))
+		if (clauses == NIL || !lfirst_node(IndexOptInfo, cell)->amhasgetbitmap ||
+			lfirst_node(IndexOptInfo, cell)->hypothetical || is_ours(lfirst_node(IndexOptInfo, cell)))
 			continue;
 		index = makeNode(IndexOptInfo);
 		*index = *lfirst_node(IndexOptInfo, cell);
@@ -104,7 +126,7 @@ copy_table(RelOptInfo *rel, const List *taken)
 		index->indrestrictinfo = others(index->indrestrictinfo, taken);
 		copy->indexlist = lappend(copy->indexlist, index);
 	}
-	return copy->indexlist != NIL && copy->baserestrictinfo != NIL ? copy : nullptr;
+	return copy->indexlist != NIL ? copy : nullptr;
 }
 
 /// The bitmap that the path makes, or could make; null: none.
@@ -119,6 +141,35 @@ bitmap_of(Path *path)
 		reinterpret_cast<IndexPath *>(path)->indexorderbys == NIL)
 		return path;
 	return nullptr;
+}
+
+/// The bitmaps for the clauses of the table that are not `taken`. known: as for bitmap_choose.
+const List *
+bitmaps_for(PlannerInfo *root, RelOptInfo *rel, const List *taken, List **known)
+{
+	List *clauses = others(rel->baserestrictinfo, taken);
+	RelOptInfo *copy;
+	Bitmaps *found;
+	ListCell *cell;
+
+	foreach (cell, *known)
+		if (equal_pointers(static_cast<const Bitmaps *>(lfirst(cell))->clauses, clauses))
+			return static_cast<const Bitmaps *>(lfirst(cell))->paths;
+	found = static_cast<Bitmaps *>(palloc0(sizeof(Bitmaps)));
+	found->clauses = clauses;
+	*known = lappend(*known, found);
+	copy = copy_table(rel, taken, clauses);
+	if (copy == nullptr)
+		return NIL;
+	create_index_paths(root, copy);
+	foreach (cell, copy->pathlist)
+	{
+		Path *bitmap = bitmap_of(static_cast<Path *>(lfirst(cell)));
+
+		if (bitmap != nullptr)
+			found->paths = lappend(found->paths, bitmap);
+	}
+	return found->paths;
 }
 
 /// The share of a bitmap's rows that follow one another in the table, as far as core's cost of an index scan tells:
@@ -151,40 +202,34 @@ with_cost(PlannerInfo *root, Path *bitmap, double n_rows)
 	const double in_order = share_in_order(root, bitmap);
 	BitmapChoice choice = {bitmap, 0, 0, in_order};
 	double rows;
+	Cost finding;
 
 	cost_bitmap_tree_node(bitmap, &choice.cost, &choice.selectivity);
 	rows = n_rows * choice.selectivity;
-	choice.cost += cpu_operator_cost * kStart + rows * cpu_tuple_cost * kRowOfBitmap +
+	finding = cpu_operator_cost * kStart + rows * cpu_tuple_cost * kRowOfBitmap +
 		Min(std::ceil(n_rows * sizeof(RowId) / kPayloadBytes) * seq_page_cost * kPageOfRowIds,
 			rows * cpu_tuple_cost * kRowLookedUp);
+	choice.cost += finding * (1 - kLessInOrder * in_order);
 	return choice;
 }
 
 } // namespace
 
 BitmapChoice
-bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken)
+bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken, List **known)
 {
 	RelOptInfo *rel = index->rel;
 	const double n_rows = Max(index->tuples, 1.0);
-	RelOptInfo *copy = !enable_bitmapscan || rel->lateral_relids != nullptr ? nullptr : copy_table(rel, taken);
 	BitmapChoice best = {};
 	Cost best_cost = 0;
 	ListCell *cell;
 
-	if (copy == nullptr)
+	if (!enable_bitmapscan || rel->lateral_relids != nullptr)
 		return best;
-	create_index_paths(root, copy);
-	foreach (cell, copy->pathlist)
+	foreach (cell, bitmaps_for(root, rel, taken, known))
 	{
-		Path *bitmap = bitmap_of(static_cast<Path *>(lfirst(cell)));
-		BitmapChoice choice;
-		Cost cost;
-
-		if (bitmap == nullptr)
-			continue;
-		choice = with_cost(root, bitmap, n_rows);
-		cost = choice.cost + n_rows * choice.selectivity * cpu_tuple_cost * kRowSearched;
+		const BitmapChoice choice = with_cost(root, static_cast<Path *>(lfirst(cell)), n_rows);
+		const Cost cost = choice.cost + n_rows * choice.selectivity * cpu_tuple_cost * kRowSearched;
 		if (choice.selectivity * kFewOfApproximate <= 1 && (best.bitmap == nullptr || cost < best_cost))
 		{
 			best = choice;
@@ -213,8 +258,10 @@ bitmap_add_cost(const BitmapChoice *choice, IndexPath *path)
 	const RelOptInfo *rel = path->path.parent;
 	const double rows = choice->selectivity * rel->tuples;
 	const bool by_worker = rows <= kMostForWorker && worker_is_asked(path);
-	const double saving = by_worker ? 1 : choice->in_order; // share of the rows
 	const Cost search = path->path.startup_cost;
+	// Where a pass over all rows costs less, rows are not read one by one.
+	const bool one_by_one = search >= path->indexselectivity * rel->tuples * cpu_tuple_cost * kRowSearched;
+	const double saving = by_worker ? 1 : one_by_one ? choice->in_order : 0; // share of the rows
 	const Cost saved = Min(saving * rows * cpu_tuple_cost * kRowSaved, search * kMostSaved);
 	const Cost as_read = Min(rows, by_worker ? kFewForWorker : kFewRows) * random_page_cost * (1 - choice->in_order);
 	// Rows that follow one another are on few pages; an index in order is taken to read one for each row.

@@ -21,8 +21,9 @@ struct BitmapChoice
 	double in_order; // the share of its rows that follow one another in the table
 };
 
-/// The best bitmap for the clauses of the index's table that are not among `taken` (IndexClause).
-BitmapChoice bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken);
+/// The best bitmap for the clauses of the index's table that are not among `taken` (IndexClause). known: what calls for
+/// other indexes of the same table have collected; NIL for the first.
+BitmapChoice bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken, List **known);
 
 /// A stand-in for the bitmap's clauses, from which costs take their selectivity.
 IndexClause *bitmap_clause(const BitmapChoice *choice);

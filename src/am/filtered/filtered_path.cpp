@@ -202,7 +202,9 @@ add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
 	path->path = scan->path;
 	path->path.type = T_CustomPath;
 	path->path.pathtype = T_CustomScan;
-	path->path.parallel_safe = false;
+	// Core has seen to the conditions (consider_parallel), not to the ORDER BY, which its plans need not compute here.
+	path->path.parallel_safe =
+		draft->index->rel->consider_parallel && is_parallel_safe(draft->root, reinterpret_cast<Node *>(draft->order));
 	path->path.total_cost += cpu_operator_cost; // of equal paths core's is taken
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	if (bitmap != nullptr)
@@ -213,7 +215,7 @@ add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
 }
 
 void
-consider_index(PlannerInfo *root, IndexOptInfo *index)
+consider_index(PlannerInfo *root, IndexOptInfo *index, List **known_bitmaps)
 {
 	Draft draft = {root, index, nullptr, NIL, {NIL, NIL}, false};
 	BitmapChoice bitmap;
@@ -228,7 +230,7 @@ consider_index(PlannerInfo *root, IndexOptInfo *index)
 		take_clause(&draft, lfirst_node(RestrictInfo, cell));
 	if (draft.beyond_core)
 		add_filtered_path(&draft, nullptr);
-	bitmap = bitmap_choose(root, index, draft.clauses);
+	bitmap = bitmap_choose(root, index, draft.clauses, known_bitmaps);
 	if (bitmap.bitmap != nullptr)
 		add_filtered_path(&draft, &bitmap);
 }
@@ -236,6 +238,7 @@ consider_index(PlannerInfo *root, IndexOptInfo *index)
 void
 rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index relation, RangeTblEntry *entry)
 {
+	List *known_bitmaps = NIL;
 	ListCell *cell;
 
 	if (previous_hook != nullptr)
@@ -245,7 +248,7 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index relation, RangeTblEntry *
 		IS_DUMMY_REL(rel))
 		return;
 	foreach (cell, rel->indexlist)
-		consider_index(root, lfirst_node(IndexOptInfo, cell));
+		consider_index(root, lfirst_node(IndexOptInfo, cell), &known_bitmaps);
 }
 
 } // namespace

@@ -157,4 +157,24 @@ given_rows_bytes(Relation index, const ScanState *state, Size *n_bytes)
 	return state->filter->given;
 }
 
+bool
+given_rows_outdated(Relation index, const ScanState *state)
+{
+	KeyFilter *filter = state->filter;
+	MetaData *now;
+	bool outdated;
+
+	if (filter == nullptr || filter->given == nullptr)
+		return false;
+	now = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	meta_read(index, nullptr, now);
+	outdated = now->manifest_generation != state->meta.manifest_generation;
+	pfree(now);
+	if (!outdated)
+		return false;
+	pfree(filter->given);
+	filter->given = nullptr;
+	return true;
+}
+
 } // namespace vectorgpu::am

@@ -32,7 +32,7 @@ struct KeyFilter
 	RowSet entries;        // with rows: the entries of these, which may be shared (am/alias)
 	MemoryContext context; // of the bitmaps
 	bool given_known;      // with rows: given_rows_fit
-	uint8 *given;          // null: there are too many
+	uint8 *given;          // null: there are too many, or a merge has made a newer version
 	Size n_given_bytes;
 	uint32 n_segments; // known so far
 	PassingRows segments[kMaxSegments];

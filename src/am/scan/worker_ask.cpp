@@ -317,10 +317,13 @@ ask_worker(Relation index, ScanState *state, Ask *ask)
 			bridge::note_fallback(bridge::fallback_of(status), nullptr);
 			return false;
 		}
+		if (status == wire::ReplyStatus::kBehind && given_rows_outdated(index, state))
+			break;
 		if (i + 1 < kTries && !bring_copy(index, state, status, known))
 			return false;
 	}
-	// Others evicted the copy, or merged, each time that it had just been brought up to date.
+	// Others evicted the copy, or merged, each time that it had just been brought up to date; or once, if the scan
+	// names its rows.
 	bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
 	return false;
 }

@@ -52,4 +52,8 @@ bool given_rows_fit(Relation index, const ScanState *state);
 /// The bytes of wire::GivenRows, kept in the scan's filter. Null: they do not fit, or a page was foreign.
 const uint8 *given_rows_bytes(Relation index, const ScanState *state, Size *n_bytes);
 
+/// After a copy was BEHIND: true if the index has a newer manifest than the scan. Copies of it cannot tell which rows
+/// these numbers mean, so from now on given_rows_fit is false, until the scan reads its version again.
+bool given_rows_outdated(Relation index, const ScanState *state);
+
 } // namespace vectorgpu::am
