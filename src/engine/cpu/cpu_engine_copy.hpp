@@ -12,6 +12,7 @@
 #include "engine/copies/host_copy.hpp"
 #include "engine/copies/lists.hpp"
 #include "engine/copies/segment_graph.hpp"
+#include "engine/copies/sparse_rows.hpp"
 #include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
@@ -36,6 +37,17 @@ struct CpuSegment
 	RowList rows;
 	std::shared_ptr<Lists> lists;           // null: none came
 	std::shared_ptr<SegmentGraph> graph;    // null: none came
+	std::shared_ptr<SparseRows> sparse;     // null: none came
+
+	/// What load_structure was given.
+	std::span<const uint8_t> structure() const
+	{
+		return lists != nullptr ? lists->bytes()
+			: graph != nullptr  ? graph->bytes()
+			: sparse != nullptr ? sparse->bytes()
+								: std::span<const uint8_t>{};
+	}
+
 	bool prepared = false;                  // its structure is checked and complete
 	std::shared_ptr<const RowsView> sealed; // null: searches do not see it
 };
