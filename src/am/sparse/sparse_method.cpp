@@ -64,7 +64,6 @@ sparse_method(const char *name, bool named_for_pgvector)
 		.named_for_pgvector = named_for_pgvector,
 		.supports = supports,
 		.search_segment = sparse_search_segment,
-		.in_worker = true,
 		.worker_structure = &kSparseWorkerStructure,
 		.format = &kSparseFormat,
 		.values = &kSparseValues,
