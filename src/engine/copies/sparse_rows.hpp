@@ -29,6 +29,7 @@ public:
 	std::span<const uint8_t> bytes() const { return bytes_; }
 
 	// After check().
+	uint64_t elements_at() const { return elements_at_; } // in bytes()
 	const uint64_t *ends() const { return reinterpret_cast<const uint64_t *>(bytes_.data()); }
 	uint64_t start(uint64_t row) const { return row == 0 ? 0 : ends()[row - 1]; }
 	SparseVector row(uint64_t row) const

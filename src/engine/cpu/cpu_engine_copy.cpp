@@ -312,6 +312,15 @@ CpuCopy::prepared_graph(SegmentId id) const
 	return segment != nullptr && segment->prepared ? segment->graph : nullptr;
 }
 
+std::shared_ptr<const SparseRows>
+CpuCopy::prepared_sparse(SegmentId id) const
+{
+	const std::lock_guard lock(mutex_);
+	const CpuSegment *const segment = find_segment(id);
+
+	return segment != nullptr && segment->prepared ? segment->sparse : nullptr;
+}
+
 Status
 CpuCopy::read_structure(SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
 {

@@ -74,6 +74,9 @@ public:
 	/// Return the graph of a prepared segment; null if it has none or is not prepared.
 	std::shared_ptr<const SegmentGraph> prepared_graph(SegmentId segment) const;
 
+	/// The same of its sparse vectors.
+	std::shared_ptr<const SparseRows> prepared_sparse(SegmentId segment) const;
+
 	/// Count the bytes held anew, after a search that has derived something. Does not wait.
 	void recount();
 

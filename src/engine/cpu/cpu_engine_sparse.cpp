@@ -10,7 +10,6 @@
 
 #include "engine/copies/slot_values.hpp"
 #include "engine/cpu/passing_rows.hpp"
-#include "engine/cpu/selection.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/distance/sparse_query.hpp"
 
@@ -237,6 +236,37 @@ check_sparse_queries(std::span<const SearchQuery> queries)
 			return Status::error(StatusCode::kInvalidArgument, "a malformed query");
 	}
 	return Status::ok();
+}
+
+uint64_t
+offer_bounded(const RowsView &view, uint64_t first, size_t n, const float *bounds, Metric metric,
+	const SparseVector &query, Selection *selection)
+{
+	TopK *const topk = selection->topk();
+	double scores[kBlockRows];
+	RowId row_ids[kBlockRows];
+	size_t block = kFirstBlockRows;
+	uint64_t n_scored = 0;
+
+	for (size_t at = 0; at < n;)
+	{
+		// The k-th score so far, or infinity, which no finite bound is above.
+		const double worst = topk->full && topk->threshold.score < kInfinity ? topk->threshold.score : kInfinity;
+		size_t kept = 0;
+
+		for (; at < n && kept < block; at++)
+		{
+			if (bounds[at] > worst || is_dead(view, first + at))
+				continue;
+			scores[kept] = finish_score(metric, sparse_score(metric, view.sparse->row(first + at), query));
+			row_ids[kept++] = view.rows.row_id(first + at);
+		}
+		topk_push(topk, scores, row_ids, kept, nullptr, 0);
+		selection->tighten();
+		n_scored += kept;
+		block = std::min(2 * block, kBlockRows);
+	}
+	return n_scored;
 }
 
 uint64_t

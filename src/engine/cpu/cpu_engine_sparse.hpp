@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "engine/cpu/cpu_engine_copy.hpp"
+#include "engine/cpu/selection.hpp"
 #include "engine/cpu/thread_pool.hpp"
+#include "engine/distance/sparse.hpp"
 #include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
@@ -22,5 +24,10 @@ Status check_sparse_queries(std::span<const SearchQuery> queries);
 /// incomplete.
 uint64_t search_sparse(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 	ThreadPool &pool, std::vector<std::vector<Neighbor>> *results, SearchControl *control);
+
+/// Offer rows [first, first + n) of a segment, which is not listed (PassingRows), to a query's selection. bounds [n]: a
+/// number that the row's distance is not below, or that it is NaN. Return as search_sparse.
+uint64_t offer_bounded(const RowsView &view, uint64_t first, size_t n, const float *bounds, Metric metric,
+	const SparseVector &query, Selection *selection);
 
 } // namespace vectorgpu::engine
