@@ -17,10 +17,10 @@ constexpr uint32_t kMostKeyStreams = 62;
 constexpr uint32_t kMostProgramBytes = 65536;
 
 // Row headers of the delta
-constexpr uint64_t kRowIdMask = kMaxRowNumber - 1;    // the row id
-constexpr uint64_t kRowNull = uint64_t{1} << 48;      // the value is NULL: the row counts as dead
-constexpr uint64_t kRowDead = uint64_t{1} << 49;      // vacuum removed it
-constexpr uint64_t kRowContinued = uint64_t{1} << 50; // a further slot of a value, not a row of its own
+constexpr uint64_t kRowIdMask = kMaxRowNumber - 1;                // the row id
+constexpr uint64_t kRowNull = uint64_t{1} << 48;                  // the value is NULL: the row counts as dead
+constexpr uint64_t kRowDead = uint64_t{1} << 49;                  // vacuum removed it
+constexpr uint64_t kRowContinued = uint64_t{1} << 50;             // a further slot of a value, not a row of its own
 constexpr uint64_t kRowOut = kRowNull | kRowDead | kRowContinued; // counts as dead
 
 /// The content of a copy's segments.

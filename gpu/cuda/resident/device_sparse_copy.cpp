@@ -17,9 +17,9 @@ namespace vectorgpu::cuda
 namespace
 {
 
-constexpr size_t kMostQueries = 64;                     // of a chunk
-constexpr size_t kSlackBytes = 8192;                    // of each buffer, for alignment
-constexpr uint32_t kHashed = kMaxSparseDimensions;      // queries are prepared with hash tables, whatever the index has
+constexpr size_t kMostQueries = 64;                // of a chunk
+constexpr size_t kSlackBytes = 8192;               // of each buffer, for alignment
+constexpr uint32_t kHashed = kMaxSparseDimensions; // queries are prepared with hash tables, whatever the index has
 constexpr uint64_t kMostTileRows = (uint64_t{1} << 31) - 1; // a warp each
 
 } // namespace
@@ -165,8 +165,8 @@ DeviceSparseCopy::send_chunk(const Call &call, size_t first, Chunk *chunk)
 		if (bytes + needed > most)
 			break;
 
-		engine::SparseSlot *const slots = reinterpret_cast<engine::SparseSlot *>(
-			context.pinned_in.as<uint8_t>() + in.mark() + bytes);
+		engine::SparseSlot *const slots =
+			reinterpret_cast<engine::SparseSlot *>(context.pinned_in.as<uint8_t>() + in.mark() + bytes);
 		engine::SparseQuery prepared;
 
 		engine::sparse_query_init(&prepared, Metric::kL2, vector, kHashed, slots);
@@ -217,8 +217,8 @@ DeviceSparseCopy::search_segment(
 		args.first_row = static_cast<uint32_t>(first);
 		args.n_rows = static_cast<uint32_t>(n);
 		VECTORGPU_TRY(device->check(kernels::launch_sparse_bounds(args, stream.get()), "bound sparse vectors"));
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(context.pinned_out.get(), args.bounds,
-										chunk.n * n * sizeof(float), cudaMemcpyDeviceToHost, stream.get()),
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(context.pinned_out.get(), args.bounds, chunk.n * n * sizeof(float),
+										cudaMemcpyDeviceToHost, stream.get()),
 			"read bounds"));
 		VECTORGPU_TRY(stream.synchronize());
 		pool_->run(std::min(pool_->n_threads(), chunk.n),
@@ -251,8 +251,7 @@ DeviceSparseCopy::search_group(const engine::Snapshot &snapshot, Call *call) con
 			on_device.emplace_back(view.get(), std::move(part));
 		else
 			on_host.segments.push_back(view);
-	call->counts->n_rescored +=
-		engine::search_sparse(spec(), on_host, call->queries, *pool_, &found, call->control);
+	call->counts->n_rescored += engine::search_sparse(spec(), on_host, call->queries, *pool_, &found, call->control);
 	call->vectors.resize(call->queries.size());
 	call->selections = std::vector<engine::Selection>(call->queries.size());
 	for (size_t i = 0; i < call->queries.size(); i++)

@@ -1,6 +1,6 @@
 // A resident copy of kind kSparse. All of it is in host memory; the vectors of its segments are on the device as well,
-// which bounds the distances of all rows. The host computes those of the few rows that no bound rules out, and compares the
-// delta.
+// which bounds the distances of all rows. The host computes those of the few rows that no bound rules out, and compares
+// the delta.
 #pragma once
 
 #include <memory>
@@ -54,8 +54,7 @@ private:
 	std::shared_ptr<const SparsePart> find(const engine::RowsView &view) const;
 	Status search_group(const engine::Snapshot &snapshot, Call *call) const;
 	static Status send_chunk(const Call &call, size_t first, Chunk *chunk);
-	Status search_segment(
-		const engine::RowsView &view, const SparsePart &part, const Chunk &chunk, Call *call) const;
+	Status search_segment(const engine::RowsView &view, const SparsePart &part, const Chunk &chunk, Call *call) const;
 
 	Budget *const budget_;
 	Uploader *const uploader_;

@@ -41,8 +41,7 @@ public:
 				 {"of bins", &WayTests::test_bins}, {"of graphs", &WayTests::test_graphs},
 				 {"of graphs of bits", &WayTests::test_bit_graphs}, {"of graphs with codes", &WayTests::test_hashed},
 				 {"of codes", &WayTests::test_codes}, {"of match counts", &WayTests::test_matches},
-				 {"of sparse vectors", &WayTests::test_sparse},
-				 {"of key columns", &WayTests::test_keys}})
+				 {"of sparse vectors", &WayTests::test_sparse}, {"of key columns", &WayTests::test_keys}})
 		{
 			VECTORGPU_TRY((this->*test)());
 			times->done(name);

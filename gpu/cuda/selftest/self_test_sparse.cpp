@@ -1,5 +1,5 @@
-// The part of the self-test about sparse vectors: searches of a segment against the definition. A bound that is too high
-// would leave rows out.
+// The part of the self-test about sparse vectors: searches of a segment against the definition. A bound that is too
+// high would leave rows out.
 #include "cuda/selftest/self_test.hpp"
 
 #include <set>
@@ -117,9 +117,9 @@ self_test_sparse(engine::Engine *engine, uint64_t *n_searches)
 
 			for (uint32_t row = 0; row < kRows; row++)
 				if (!is_dead(row))
-					wanted.push_back(
-						{engine::finish_score(metric, engine::sparse_score(metric, rows[row].view(), vectors[i].view())),
-							id_of(row)});
+					wanted.push_back({engine::finish_score(
+										  metric, engine::sparse_score(metric, rows[row].view(), vectors[i].view())),
+						id_of(row)});
 			keep_first(&wanted, kNeighbors);
 			if (!same_answer(wanted, found[i]))
 				return failed("the GPU's answer differs from the CPU's: sparse vectors, metric " +

@@ -1,6 +1,6 @@
 // Lower bounds of the distances of sparse vectors. A warp takes a row: its lanes read elements side by side and look
-// their indices up in the query's hash table, most of whose slots are empty, so that one look is enough nearly always. The
-// row is read from device memory once and from the cache for the other queries of the batch.
+// their indices up in the query's hash table, most of whose slots are empty, so that one look is enough nearly always.
+// The row is read from device memory once and from the cache for the other queries of the batch.
 #include "engine/distance/sparse_bound.hpp"
 #include "kernels/sparse/sparse.hpp"
 
@@ -39,7 +39,7 @@ warp_sum(double value)
 
 /// Grid: n_rows / kWarps blocks; no dynamic shared memory.
 template <class Terms>
-__global__ void __launch_bounds__(kWarps *kWarpLanes)
+__global__ void __launch_bounds__(kWarps * kWarpLanes)
 sparse_bounds_kernel(SparseArgs args)
 {
 	const uint32_t lane = threadIdx.x % kWarpLanes;

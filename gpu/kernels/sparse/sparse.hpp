@@ -30,8 +30,8 @@ struct SparseArgs
 	float *bounds = nullptr; // out: [n_queries, n_rows]
 };
 
-/// Compute for rows [first_row, first_row + n_rows) and each query a number that the distance is not below, or -infinity.
-/// Grid: a warp of a block of 8 for each row. Reproducible: bits.
+/// Compute for rows [first_row, first_row + n_rows) and each query a number that the distance is not below, or
+/// -infinity. Grid: a warp of a block of 8 for each row. Reproducible: bits.
 [[nodiscard]] cudaError_t launch_sparse_bounds(const SparseArgs &args, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

@@ -28,7 +28,8 @@ require_valid(const types::SparseValue *value)
 
 	if (VARSIZE(value) >= sizeof(*value) && value->nnz >= 0 && value->nnz <= types::kMaxNonZeros &&
 		VARSIZE(value) == sizeof(*value) + value->nnz * engine::kSparseElementBytes)
-		problem = engine::sparse_fault({value->indices(), value->values(), static_cast<uint32>(value->nnz)}, value->dim);
+		problem =
+			engine::sparse_fault({value->indices(), value->values(), static_cast<uint32>(value->nnz)}, value->dim);
 	if (problem != nullptr)
 		ereport(ERROR,
 			(errcode(ERRCODE_DATA_EXCEPTION), errmsg("invalid sparsevec value"), errdetail("%s", problem),
@@ -109,7 +110,8 @@ sparse_query(const IndexShape *shape, Datum argument)
 double
 sparse_value_score(const IndexShape *shape, const void *query, const char *value)
 {
-	const engine::SparseVector row = engine::sparse_vector(value + sizeof(uint32), stored_bytes(value) - sizeof(uint32));
+	const engine::SparseVector row =
+		engine::sparse_vector(value + sizeof(uint32), stored_bytes(value) - sizeof(uint32));
 	const engine::SparseVector *vector = static_cast<const engine::SparseVector *>(query);
 
 	return engine::finish_score(shape->metric, engine::sparse_score(shape->metric, row, *vector));

@@ -16,8 +16,7 @@ namespace vectorgpu::engine
 
 /// The value that begins in the slot `at`; n_slots: what it takes. False: its last slots have not come.
 inline bool
-read_slot_value(
-	const RowListView &rows, uint64_t at, size_t slot_bytes, std::vector<uint8_t> *value, uint64_t *n_slots)
+read_slot_value(const RowListView &rows, uint64_t at, size_t slot_bytes, std::vector<uint8_t> *value, uint64_t *n_slots)
 {
 	uint32_t length;
 

@@ -327,8 +327,7 @@ CpuCopy::read_structure(SegmentId id, uint64_t first, size_t n_bytes, void *byte
 	const std::lock_guard lock(mutex_); // the structure may still grow
 	const CpuSegment *const segment = find_segment(id);
 
-	if (segment == nullptr ||
-		(segment->lists == nullptr && segment->graph == nullptr && segment->sparse == nullptr))
+	if (segment == nullptr || (segment->lists == nullptr && segment->graph == nullptr && segment->sparse == nullptr))
 		return Status::error(StatusCode::kNotFound, "no such structure");
 
 	const std::span<const uint8_t> held = segment->structure();

@@ -35,9 +35,9 @@ struct CpuSegment
 	}
 
 	RowList rows;
-	std::shared_ptr<Lists> lists;           // null: none came
-	std::shared_ptr<SegmentGraph> graph;    // null: none came
-	std::shared_ptr<SparseRows> sparse;     // null: none came
+	std::shared_ptr<Lists> lists;        // null: none came
+	std::shared_ptr<SegmentGraph> graph; // null: none came
+	std::shared_ptr<SparseRows> sparse;  // null: none came
 
 	/// What load_structure was given.
 	std::span<const uint8_t> structure() const

@@ -115,8 +115,8 @@ private:
 class SparseSearcher
 {
 public:
-	SparseSearcher(const DistanceSpec &spec, std::span<const SearchQuery> queries, const SparseQueries &prepared,
-		uint64_t n_rows)
+	SparseSearcher(
+		const DistanceSpec &spec, std::span<const SearchQuery> queries, const SparseQueries &prepared, uint64_t n_rows)
 		: slot_bytes_(vector_bytes(spec.element, spec.dim)), prepared_(prepared), selections_(queries.size())
 	{
 		for (size_t i = 0; i < queries.size(); i++)

@@ -1,6 +1,6 @@
 // The lower bound of a sparse vector's distance from a query, by sums over the vector's elements; for the host and for
-// kernels. Sums here are binary64, in any order, whose roundings are within kDoubleError of the terms; the canonical sums
-// of n binary32 terms are within (n + 2) * 2^-24 of them, to first order (README.md, "Sparse vectors").
+// kernels. Sums here are binary64, in any order, whose roundings are within kDoubleError of the terms; the canonical
+// sums of n binary32 terms are within (n + 2) * 2^-24 of them, to first order (README.md, "Sparse vectors").
 #pragma once
 
 #include <cfloat>

@@ -38,7 +38,8 @@ enum class CopyKind : uint8_t
 	// Row ids in inverted lists, and codes of the rows (codes_layout.hpp): segments have no vectors, searches find
 	// candidates.
 	kCodes = 6,
-	// Sparse vectors (copies/sparse_rows.hpp): segments have them in their structure, the delta has slots of `dim` bytes.
+	// Sparse vectors (copies/sparse_rows.hpp): segments have them in their structure, the delta has slots of `dim`
+	// bytes.
 	kSparse = 7,
 };
 

@@ -14,8 +14,8 @@ namespace
 {
 
 using engine::test::expect_sparse_answers;
-using engine::test::SparseCopy;
 using engine::test::sparse_spec;
+using engine::test::SparseCopy;
 
 constexpr Metric kMetrics[] = {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1};
 

@@ -15,8 +15,8 @@ namespace
 class CpuEngineSparse : public testing::TestWithParam<Metric>
 {
 protected:
-	static SparseCopy make(uint32_t dim, uint32_t seed, size_t n_threads = 1, std::vector<size_t> sizes = {700, 250, 90},
-		uint32_t most = 40)
+	static SparseCopy make(uint32_t dim, uint32_t seed, size_t n_threads = 1,
+		std::vector<size_t> sizes = {700, 250, 90}, uint32_t most = 40)
 	{
 		return {make_cpu_engine({.n_threads = n_threads}), GetParam(), dim, seed, std::move(sizes), most};
 	}
@@ -199,8 +199,8 @@ TEST(CpuEngineSparseShapes, others_are_refused)
 		EXPECT_EQ(engine->create(sparse_spec(metric), &copy).code, StatusCode::kUnsupported);
 	EXPECT_EQ(engine->create({{Metric::kL2, ElementType::kFloat32, 64}, CopyKind::kSparse}, &copy).code,
 		StatusCode::kUnsupported);
-	EXPECT_EQ(engine->create({{Metric::kL2, ElementType::kSet, 64}, CopyKind::kRows}, &copy).code,
-		StatusCode::kUnsupported);
+	EXPECT_EQ(
+		engine->create({{Metric::kL2, ElementType::kSet, 64}, CopyKind::kRows}, &copy).code, StatusCode::kUnsupported);
 	EXPECT_EQ(engine->create({{Metric::kL2, ElementType::kSet, 3}, CopyKind::kSparse}, &copy).code,
 		StatusCode::kInvalidArgument);
 }

@@ -146,9 +146,9 @@ public:
 		EXPECT_TRUE(engine->load_segment(copy, id, {some_ids, nullptr, some_ids.size()}).is_ok());
 		for (size_t at = 0; at < description.size(); at += 1001)
 			EXPECT_TRUE(engine
-							->load_structure(copy, id, 1,
-								std::span(description).subspan(at, std::min<size_t>(1001, description.size() - at)))
-							.is_ok());
+					->load_structure(copy, id, 1,
+						std::span(description).subspan(at, std::min<size_t>(1001, description.size() - at)))
+					.is_ok());
 		EXPECT_TRUE(engine->seal_segment(copy, id).is_ok());
 		EXPECT_TRUE(engine->set_tombstones(copy, id, bits_of_part(part)).is_ok());
 	}
@@ -220,15 +220,14 @@ public:
 	}
 
 	/// By definition. passes: empty, or [rows].
-	std::vector<Neighbor> nearest(const SparseRow &query, size_t k, const Neighbor *after = nullptr,
-		const std::vector<bool> &passes = {}) const
+	std::vector<Neighbor> nearest(
+		const SparseRow &query, size_t k, const Neighbor *after = nullptr, const std::vector<bool> &passes = {}) const
 	{
 		std::vector<Neighbor> all;
 
 		for (size_t i = 0; i < rows.size(); i++)
 		{
-			const Neighbor found = {
-				finish_score(metric_, sparse_score(metric_, rows[i].view(), query.view())), ids[i]};
+			const Neighbor found = {finish_score(metric_, sparse_score(metric_, rows[i].view(), query.view())), ids[i]};
 
 			if (!dead[i] && (passes.empty() || passes[i]) && (after == nullptr || neighbor_less(*after, found)))
 				all.push_back(found);
