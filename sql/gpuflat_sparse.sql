@@ -140,7 +140,7 @@ SELECT command, pg_temp.try(command) FROM unnest(ARRAY[
 	'CREATE INDEX ON sparse_errors USING gpuflat (any_v)', 'CREATE INDEX ON sparse_errors USING gpuflat ((any_v::sparsevec(3)))',
 	'CREATE INDEX ON sparse_errors USING gpuivf (v)', 'CREATE INDEX ON sparse_errors USING gpugraph (v)', 'CREATE INDEX ON sparse_errors USING gpuflat (w sparsevec_l2_ops)',
 	'CREATE INDEX ON sparse_errors USING gpuflat (v vector_l2_ops)', 'CREATE INDEX ON sparse_errors USING gpuflat (v) WITH (lists = 10)',
-	'CREATE INDEX ON sparse_errors USING gpuflat (w, v)', 'SELECT vectorgpu_knn_graph(''sparse_errors_v'', 3)', 'SELECT vectorgpu_prewarm(''sparse_errors_v'')',
+	'CREATE INDEX ON sparse_errors USING gpuflat (w, v)', 'SELECT vectorgpu_knn_graph(''sparse_errors_v'', 3)',
 	'INSERT INTO sparse_errors (v) VALUES (''{}/4'')']) command;
 SET enable_seqscan = off;
 SELECT pg_temp.plan($$SELECT id FROM sparse_errors ORDER BY v <-> '{}/4'$$);

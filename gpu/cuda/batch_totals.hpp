@@ -25,6 +25,7 @@ struct BatchTotals
 	Count n_few_real_lists{0};
 	Count n_hashed{0};
 	Count n_matched{0};
+	Count n_sparse{0};
 
 	void add(const BatchCounts &counts)
 	{
@@ -38,13 +39,14 @@ struct BatchTotals
 		n_few_real_lists += counts.n_few_real_lists;
 		n_hashed += counts.n_hashed;
 		n_matched += counts.n_matched;
+		n_sparse += counts.n_sparse;
 	}
 
 	/// After the self-test. Passes that it gave up stay counted.
 	void reset()
 	{
 		n_searches = n_batches = n_rescored = n_one_pass = n_graph_alone = n_graph_blocks = n_entries_apart =
-			n_few_lists = n_few_real_lists = n_hashed = n_matched = 0;
+			n_few_lists = n_few_real_lists = n_hashed = n_matched = n_sparse = 0;
 	}
 };
 

@@ -23,6 +23,7 @@
 #include "cuda/resident/device_copy.hpp"
 #include "cuda/resident/device_hashed_copy.hpp"
 #include "cuda/resident/device_match_copy.hpp"
+#include "cuda/resident/device_sparse_copy.hpp"
 #include "cuda/search/ways.hpp"
 #include "engine/copies/match_delta.hpp"
 #include "kernels/canonical/listed.hpp"
@@ -39,7 +40,7 @@ namespace
 
 constexpr size_t kUploadBytes = size_t{16} << 20;
 constexpr size_t kSmallAppendBytes = size_t{64} << 10; // encoded in a few microseconds
-constexpr size_t kMostHostThreads = 16;                // that judge rows found by codes
+constexpr size_t kMostHostThreads = 16;                // that judge rows found by codes or bounds
 constexpr uint64_t kMostKeyRows = uint64_t{1} << 31;   // of a segment: the kernels' numbers of rows are 32 bits
 constexpr size_t kReserveBytes = size_t{256} << 20;    // of the device, for its driver and other processes
 
@@ -278,7 +279,8 @@ public:
 
 	bool keeps_on_host(engine::CopyKind kind) const override
 	{
-		return kind == engine::CopyKind::kHashedGraph || kind == engine::CopyKind::kMatch;
+		return kind == engine::CopyKind::kHashedGraph || kind == engine::CopyKind::kMatch ||
+			kind == engine::CopyKind::kSparse;
 	}
 
 	Status attach(engine::CopyId copy) override
@@ -355,6 +357,7 @@ public:
 	uint64_t n_few_real_lists() const override { return totals_.n_few_real_lists; }
 	uint64_t n_hashed() const override { return totals_.n_hashed; }
 	uint64_t n_matched() const override { return totals_.n_matched; }
+	uint64_t n_sparse() const override { return totals_.n_sparse; }
 	uint64_t n_programs() const override { return n_programs_.load(std::memory_order_relaxed); }
 	uint64_t n_rescored() const override { return totals_.n_rescored; }
 
@@ -368,6 +371,8 @@ private:
 
 		if (spec.kind == engine::CopyKind::kMatch)
 			return make_match_copy(spec, made);
+		if (spec.kind == engine::CopyKind::kSparse)
+			return make_sparse_copy(spec, made);
 		if (!engine::metric_supports(distance.metric, distance.element))
 			return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
 		if (distance.dim < 1 || distance.dim > most)
@@ -397,10 +402,28 @@ private:
 			return Status::error(StatusCode::kUnsupported, "the metric has no angles");
 		if (!ways_.holds_hashed)
 			return Status::error(StatusCode::kUnsupported, "graphs are not searched by codes on this GPU");
+		*made = std::make_shared<DeviceHashedCopy>(spec, budget_.get(), &uploader_, host_pool());
+		return Status::ok();
+	}
+
+	Status make_sparse_copy(const engine::CopySpec &spec, std::shared_ptr<ResidentCopy> *made)
+	{
+		if (spec.distance.element != ElementType::kSet || !engine::sparse_metric(spec.distance.metric))
+			return Status::error(StatusCode::kUnsupported, "sparse vectors do not have the metric");
+		if (!ways_.holds_sparse)
+			return Status::error(StatusCode::kUnsupported, "sparse vectors are not compared on this GPU");
+		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
+			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");
+		*made = std::make_shared<DeviceSparseCopy>(spec, budget_.get(), &uploader_, host_pool());
+		return Status::ok();
+	}
+
+	/// The host's threads that judge rows found by the device; made for the first copy that needs them.
+	engine::ThreadPool *host_pool()
+	{
 		std::call_once(pool_made_, [this]
 			{ pool_ = std::make_unique<engine::ThreadPool>(std::min<size_t>(count_cores(), kMostHostThreads)); });
-		*made = std::make_shared<DeviceHashedCopy>(spec, budget_.get(), &uploader_, pool_.get());
-		return Status::ok();
+		return pool_.get();
 	}
 
 	Status make_match_copy(const engine::CopySpec &spec, std::shared_ptr<ResidentCopy> *made)

@@ -95,6 +95,9 @@ public:
 	/// Pairs of a query and a segment of sets or texts that the GPU searched. The host searches segments that the GPU
 	/// has no room for, and some that it searches sooner.
 	virtual uint64_t n_matched() const = 0;
+
+	/// Pairs of a query and a segment of sparse vectors that the GPU bounded.
+	virtual uint64_t n_sparse() const = 0;
 };
 
 /// kUnavailable: no usable GPU, or it failed the self-test; kOutOfMemory.

@@ -64,8 +64,8 @@ part_corpora() {
 		count corpora 0 1 0
 		return
 	fi
-	# The module does not link what three targets read.
-	for source in engine/copies/lists engine/copies/segment_graph worker/keys/given_rows; do
+	# The module does not link what four targets read.
+	for source in engine/copies/lists engine/copies/segment_graph engine/copies/sparse_rows worker/keys/given_rows; do
 		g++ -std=c++20 -O0 -I "$ROOT/src" -c "$ROOT/src/$source.cpp" -o "$folder/other_${source##*/}.o" >>"$log" 2>&1
 	done
 	ar qcs "$folder/module.a" "$folder"/other_*.o

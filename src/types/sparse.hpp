@@ -1,13 +1,14 @@
 // The type sparsevec in memory: its layout, and how a value is made and checked. PG dialect.
 #pragma once
 
+#include "common/limits.hpp"
 #include "types/vector_type.hpp"
 
 namespace vectorgpu::types
 {
 
-constexpr int kMaxSparseDimensions = 1000000000;
-constexpr int kMaxNonZeros = 16000; // elements that are stored
+using vectorgpu::kMaxNonZeros;
+using vectorgpu::kMaxSparseDimensions;
 
 /// Traits of sparsevec: elements are floats, those that are not 0 are stored.
 struct Sparse : Float32

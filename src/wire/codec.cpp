@@ -98,8 +98,9 @@ shape_valid(ElementType element, Metric metric, uint32_t dim)
 			return dim <= static_cast<uint32_t>(kMaxBitDimensions) &&
 				(metric == Metric::kHamming || metric == Metric::kJaccard);
 		case ElementType::kSet:
-			return (metric == Metric::kMatchCount || metric == Metric::kEdit) && dim >= kMinSlotBytes &&
-				dim <= kMaxSlotBytes;
+			return (metric == Metric::kMatchCount || metric == Metric::kEdit ||
+					   static_cast<uint8_t>(metric) <= static_cast<uint8_t>(Metric::kL1)) &&
+				dim >= kMinSlotBytes && dim <= kMaxSlotBytes;
 	}
 	return false;
 }

@@ -70,7 +70,7 @@ parse_rows(const uint8_t *body, size_t length, RequestView *view)
 	const size_t rest = length - sizeof(RowsRequest);
 	const size_t id_bytes = static_cast<size_t>(rows.n_rows) * sizeof(uint64_t); // 2^35 at most
 
-	if (rest < id_bytes || (rest - id_bytes) % rows.n_rows != 0) // segments of kMatch and kCodes have no vectors
+	if (rest < id_bytes || (rest - id_bytes) % rows.n_rows != 0) // segments of some kinds have no vectors
 		return ParseResult::kLength;
 	view->row_bytes = (rest - id_bytes) / rows.n_rows;
 	view->row_ids = body + sizeof(RowsRequest);
@@ -185,11 +185,11 @@ parse_create(const uint8_t *body, size_t length, RequestView *view)
 	if (has_keys)
 	{
 		copy_out(body + sizeof(CreateRequest), &view->key_columns);
-		if (!key_columns_valid(view->key_columns) || create.element == ElementType::kSet)
+		if (!key_columns_valid(view->key_columns) || create.kind == CopyKind::kMatch)
 			return ParseResult::kField;
 	}
 	if (!shape_valid(create.element, create.metric, create.dim) ||
-		static_cast<uint8_t>(create.kind) > static_cast<uint8_t>(CopyKind::kCodes))
+		static_cast<uint8_t>(create.kind) > static_cast<uint8_t>(CopyKind::kSparse))
 		return ParseResult::kType;
 	return create.zero != 0 || create.delta_first > kMaxRowNumber ? ParseResult::kField : ParseResult::kOk;
 }

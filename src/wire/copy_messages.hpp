@@ -17,10 +17,10 @@ constexpr uint32_t kMostKeyStreams = 62;
 constexpr uint32_t kMostProgramBytes = 65536;
 
 // Row headers of the delta
-constexpr uint64_t kRowIdMask = kMaxRowNumber - 1;    // the row id
-constexpr uint64_t kRowNull = uint64_t{1} << 48;      // the value is NULL: the row counts as dead
-constexpr uint64_t kRowDead = uint64_t{1} << 49;      // vacuum removed it
-constexpr uint64_t kRowContinued = uint64_t{1} << 50; // a further slot of a value (kMatch), not a row of its own
+constexpr uint64_t kRowIdMask = kMaxRowNumber - 1;                // the row id
+constexpr uint64_t kRowNull = uint64_t{1} << 48;                  // the value is NULL: the row counts as dead
+constexpr uint64_t kRowDead = uint64_t{1} << 49;                  // vacuum removed it
+constexpr uint64_t kRowContinued = uint64_t{1} << 50;             // a further slot of a value, not a row of its own
 constexpr uint64_t kRowOut = kRowNull | kRowDead | kRowContinued; // counts as dead
 
 /// The content of a copy's segments.
@@ -33,6 +33,7 @@ enum class CopyKind : uint8_t
 	kMatch = 4,       // sets, by element
 	kHashedGraph = 5, // rows, a graph over them, and the codes that its searches compare
 	kCodes = 6,       // row ids in inverted lists, and codes of the rows: a SEARCH finds candidates
+	kSparse = 7,      // sparse vectors
 };
 
 struct SearchRequest
@@ -170,7 +171,7 @@ struct StructureRequest
 	uint64_t position; // of the first byte
 	uint32_t segment;
 	uint32_t parameter; // 1 .. kMaxStructureParameter, the same in each part. Lists: their number; graphs: edges of a
-						// row; match: 1
+						// row; match, sparse: 1
 };
 static_assert(sizeof(StructureRequest) == 16);
 

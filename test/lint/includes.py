@@ -43,7 +43,7 @@ MAY_NOT_INCLUDE = (
     (("gpu/cuda/build/",), ("gpu/cuda/search/", "gpu/cuda/selftest/")),
 )
 # Rooms that a layer may include, beyond whole layers: kernels evaluate programs by the host's definition.
-MAY_INCLUDE_ROOM = {"gpu/kernels": ("src/engine/predicate/",)}
+MAY_INCLUDE_ROOM = {"gpu/kernels": ("src/engine/predicate/", "src/engine/distance/sparse")}
 CUDA_HEADER = re.compile(r"^(cuda|cublas|curand|cusparse|nvml|cub/|thrust/|cuda/|cooperative_groups)")
 SERVER_HEADER = re.compile(
     r"^(postgres|postgres_ext|postgres_fe|c|fmgr|funcapi|miscadmin|pgstat|pg_config\w*|port|varatt)\.h$"

@@ -30,6 +30,7 @@ struct BatchCounts : SearchCounts
 {
 	uint64_t n_hashed = 0;  // pairs of a query and a segment that the device searched by codes of a graph
 	uint64_t n_matched = 0; // pairs of a query and a segment of sets or texts that the device searched
+	uint64_t n_sparse = 0;  // pairs of a query and a segment of sparse vectors that the device bounded
 };
 
 class ResidentCopy : public engine::StoredCopy

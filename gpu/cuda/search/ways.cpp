@@ -41,7 +41,7 @@ public:
 				 {"of bins", &WayTests::test_bins}, {"of graphs", &WayTests::test_graphs},
 				 {"of graphs of bits", &WayTests::test_bit_graphs}, {"of graphs with codes", &WayTests::test_hashed},
 				 {"of codes", &WayTests::test_codes}, {"of match counts", &WayTests::test_matches},
-				 {"of key columns", &WayTests::test_keys}})
+				 {"of sparse vectors", &WayTests::test_sparse}, {"of key columns", &WayTests::test_keys}})
 		{
 			VECTORGPU_TRY((this->*test)());
 			times->done(name);
@@ -182,6 +182,15 @@ private:
 
 		return judge(on_device(status, engine_->n_matched(), n_searches), &ways_->holds_matches,
 			"matches are not counted on the GPU");
+	}
+
+	Status test_sparse()
+	{
+		uint64_t n_searches = 0;
+		const Status status = self_test_sparse(engine_, &n_searches);
+
+		return judge(on_device(status, engine_->n_sparse(), n_searches), &ways_->holds_sparse,
+			"sparse vectors are not compared on the GPU");
 	}
 
 	/// Without them the host evaluates programs.

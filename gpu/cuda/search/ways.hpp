@@ -36,6 +36,7 @@ struct Ways
 	bool holds_hashed = true;     // graphs with codes
 	bool holds_codes = true;
 	bool holds_matches = true;
+	bool holds_sparse = true;
 	bool holds_keys = true;      // codes of key columns ...
 	uint64_t least_key_rows = 0; // ... of segments with at least this many rows
 };

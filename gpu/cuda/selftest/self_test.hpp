@@ -54,6 +54,9 @@ Status self_test_codes(engine::Engine *engine);
 /// self_test_match.cpp. Copies of sets and texts: match counts and edit distances. *n_searches: like self_test_hashed.
 Status self_test_matches(engine::Engine *engine, uint64_t *n_searches);
 
+/// self_test_sparse.cpp. Copies of sparse vectors, against the definition; like self_test_hashed.
+Status self_test_sparse(engine::Engine *engine, uint64_t *n_searches);
+
 /// self_test_keys.cpp. Programs over codes of key columns, against the host's evaluation; like self_test_hashed.
 Status self_test_keys(engine::Engine *engine, uint64_t *n_programs);
 

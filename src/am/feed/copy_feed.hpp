@@ -47,7 +47,9 @@ segment_vector_bytes(const WorkerStructure *structure, const MetaData *meta)
 {
 	const wire::CopyKind kind = structure != nullptr ? structure->kind(meta) : wire::CopyKind::kRows;
 
-	return kind == wire::CopyKind::kMatch || kind == wire::CopyKind::kCodes ? 0 : meta_vector_bytes(meta);
+	return kind == wire::CopyKind::kMatch || kind == wire::CopyKind::kCodes || kind == wire::CopyKind::kSparse
+		? 0
+		: meta_vector_bytes(meta);
 }
 
 /// Return the bytes of all vectors in segments and in the delta.

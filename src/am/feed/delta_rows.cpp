@@ -1,21 +1,45 @@
 // See delta_rows.hpp.
 #include "am/feed/delta_rows.hpp"
 
-#include "storage/delta.hpp"
+#include "storage/delta_value.hpp"
 
 #include <cstring>
 
 namespace vectorgpu::am
 {
 
+namespace
+{
+
+/// Read the codes of rows with stored values, whose place depends on the value; zeros for slots that begin no row.
+bool
+read_value_codes(
+	Relation index, const MetaData *meta, Size key_bytes, uint64 first, uint64 n, const uint64 *headers, char *codes)
+{
+	memset(codes, 0, n * key_bytes);
+	for (uint64 i = 0; i < n; i++)
+		if ((headers[i] & (kDeltaContinued | kDeltaPart)) == 0 &&
+			!delta_read_keys(index, meta, first + i, codes + i * key_bytes))
+			return false;
+	return true;
+}
+
+} // namespace
+
 Size
 copy_key_bytes(const WorkerStructure *structure, const MetaData *meta)
 {
-	// Values of a match index have no fixed place for codes; copies that name candidates are finished by the pages.
-	if (meta->keys.n_columns == 0 || meta->element == ElementType::kSet ||
+	// Copies that name candidates are finished by the pages.
+	if (meta->keys.n_columns == 0 || !copy_takes_conditions(structure, meta) ||
 		(structure != nullptr && structure->finds_candidates != nullptr && structure->finds_candidates(meta)))
 		return 0;
 	return meta_key_bytes(meta);
+}
+
+bool
+copy_takes_conditions(const WorkerStructure *structure, const MetaData *meta)
+{
+	return structure == nullptr || structure->kind(meta) != wire::CopyKind::kMatch;
 }
 
 void
@@ -40,11 +64,12 @@ delta_rows_read(Relation index, const MetaData *meta, Size key_bytes, uint64 fir
 	char *bodies;
 	bool intact;
 
-	if (key_bytes == 0)
+	if (key_bytes == 0 || meta->element == ElementType::kSet)
 	{
 		// NULL rows do not write their place; zeros there are finite values.
 		memset(vectors, 0, n * vector_bytes);
-		return delta_read(index, meta, first, n, headers, vectors, vector_bytes);
+		return delta_read(index, meta, first, n, headers, vectors, vector_bytes) &&
+			(key_bytes == 0 || read_value_codes(index, meta, key_bytes, first, n, headers, codes));
 	}
 	bodies = static_cast<char *>(palloc_extended(n * stride, MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO));
 	intact = delta_read_bodies(index, meta, first, n, headers, bodies, stride);

@@ -10,6 +10,9 @@ namespace vectorgpu::am
 /// Bytes of the codes of a row that the worker's copy of an index holds; 0: it holds no codes.
 Size copy_key_bytes(const WorkerStructure *structure, const MetaData *meta);
 
+/// False for copies of sets, which leave out no rows.
+bool copy_takes_conditions(const WorkerStructure *structure, const MetaData *meta);
+
 /// Set the streams of an index whose copies hold codes.
 void copy_key_columns(const MetaData *meta, wire::KeyColumns *keys);
 

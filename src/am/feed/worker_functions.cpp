@@ -41,16 +41,12 @@ open_for_worker(IndexAccess *access, Oid index_oid, MetaData *meta)
 
 	const AccessMethod *am = access_method(access->index, meta);
 
-	// An index that no copy can be of has stored values.
 	if (!worker_holds(am, meta))
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				am->in_worker
-					? errmsg(
-						  "the worker does not hold copies of %s indexes %s", am->name, am->worker_structure->not_held)
-					: errmsg("the worker does not hold copies of %s indexes on %s", am->name, am->values->element_name),
+				errmsg("the worker does not hold copies of %s indexes %s", am->name, am->worker_structure->not_held),
 				errdetail("Scans of index \"%s\" are answered from its pages.", RelationGetRelationName(access->index)),
-				am->in_worker ? errhint("%s", am->worker_structure->not_held_hint) : 0));
+				errhint("%s", am->worker_structure->not_held_hint)));
 }
 
 /// Load until the copy equals the pages. If the worker ends meanwhile, or has ended since the session's last request,

@@ -37,7 +37,6 @@ const AccessMethod kFlat = {
 	.sparse = &kSparseFlat,
 	.search_segment = flat_search_segment,
 	.recall_target = &recall_target,
-	.in_worker = true,
 };
 
 } // namespace

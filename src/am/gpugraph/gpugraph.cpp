@@ -44,7 +44,6 @@ graph_method(const char *name, bool named_for_pgvector)
 		.supports = supports,
 		.search_segment = graph_search_segment,
 		.approximate = &kApproximate,
-		.in_worker = true,
 		.worker_structure = &kGraphWorkerStructure,
 		.format = &kGraphFormat,
 		.phase_name = graph_phase_name,

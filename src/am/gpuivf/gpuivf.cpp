@@ -45,7 +45,6 @@ ivf_method(const char *name, bool named_for_pgvector)
 		.supports = supports,
 		.search_segment = ivf_search_segment,
 		.approximate = &kApproximate,
-		.in_worker = true,
 		.worker_structure = &kIvfWorkerStructure,
 		.format = &kIvfFormat,
 		.phase_name = ivf_phase_name,

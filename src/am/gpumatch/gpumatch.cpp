@@ -39,7 +39,6 @@ const AccessMethod kMatch = {
 	.id = AmId::kMatch,
 	.supports = supports,
 	.search_segment = match_search_segment,
-	.in_worker = true,
 	.worker_structure = &kMatchWorkerStructure,
 	.format = &kMatchFormat,
 	.values = &kMatchValues,

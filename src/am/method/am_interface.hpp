@@ -84,9 +84,6 @@ struct AccessMethod
 
 	// Copies in the worker.
 
-	/// The worker can hold copies of such an index and search them. Else every scan is answered from the pages.
-	bool in_worker;
-
 	/// The structure of copies beside their rows; null: none.
 	const WorkerStructure *worker_structure;
 
@@ -127,7 +124,7 @@ struct AccessMethod
 inline bool
 worker_holds(const AccessMethod *am, const MetaData *meta)
 {
-	return am->in_worker && (am->worker_structure == nullptr || am->worker_structure->holds(meta));
+	return am->worker_structure == nullptr || am->worker_structure->holds(meta);
 }
 
 /// registry.cpp. Makes an access method known by its id; called once for each, from _PG_init.

@@ -63,25 +63,6 @@ offer(const ScanState *state, const SegmentSearch *search, double *scores, RowId
 		engine::topk_push(search->topk, scores, rows, n, nullptr, 0);
 }
 
-/// Marks the rows with stored values that do not meet the conditions as dead, by the codes of each.
-bool
-filter_values(Relation index, const ScanState *state, uint64 first, uint64 n, uint64 *headers)
-{
-	char *image = static_cast<char *>(palloc(meta_key_bytes(&state->meta)));
-	bool intact = true;
-
-	for (uint64 i = 0; i < n && intact; i++)
-	{
-		if ((headers[i] & (kDeltaContinued | kDeltaDead)) != 0)
-			continue;
-		intact = delta_read_keys(index, &state->meta, first + i, image);
-		if (intact && !key_filter_passes(state->filter, &state->meta, headers[i] & kDeltaRowIdMask, image))
-			headers[i] |= kDeltaDead;
-	}
-	pfree(image);
-	return intact;
-}
-
 /// Reads a slice of the delta, of stored values the headers only. Rows that do not meet conditions on key columns come
 /// as dead ones.
 bool
@@ -89,7 +70,7 @@ read_slice(Relation index, const ScanState *state, uint64 first, uint64 n, uint6
 {
 	if (state->am->values != nullptr)
 		return delta_read(index, &state->meta, first, n, headers, nullptr, 0) &&
-			(state->filter == nullptr || filter_values(index, state, first, n, headers));
+			(state->filter == nullptr || key_filter_values(state->filter, index, &state->meta, first, n, headers));
 	if (state->filter == nullptr)
 		return delta_read(index, &state->meta, first, n, headers, vectors, stride);
 	if (!delta_read_bodies(index, &state->meta, first, n, headers, vectors, stride))

@@ -35,10 +35,11 @@ list_delta(Relation index, const ScanState *state, uint32 *numbers, uint64 *n)
 	const uint64 most = *n;
 	const engine::predicate::Program &program = state->filter->conditions.program;
 	const bool codes = program.n_streams > 0;
-	const Size stride = codes ? MAXALIGN(delta_body_bytes(&state->meta)) : 0;
+	const bool of_values = codes && state->am->values != nullptr;
+	const Size stride = codes && !of_values ? MAXALIGN(delta_body_bytes(&state->meta)) : 0;
 	uint64 *headers = static_cast<uint64 *>(palloc(kSliceRows * sizeof(uint64)));
 	char *bodies =
-		codes ? static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, kSliceRows * stride)) : nullptr;
+		stride > 0 ? static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, kSliceRows * stride)) : nullptr;
 
 	*n = 0;
 	if (!codes && engine::predicate::evaluate_row(program, nullptr, 0) == engine::predicate::RowVerdict::kFails)
@@ -48,10 +49,12 @@ list_delta(Relation index, const ScanState *state, uint32 *numbers, uint64 *n)
 		const uint64 n_slice = Min(kSliceRows, state->delta_end - row);
 
 		CHECK_FOR_INTERRUPTS();
-		if (codes ? !delta_read_bodies(index, &state->meta, row, n_slice, headers, bodies, stride)
-				  : !delta_read(index, &state->meta, row, n_slice, headers, nullptr, 0))
+		if (stride > 0 ? !delta_read_bodies(index, &state->meta, row, n_slice, headers, bodies, stride)
+					   : !delta_read(index, &state->meta, row, n_slice, headers, nullptr, 0))
 			return false;
-		if (codes)
+		if (of_values && !key_filter_values(state->filter, index, &state->meta, row, n_slice, headers))
+			return false;
+		if (stride > 0)
 			key_filter_delta(state->filter, &state->meta, headers, bodies, stride, n_slice);
 		for (uint64 i = 0; i < n_slice; i++)
 		{

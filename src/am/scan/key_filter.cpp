@@ -4,7 +4,7 @@
 #include "engine/predicate/evaluate.hpp"
 #include "engine/predicate/row_bits.hpp"
 #include "am/scan/row_set.hpp"
-#include "storage/delta.hpp"
+#include "storage/delta_value.hpp"
 #include "storage/key_stream.hpp"
 
 extern "C"
@@ -219,6 +219,25 @@ key_filter_delta(KeyFilter *filter, const MetaData *meta, uint64 *headers, const
 		if (!key_filter_passes(
 				filter, meta, headers[i] & kDeltaRowIdMask, bodies + i * stride + meta_vector_bytes(meta)))
 			headers[i] |= kDeltaDead;
+}
+
+bool
+key_filter_values(
+	const KeyFilter *filter, Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers)
+{
+	char *image = static_cast<char *>(palloc(meta_key_bytes(meta)));
+	bool intact = true;
+
+	for (uint64 i = 0; i < n && intact; i++)
+	{
+		if ((headers[i] & (kDeltaContinued | kDeltaDead)) != 0)
+			continue;
+		intact = delta_read_keys(index, meta, first + i, image);
+		if (intact && !key_filter_passes(filter, meta, headers[i] & kDeltaRowIdMask, image))
+			headers[i] |= kDeltaDead;
+	}
+	pfree(image);
+	return intact;
 }
 
 } // namespace vectorgpu::am

@@ -57,4 +57,9 @@ bool key_filter_passes(const KeyFilter *filter, const MetaData *meta, RowId row,
 void key_filter_delta(
 	KeyFilter *filter, const MetaData *meta, uint64 *headers, const char *bodies, Size stride, uint64 n);
 
+/// The same of rows [first, first + n) of a delta of stored values, by the codes of each. Returns false if a page was
+/// foreign.
+bool key_filter_values(
+	const KeyFilter *filter, Relation index, const MetaData *meta, uint64 first, uint64 n, uint64 *headers);
+
 } // namespace vectorgpu::am

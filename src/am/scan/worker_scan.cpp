@@ -104,7 +104,8 @@ bool
 worker_takes_conditions(Relation index, const ScanState *state)
 {
 	if (state->filter != nullptr && state->filter->rows != nullptr)
-		return state->meta.element != ElementType::kSet && !gives_candidates(state) && given_rows_fit(index, state);
+		return copy_takes_conditions(state->am->worker_structure, &state->meta) && !gives_candidates(state) &&
+			given_rows_fit(index, state);
 	return state->filter == nullptr ||
 		(copy_key_bytes(state->am->worker_structure, &state->meta) > 0 && !gives_candidates(state) &&
 			state->filter->conditions.n_bytes <= wire::kMostProgramBytes);

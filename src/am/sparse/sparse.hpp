@@ -14,8 +14,6 @@ namespace vectorgpu::am
 /// kVectors has the values without their lengths: int32 indices [nnz], then float values [nnz].
 constexpr StreamKind kSparseEnds = StreamKind{4};
 
-constexpr Size kElementBytes = sizeof(int32) + sizeof(float);
-
 /// The contents of MetaData::am_options.
 struct SparseOptions
 {
@@ -34,27 +32,17 @@ sparse_options(const uint8 *am_options)
 	return options;
 }
 
-/// The vector in n_bytes of a stored value behind its length, aligned to 4.
-inline engine::SparseVector
-sparse_vector(const char *bytes, Size n_bytes)
-{
-	const uint32 n = static_cast<uint32>(n_bytes / kElementBytes);
-	const int32 *indices = reinterpret_cast<const int32 *>(bytes);
-
-	return {indices, reinterpret_cast<const float *>(indices + n), n};
-}
-
 /// sparse_method.cpp. The description of an access method by this name, for operator classes of sparsevec.
 AccessMethod sparse_method(const char *name, bool named_for_pgvector);
 
 /// sparse_value.cpp
 extern const ValueFormat kSparseValues;
 
-/// sparse_value.cpp. Null, or a sentence that says what is wrong with a vector of `dim` dimensions.
-const char *sparse_check_vector(const engine::SparseVector &vector, int64 dim);
-
 /// sparse_format.cpp
 extern const SegmentFormat kSparseFormat;
+
+/// sparse_worker.cpp
+extern const WorkerStructure kSparseWorkerStructure;
 
 /// sparse_search.cpp. AccessMethod::search_segment: scores every row of the segment.
 bool sparse_search_segment(const SegmentSearch *search);

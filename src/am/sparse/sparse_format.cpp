@@ -93,7 +93,7 @@ sparse_check_entry(const MetaData *, const SegmentEntry *segment)
 {
 	if (bytes_of(segment, kSparseEnds) != segment->n_rows * sizeof(uint64))
 		return "Values and their ends differ in number.";
-	if (bytes_of(segment, StreamKind::kVectors) % kElementBytes != 0)
+	if (bytes_of(segment, StreamKind::kVectors) % engine::kSparseElementBytes != 0)
 		return "The values end within an element.";
 	for (uint32 kind = static_cast<uint32>(kSparseEnds) + 1; kind < kMaxStreams; kind++)
 		if (segment->streams[kind].n_bytes != 0)
@@ -118,7 +118,7 @@ sparse_check(Relation index, const MetaData *meta, const SegmentEntry *segment, 
 			break;
 		for (uint32 i = 0; i < rows->n; i++)
 		{
-			const char *problem = sparse_check_vector(sparse_rows_get(rows, i), dim);
+			const char *problem = engine::sparse_fault(sparse_rows_get(rows, i), dim);
 
 			if (problem != nullptr)
 				page_corrupted(index, block,

@@ -64,6 +64,7 @@ sparse_method(const char *name, bool named_for_pgvector)
 		.named_for_pgvector = named_for_pgvector,
 		.supports = supports,
 		.search_segment = sparse_search_segment,
+		.worker_structure = &kSparseWorkerStructure,
 		.format = &kSparseFormat,
 		.values = &kSparseValues,
 		.store_options = store_options,

@@ -9,10 +9,9 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr Size kMostRowBytes = types::kMaxNonZeros * kElementBytes;
 constexpr Size kGroupBytes = 256 * 1024; // stays in the processor's cache
 
-static_assert(kGroupBytes >= kMostRowBytes, "a group has room for any row");
+static_assert(kGroupBytes >= engine::kMostSparseBytes, "a group has room for any row");
 
 } // namespace
 
@@ -52,8 +51,8 @@ sparse_rows_next(SparseRows *rows)
 	{
 		const uint64 n_bytes = rows->ends[kept + 1] - rows->ends[kept];
 
-		if (rows->ends[kept + 1] < rows->ends[kept] || n_bytes > kMostRowBytes || n_bytes % kElementBytes != 0 ||
-			rows->ends[kept + 1] > stream_bytes)
+		if (rows->ends[kept + 1] < rows->ends[kept] || n_bytes > engine::kMostSparseBytes ||
+			n_bytes % engine::kSparseElementBytes != 0 || rows->ends[kept + 1] > stream_bytes)
 			break;
 	}
 	if (kept == 0 || (kept < n && rows->ends[kept + 1] - start <= kGroupBytes))

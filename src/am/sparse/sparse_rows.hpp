@@ -31,7 +31,7 @@ bool sparse_rows_next(SparseRows *rows);
 inline engine::SparseVector
 sparse_rows_get(const SparseRows *rows, uint32 i)
 {
-	return sparse_vector(rows->bytes + (rows->ends[i] - rows->ends[0]), rows->ends[i + 1] - rows->ends[i]);
+	return engine::sparse_vector(rows->bytes + (rows->ends[i] - rows->ends[0]), rows->ends[i + 1] - rows->ends[i]);
 }
 
 } // namespace vectorgpu::am

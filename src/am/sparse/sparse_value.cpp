@@ -27,8 +27,9 @@ require_valid(const types::SparseValue *value)
 	const char *problem = "Its length does not fit its elements.";
 
 	if (VARSIZE(value) >= sizeof(*value) && value->nnz >= 0 && value->nnz <= types::kMaxNonZeros &&
-		VARSIZE(value) == sizeof(*value) + value->nnz * kElementBytes)
-		problem = sparse_check_vector({value->indices(), value->values(), static_cast<uint32>(value->nnz)}, value->dim);
+		VARSIZE(value) == sizeof(*value) + value->nnz * engine::kSparseElementBytes)
+		problem =
+			engine::sparse_fault({value->indices(), value->values(), static_cast<uint32>(value->nnz)}, value->dim);
 	if (problem != nullptr)
 		ereport(ERROR,
 			(errcode(ERRCODE_DATA_EXCEPTION), errmsg("invalid sparsevec value"), errdetail("%s", problem),
@@ -83,7 +84,7 @@ sparse_store(const IndexShape *shape, Datum datum)
 
 	require_valid(value);
 	types::check_expected_dim(sparse_dimensions(shape), value->dim);
-	length = static_cast<uint32>(value->nnz * kElementBytes);
+	length = static_cast<uint32>(value->nnz * engine::kSparseElementBytes);
 	stored = static_cast<char *>(palloc(sizeof(length) + length));
 	memcpy(stored, &length, sizeof(length));
 	memcpy(stored + sizeof(length), value->indices(), length);
@@ -109,7 +110,8 @@ sparse_query(const IndexShape *shape, Datum argument)
 double
 sparse_value_score(const IndexShape *shape, const void *query, const char *value)
 {
-	const engine::SparseVector row = sparse_vector(value + sizeof(uint32), stored_bytes(value) - sizeof(uint32));
+	const engine::SparseVector row =
+		engine::sparse_vector(value + sizeof(uint32), stored_bytes(value) - sizeof(uint32));
 	const engine::SparseVector *vector = static_cast<const engine::SparseVector *>(query);
 
 	return engine::finish_score(shape->metric, engine::sparse_score(shape->metric, row, *vector));
@@ -125,8 +127,8 @@ sparse_read_value(Relation index, const MetaData *meta, const SegmentEntry *segm
 	if (!stream_read(index, meta, segment, kSparseEnds, (n == 0 ? 0 : n - 1) * sizeof(uint64),
 			(n == 0 ? 1 : 2) * sizeof(uint64), n == 0 ? &ends[1] : &ends[0], strategy))
 		return false;
-	if (ends[1] < ends[0] || ends[1] - ends[0] > types::kMaxNonZeros * kElementBytes ||
-		(ends[1] - ends[0]) % kElementBytes != 0 ||
+	if (ends[1] < ends[0] || ends[1] - ends[0] > engine::kMostSparseBytes ||
+		(ends[1] - ends[0]) % engine::kSparseElementBytes != 0 ||
 		ends[1] > segment->streams[static_cast<int>(StreamKind::kVectors)].n_bytes)
 		page_corrupted(index, segment->streams[static_cast<int>(kSparseEnds)].start_block,
 			"The ends of the values are out of order.");
@@ -142,29 +144,12 @@ sparse_check_value(const char *value)
 {
 	const Size n_bytes = stored_bytes(value) - sizeof(uint32);
 
-	if (n_bytes % kElementBytes != 0 || n_bytes > types::kMaxNonZeros * kElementBytes)
+	if (n_bytes % engine::kSparseElementBytes != 0 || n_bytes > engine::kMostSparseBytes)
 		return "It is not a value.";
-	return sparse_check_vector(sparse_vector(value + sizeof(uint32), n_bytes), types::kMaxSparseDimensions);
+	return engine::sparse_fault(engine::sparse_vector(value + sizeof(uint32), n_bytes), types::kMaxSparseDimensions);
 }
 
 } // namespace
-
-const char *
-sparse_check_vector(const engine::SparseVector &vector, int64 dim)
-{
-	for (uint32 i = 0; i < vector.n; i++)
-	{
-		if (vector.indices[i] < 0 || vector.indices[i] >= dim)
-			return "It has an index out of bounds.";
-		if (i > 0 && vector.indices[i] <= vector.indices[i - 1])
-			return "Its indices are not in order.";
-		if (!std::isfinite(vector.values[i]))
-			return "It has an element that is not finite.";
-		if (vector.values[i] == 0)
-			return "It stores an element that is 0.";
-	}
-	return nullptr;
-}
 
 const ValueFormat kSparseValues = {
 	.element_name = types::Sparse::kTypeName,

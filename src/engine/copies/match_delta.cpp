@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/copies/slot_values.hpp"
+
 namespace vectorgpu::engine
 {
 namespace
@@ -46,26 +48,6 @@ private:
 	bool made_ = false;
 	match::TextPattern pattern_{};
 };
-
-/// The value that begins in the slot `at`; n_slots: what it takes. False: its last slots have not come.
-bool
-read_value(const RowListView &rows, uint64_t at, size_t slot_bytes, std::vector<uint8_t> *value, uint64_t *n_slots)
-{
-	uint32_t length;
-
-	std::memcpy(&length, rows.vector(at, slot_bytes), sizeof(length));
-
-	const uint64_t n_bytes = sizeof(length) + uint64_t{length};
-	const uint64_t n_wanted = (n_bytes + slot_bytes - 1) / slot_bytes;
-
-	if (n_wanted > rows.last - at)
-		return false;
-	value->resize(n_wanted * slot_bytes);
-	for (uint64_t i = 0; i < n_wanted; i++)
-		std::memcpy(value->data() + i * slot_bytes, rows.vector(at + i, slot_bytes), slot_bytes);
-	*n_slots = n_wanted;
-	return true;
-}
 
 } // namespace
 
@@ -140,7 +122,7 @@ offer_match_delta(
 		}
 		n_slots = 1;
 		// No other value begins in the slots of a value, so that each slot is read once.
-		if (is_dead(delta, at) || !read_value(rows, at, slot_bytes, &value, &n_slots))
+		if (is_dead(delta, at) || !read_slot_value(rows, at, slot_bytes, &value, &n_slots))
 			continue;
 
 		uint32_t length;

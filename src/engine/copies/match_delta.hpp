@@ -1,8 +1,6 @@
 // Queries of copies of kind kMatch, and the values of their delta, which the host compares in both engines.
 //
-// A slot is a row of the delta: `dim` bytes. A value is a uint32 length and that many bytes; it takes one or more
-// slots. Its row is that of the first slot; the others count as dead, and no value begins in them. Nothing that was
-// sent is trusted: a malformed value matches nothing, and a value whose last slots have not come is left out.
+// Values lie in slots (slot_values.hpp). Nothing that was sent is trusted: a malformed value matches nothing.
 #pragma once
 
 #include <span>

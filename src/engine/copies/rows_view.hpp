@@ -9,6 +9,7 @@
 #include "engine/copies/lists.hpp"
 #include "engine/copies/row_list.hpp"
 #include "engine/copies/segment_graph.hpp"
+#include "engine/copies/sparse_rows.hpp"
 #include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
@@ -33,6 +34,7 @@ struct RowsView
 		lists; // of a segment of kind kLists, kCodedLists or kCodes: vectors lie by place, row ids and bitmap by number
 	std::shared_ptr<const SegmentGraph> graph;            // of a segment of kind kGraph or kHashedGraph
 	std::shared_ptr<const PassingRows> passing = nullptr; // null: all rows pass the search's conditions
+	std::shared_ptr<const SparseRows> sparse = nullptr;   // of a segment of kind kSparse
 
 	bool holds(uint64_t first, uint64_t n_rows) const
 	{

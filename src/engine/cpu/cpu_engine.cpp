@@ -23,6 +23,7 @@
 #include "engine/cpu/cpu_engine_lists.hpp"
 #include "engine/cpu/cpu_engine_match.hpp"
 #include "engine/cpu/cpu_engine_search.hpp"
+#include "engine/cpu/cpu_engine_sparse.hpp"
 #include "engine/cpu/passing_groups.hpp"
 #include "engine/cpu/thread_pool.hpp"
 
@@ -78,6 +79,8 @@ public:
 
 				if (copy_spec.kind == CopyKind::kMatch)
 					return create_match(copy_spec, copy);
+				if (copy_spec.kind == CopyKind::kSparse)
+					return create_sparse(copy_spec, copy);
 				if (!metric_supports(spec.metric, spec.element))
 					return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
 				if (spec.dim < 1 || spec.dim > most)
@@ -319,6 +322,15 @@ private:
 		return add({nullptr, std::make_shared<MatchCopy>(spec)}, copy);
 	}
 
+	Status create_sparse(const CopySpec &spec, CopyId *copy)
+	{
+		if (spec.distance.element != ElementType::kSet || !sparse_metric(spec.distance.metric))
+			return Status::error(StatusCode::kUnsupported, "sparse vectors do not have the metric");
+		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
+			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");
+		return add({std::make_shared<CpuCopy>(spec, &populator_), nullptr}, copy);
+	}
+
 	Status add(Held made, CopyId *copy)
 	{
 		const std::unique_lock lock(mutex_);
@@ -336,6 +348,9 @@ private:
 				return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
 			else if (copy.kind() == CopyKind::kCodes && query.probes.empty())
 				return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
+		if (copy.kind() == CopyKind::kSparse)
+			if (Status status = check_sparse_queries(queries); !status.is_ok())
+				return status;
 
 		const std::shared_ptr<const Snapshot> snapshot = copy.snapshot();
 
@@ -374,6 +389,8 @@ private:
 				copy.spec(), snapshot, queries, CodedAnswer::kCandidates, pool_, results, control);
 		else if (copy.kind() == CopyKind::kGraph || copy.kind() == CopyKind::kHashedGraph)
 			search_graph_copy(copy, snapshot, queries, results, control);
+		else if (copy.kind() == CopyKind::kSparse)
+			n_rescored_ += search_sparse(copy.spec(), snapshot, queries, pool_, results, control);
 		else
 			n_rescored_ += search_snapshot(copy.spec(), snapshot, queries, options_, pool_, results, control);
 	}

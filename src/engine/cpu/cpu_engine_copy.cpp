@@ -58,9 +58,8 @@ CpuCopy::bytes_of(const CpuSegment &segment) const
 {
 	const RowsView *const sealed = segment.sealed.get();
 
-	return segment.rows.memory_bytes() +
-		(segment.lists != nullptr ? segment.lists->bytes().size() + segment.lists->places_bytes() : 0) +
-		(segment.graph != nullptr ? segment.graph->bytes().size() : 0) +
+	return segment.rows.memory_bytes() + segment.structure().size() +
+		(segment.lists != nullptr ? segment.lists->places_bytes() : 0) +
 		(sealed != nullptr && sealed->dead != nullptr ? sealed->dead->size() : 0);
 }
 
@@ -112,6 +111,13 @@ CpuCopy::append_structure(CpuSegment *segment, uint32_t parameter, std::span<con
 			segment->graph = std::make_shared<SegmentGraph>();
 		return segment->graph->append(parameter, bytes);
 	}
+	if (kind_ == CopyKind::kSparse)
+	{
+		if (segment->sparse == nullptr)
+			segment->sparse = std::make_shared<SparseRows>();
+		segment->sparse->append(segment->rows.last(), bytes);
+		return Status::ok();
+	}
 	if (segment->lists == nullptr)
 		segment->lists = std::make_shared<Lists>();
 	return segment->lists->append(parameter, bytes);
@@ -135,6 +141,9 @@ CpuCopy::check_structure(const CpuSegment &segment) const
 			return segment.graph == nullptr
 				? invalid("the segment has no graph")
 				: segment.graph->check(segment.rows.last(), kind_ == CopyKind::kHashedGraph);
+		case CopyKind::kSparse:
+			return segment.sparse == nullptr ? invalid("the segment has no vectors")
+											 : segment.sparse->check(segment.rows.last());
 		default:
 			return Status::ok();
 	}
@@ -186,7 +195,7 @@ CpuCopy::seal_segment(SegmentId id)
 	if (Status status = prepare(segment); !status.is_ok())
 		return status;
 	segment->sealed = std::make_shared<const RowsView>(
-		RowsView{segment->rows.view(), nullptr, 0, id, segment->lists, segment->graph});
+		RowsView{segment->rows.view(), nullptr, 0, id, segment->lists, segment->graph, nullptr, segment->sparse});
 	publish_or([&] { segment->sealed = nullptr; });
 	return Status::ok();
 }
@@ -303,16 +312,25 @@ CpuCopy::prepared_graph(SegmentId id) const
 	return segment != nullptr && segment->prepared ? segment->graph : nullptr;
 }
 
+std::shared_ptr<const SparseRows>
+CpuCopy::prepared_sparse(SegmentId id) const
+{
+	const std::lock_guard lock(mutex_);
+	const CpuSegment *const segment = find_segment(id);
+
+	return segment != nullptr && segment->prepared ? segment->sparse : nullptr;
+}
+
 Status
 CpuCopy::read_structure(SegmentId id, uint64_t first, size_t n_bytes, void *bytes) const
 {
 	const std::lock_guard lock(mutex_); // the structure may still grow
 	const CpuSegment *const segment = find_segment(id);
 
-	if (segment == nullptr || (segment->lists == nullptr && segment->graph == nullptr))
+	if (segment == nullptr || (segment->lists == nullptr && segment->graph == nullptr && segment->sparse == nullptr))
 		return Status::error(StatusCode::kNotFound, "no such structure");
 
-	const std::span<const uint8_t> held = segment->lists != nullptr ? segment->lists->bytes() : segment->graph->bytes();
+	const std::span<const uint8_t> held = segment->structure();
 
 	if (first > held.size() || n_bytes > held.size() - first)
 		return invalid("bytes that are not held");

@@ -12,6 +12,7 @@
 #include "engine/copies/host_copy.hpp"
 #include "engine/copies/lists.hpp"
 #include "engine/copies/segment_graph.hpp"
+#include "engine/copies/sparse_rows.hpp"
 #include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
@@ -34,8 +35,19 @@ struct CpuSegment
 	}
 
 	RowList rows;
-	std::shared_ptr<Lists> lists;           // null: none came
-	std::shared_ptr<SegmentGraph> graph;    // null: none came
+	std::shared_ptr<Lists> lists;        // null: none came
+	std::shared_ptr<SegmentGraph> graph; // null: none came
+	std::shared_ptr<SparseRows> sparse;  // null: none came
+
+	/// What load_structure was given.
+	std::span<const uint8_t> structure() const
+	{
+		return lists != nullptr ? lists->bytes()
+			: graph != nullptr  ? graph->bytes()
+			: sparse != nullptr ? sparse->bytes()
+								: std::span<const uint8_t>{};
+	}
+
 	bool prepared = false;                  // its structure is checked and complete
 	std::shared_ptr<const RowsView> sealed; // null: searches do not see it
 };
@@ -61,6 +73,9 @@ public:
 
 	/// Return the graph of a prepared segment; null if it has none or is not prepared.
 	std::shared_ptr<const SegmentGraph> prepared_graph(SegmentId segment) const;
+
+	/// The same of its sparse vectors.
+	std::shared_ptr<const SparseRows> prepared_sparse(SegmentId segment) const;
 
 	/// Count the bytes held anew, after a search that has derived something. Does not wait.
 	void recount();

@@ -113,6 +113,23 @@ score_of(Metric metric, const SparseVector &a, const SparseVector &b)
 
 } // namespace
 
+const char *
+sparse_fault(const SparseVector &vector, int64_t dim)
+{
+	for (uint32_t i = 0; i < vector.n; i++)
+	{
+		if (vector.indices[i] < 0 || vector.indices[i] >= dim)
+			return "It has an index out of bounds.";
+		if (i > 0 && vector.indices[i] <= vector.indices[i - 1])
+			return "Its indices are not in order.";
+		if (!std::isfinite(vector.values[i]))
+			return "It has an element that is not finite.";
+		if (vector.values[i] == 0)
+			return "It stores an element that is 0.";
+	}
+	return nullptr;
+}
+
 double
 sparse_score(Metric metric, const SparseVector &a, const SparseVector &b)
 {

@@ -1,23 +1,19 @@
-// See sparse_query.hpp. Sums here are binary64, whose roundings are within kDoubleError of the terms; the canonical
-// sums of n binary32 terms are within (n + 2) * 2^-24 of them, to first order (README.md, "Sparse vectors").
+// See sparse_query.hpp; the bound itself is in sparse_bound.hpp.
 #include "engine/distance/sparse_query.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <cfloat>
 #include <cmath>
-#include <limits>
+
+#include "engine/distance/sparse_bound.hpp"
 
 namespace vectorgpu::engine
 {
 namespace
 {
 
-constexpr double kNothing = -std::numeric_limits<double>::infinity();
-constexpr double kDoubleError = 1e-11;   // 32,000 terms, 2^-53 each, and some
-constexpr double kMostSum = FLT_MAX / 4; // canonical sums up to this do not overflow on their way
-constexpr double kLeastSum = 1e-30;      // squares that are lost in binary32 do not matter beside this
-constexpr double kMostLost = 1e-40;      // 32,000 terms that underflow in binary32
+using namespace sparse;
+
 constexpr uint32_t kMostDense = 1 << 20; // dimensions of a table of all elements: 4 MB
 constexpr uint32_t kLeastBits = 8;
 constexpr uint32_t kLanes = 4; // sums beside each other: an addition waits for the one before
@@ -26,12 +22,6 @@ uint32_t
 slot_bits(uint32_t n)
 {
 	return std::max(static_cast<uint32_t>(std::bit_width(8 * n)), kLeastBits);
-}
-
-uint32_t
-slot_of(int32_t index, int shift)
-{
-	return (static_cast<uint32_t>(index) * 0x9E3779B1u) >> shift;
 }
 
 /// The query's elements by index, 0 where it has none.
@@ -58,31 +48,6 @@ struct Hashed
 				return 0;
 		}
 	}
-};
-
-/// Two sums over the elements of a row, a, and the query's elements at their indices, b.
-struct Sums
-{
-	double shared; // what a and b have in common
-	double own;    // of a; for the inner product of |a b|
-};
-
-struct Products // of L2 and cosine
-{
-	static double shared(double a, double b) { return a * b; }
-	static double own(double a, double) { return a * a; }
-};
-
-struct ProductsWithSize // of the inner product
-{
-	static double shared(double a, double b) { return a * b; }
-	static double own(double a, double b) { return std::fabs(a * b); }
-};
-
-struct Absolutes // of L1
-{
-	static double shared(double a, double b) { return std::fabs(a) + std::fabs(b) - std::fabs(a - b); }
-	static double own(double a, double) { return std::fabs(a); }
 };
 
 template <class Terms, class Elements>
@@ -120,43 +85,6 @@ sums(const SparseQuery &query, const SparseVector &row)
 	if (query.elements != nullptr)
 		return sums_of<Terms>(Dense{query.elements}, row);
 	return sums_of<Terms>(Hashed{query.slots, query.shift, (1u << (32 - query.shift)) - 1}, row);
-}
-
-double
-least_l2(const SparseQuery &query, const Sums &row, double error)
-{
-	const double both = row.own + query.squares;
-	const double least = (both - 2 * row.shared - kDoubleError * both) * (1 - error) - kMostLost;
-
-	return least > 0 ? std::sqrt(least) * (1 - kDoubleError) : 0;
-}
-
-double
-least_cosine(const SparseQuery &query, const Sums &row, double error)
-{
-	const double aa = row.own;
-	const double bb = query.squares;
-
-	if (!(aa > kLeastSum && bb > kLeastSum && aa < kMostSum && bb < kMostSum))
-		return kNothing;
-	// each of the three sums is off by `error`, relative to the product of the norms
-	return 1 - row.shared / std::sqrt(aa * bb) - 4 * error - kDoubleError;
-}
-
-double
-least_l1(const SparseQuery &query, const Sums &row, double error)
-{
-	const double both = row.own + query.sum;
-
-	return (both - row.shared - kDoubleError * both) * (1 - error) - kMostLost;
-}
-
-double
-least_inner_product(const Sums &row, double error)
-{
-	if (!(row.own < kMostSum))
-		return kNothing;
-	return -row.shared - (error + kDoubleError) * row.own - kMostLost;
 }
 
 } // namespace
@@ -205,22 +133,25 @@ sparse_query_init(SparseQuery *query, Metric metric, const SparseVector &vector,
 double
 sparse_least_distance(const SparseQuery &query, const SparseVector &row)
 {
-	const double terms = static_cast<double>(query.vector.n) + row.n;
-	const double error = (terms + 8) * 0x1p-24 * (1 + terms * 0x1p-23);
+	const uint32_t n_terms = query.vector.n + row.n;
+	Sums of_row = {0, 0};
 
 	switch (query.metric)
 	{
 		case Metric::kL2:
-			return least_l2(query, sums<Products>(query, row), error);
 		case Metric::kCosine:
-			return least_cosine(query, sums<Products>(query, row), error);
+			of_row = sums<Products>(query, row);
+			break;
 		case Metric::kL1:
-			return least_l1(query, sums<Absolutes>(query, row), error);
+			of_row = sums<Absolutes>(query, row);
+			break;
 		case Metric::kInnerProduct:
-			return least_inner_product(sums<ProductsWithSize>(query, row), error);
+			of_row = sums<ProductsWithSize>(query, row);
+			break;
 		default:
-			return kNothing;
+			break;
 	}
+	return least_distance(query.metric, {query.sum, query.squares}, of_row, n_terms);
 }
 
 } // namespace vectorgpu::engine

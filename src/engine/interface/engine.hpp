@@ -38,6 +38,9 @@ enum class CopyKind : uint8_t
 	// Row ids in inverted lists, and codes of the rows (codes_layout.hpp): segments have no vectors, searches find
 	// candidates.
 	kCodes = 6,
+	// Sparse vectors (copies/sparse_rows.hpp): segments have them in their structure, the delta has slots of `dim`
+	// bytes.
+	kSparse = 7,
 };
 
 struct CopySpec
@@ -58,11 +61,18 @@ has_codes(CopyKind kind)
 	return kind == CopyKind::kCodedLists || kind == CopyKind::kCodes;
 }
 
+/// Whether searches of the copy may look at a part of a segment.
+inline bool
+takes_probes(CopyKind kind)
+{
+	return kind != CopyKind::kRows && kind != CopyKind::kSparse;
+}
+
 /// Bytes of a row's vector in the copy's segments; 0 if they have row ids alone.
 inline size_t
 segment_vector_bytes(const CopySpec &spec)
 {
-	return spec.kind == CopyKind::kMatch || spec.kind == CopyKind::kCodes
+	return spec.kind == CopyKind::kMatch || spec.kind == CopyKind::kCodes || spec.kind == CopyKind::kSparse
 		? 0
 		: vector_bytes(spec.distance.element, spec.distance.dim);
 }
@@ -103,7 +113,8 @@ struct SearchQuery
 	// largest named one.
 	std::span<const SegmentProbes> probes{};
 	Coverage *coverage = nullptr; // if not null, set to what was looked at
-	size_t query_bytes = 0;       // kMatch: bytes of the query, in stored form (match/element_set.hpp)
+	size_t query_bytes = 0;       // kMatch, kSparse: bytes of the query, as stored (match/element_set.hpp,
+								  // copies/sparse_rows.hpp)
 
 	// Not kMatch, kCodes. Null: every row passes. Else rows that fail are left out as dead ones are. Probes then say
 	// how wide a search without conditions would be; the engine widens it until it has seen enough rows that pass.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/distance/sparse.hpp"
 #include "engine/interface/codes_layout.hpp"
 #include "engine/interface/engine.hpp"
 #include "engine/graph/hash.hpp"
@@ -12,6 +13,8 @@
 
 namespace vectorgpu::engine
 {
+
+constexpr uint64_t kMostSparseRows = uint64_t{1} << 40; // for which the greatest size is a number of 64 bits
 
 /// Bytes of a complete description. The engine checks whether a size in between is right.
 struct StructureSize
@@ -35,6 +38,12 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 		}
 		case CopyKind::kMatch:
 			return {sizeof(match::MatchHead), match::kMostMatchBytes};
+		case CopyKind::kSparse:
+		{
+			const uint64_t n = n_rows < kMostSparseRows ? n_rows : kMostSparseRows;
+
+			return {n_rows * sizeof(uint64_t), n * (sizeof(uint64_t) + kMostSparseBytes)};
+		}
 		case CopyKind::kGraph:
 		{
 			// At least one part and one entry point, and at most as many of each as rows.

@@ -45,6 +45,8 @@ engine_kind(wire::CopyKind kind)
 			return engine::CopyKind::kHashedGraph;
 		case wire::CopyKind::kCodes:
 			return engine::CopyKind::kCodes;
+		case wire::CopyKind::kSparse:
+			return engine::CopyKind::kSparse;
 		case wire::CopyKind::kRows:
 			break;
 	}
@@ -180,7 +182,7 @@ Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search,
 	if (!held.current)
 		return held.lease != 0 ? ReplyStatus::kBusy : ReplyStatus::kAbsent;
 	if (!same_shape(held.spec.distance, search.element, search.metric, search.dim) ||
-		(!probes.empty() && held.spec.kind == engine::CopyKind::kRows) || !probes_fit(held.spec.kind, probes) ||
+		(!probes.empty() && !engine::takes_probes(held.spec.kind)) || !probes_fit(held.spec.kind, probes) ||
 		(search.program_bytes > 0 &&
 			((search.given == 0 && held.keys == nullptr) || held.spec.kind == engine::CopyKind::kCodes ||
 				held.spec.kind == engine::CopyKind::kMatch)))

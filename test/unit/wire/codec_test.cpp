@@ -168,12 +168,12 @@ TEST(Codec, parses_probes_and_structures)
 		ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kLoadStructure, StructureRequest{8, 1, 1})), ParseResult::kLength);
 	for (const CopyKind kind : {CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph, CopyKind::kCodedLists,
-			 CopyKind::kMatch, CopyKind::kHashedGraph, CopyKind::kCodes})
+			 CopyKind::kMatch, CopyKind::kHashedGraph, CopyKind::kCodes, CopyKind::kSparse})
 		EXPECT_EQ(
 			parse(request(RequestType::kCreate, CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, kind, 0})),
 			ParseResult::kOk);
 	EXPECT_EQ(parse(request(RequestType::kCreate,
-				  CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, static_cast<CopyKind>(7), 0})),
+				  CreateRequest{1, 0, 16, ElementType::kFloat32, Metric::kL2, static_cast<CopyKind>(8), 0})),
 		ParseResult::kType);
 	EXPECT_EQ(parse(request(RequestType::kChecksum, ChecksumRequest{1, 1, 0, 3})), ParseResult::kOk);
 	EXPECT_EQ(
@@ -341,6 +341,9 @@ TEST(Codec, rejects_streams_that_cannot_be)
 		parse(request(RequestType::kCreate,
 			CreateRequest{100, 0, 64, ElementType::kSet, Metric::kMatchCount, CopyKind::kMatch, 0}, key_columns())),
 		ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kCreate,
+				  CreateRequest{100, 0, 56, ElementType::kSet, Metric::kL1, CopyKind::kSparse, 0}, key_columns())),
+		ParseResult::kOk);
 	EXPECT_EQ(parse(request(RequestType::kLoadKeys, KeysRequest{0, 0, 0}, Filler<8>{})), ParseResult::kField);
 	EXPECT_EQ(
 		parse(request(RequestType::kLoadKeys, KeysRequest{uint64_t{1} << 48, 1, 0}, Filler<8>{})), ParseResult::kField);

@@ -54,7 +54,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_belongs_to_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 17);
+	EXPECT_EQ(kProtocolVersion, 18);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -66,6 +66,7 @@ TEST(Golden, kinds_of_copies_keep_their_numbers)
 	EXPECT_EQ(static_cast<int>(CopyKind::kMatch), 4);
 	EXPECT_EQ(static_cast<int>(CopyKind::kHashedGraph), 5);
 	EXPECT_EQ(static_cast<int>(CopyKind::kCodes), 6);
+	EXPECT_EQ(static_cast<int>(CopyKind::kSparse), 7);
 }
 
 TEST(Golden, request_types_keep_their_numbers)
