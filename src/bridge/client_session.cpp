@@ -253,6 +253,12 @@ session_build()
 	return last_build;
 }
 
+bool
+session_skewed()
+{
+	return session.skewed;
+}
+
 wire::EngineKind
 session_engine()
 {

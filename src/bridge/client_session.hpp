@@ -49,6 +49,9 @@ size_t session_body_capacity();
 /// Return the last request's sequence number (for NEXT).
 uint64 session_sequence();
 
+/// Return true if the last attempt to connect found a worker of another release, or of another start of the server.
+bool session_skewed();
+
 /// Return the engine of the worker at the other end.
 wire::EngineKind session_engine();
 

@@ -180,6 +180,7 @@ connect_session(SharedState *state, bool note)
 	else
 		result = wire::client_connect_continue(&session.client);
 
+	session.skewed = result == wire::ClientResult::kSkew;
 	if (result == wire::ClientResult::kOk)
 	{
 		make_event_set();

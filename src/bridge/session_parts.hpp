@@ -27,6 +27,7 @@ struct Session
 	uint64 retry_at_ns;
 	uint64 pause_ms;
 	uint64 failed_generation;
+	bool skewed;           // the last attempt to connect found a worker of another release
 	uint32 last_batch;     // batch_size of the last reply that had one
 	uint32 last_engine_us; // the engine's time for that batch
 };

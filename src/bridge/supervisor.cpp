@@ -71,6 +71,7 @@ struct Supervisor
 	uint64 next_hint_sweep_ns; // 0: no hint lately
 	uint32 hint_sweeps;
 	uint64 silent_since_ns; // 0: it answers
+	bool skew_logged;       // of the running worker: it is one of another release
 	uint32 early_deaths;    // in a row
 	int threads;            // settings of the running worker, as the members below
 	int memory_mb;
@@ -254,6 +255,7 @@ start_worker(uint64 now)
 	pg_atomic_fetch_add_u64(&supervisor.state->generation, 1);
 	supervisor.next_greet_ns = now;
 	supervisor.silent_since_ns = 0;
+	supervisor.skew_logged = false;
 }
 
 void
@@ -308,6 +310,16 @@ greet(uint64 now)
 	if (!session_ready(false))
 	{
 		supervisor.next_greet_ns = now + kGreetPauseMs * kNsPerMs;
+		if (session_skewed() && !supervisor.skew_logged)
+		{
+			supervisor.skew_logged = true;
+			ereport(LOG,
+				(errmsg(
+					 "vectorgpu worker (PID %d) does not match the server", static_cast<int>(supervisor.process.pid)),
+					errdetail("It speaks another version of the protocol, or is for another start of the server. Scans "
+							  "are answered from the pages of the indexes."),
+					errhint("After an upgrade restart the server.")));
+		}
 		return;
 	}
 	pg_atomic_write_u32(&supervisor.state->worker_on_gpu, session_engine() == wire::EngineKind::kCuda ? 1 : 0);

@@ -56,7 +56,10 @@ lock_metapage(Relation index, int lock_mode)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				errmsg("index \"%s\" has format version %u, this release reads versions %u to %u",
 					RelationGetRelationName(index), meta->version, kPlainVersion, kFormatVersion),
-				errhint("Rebuild it with REINDEX INDEX.")));
+				meta->version > kFormatVersion
+					? errhint("A newer release wrote it: connect again if that release is installed, install it, or "
+							  "rebuild the index with REINDEX INDEX.")
+					: errhint("Rebuild it with REINDEX INDEX.")));
 	if (unlikely(meta->complete != 1 || meta->n_segments > kMaxSegments || meta->n_chunks > kMaxChunks ||
 			meta->n_free > kMaxFreeExtents || meta->n_alias_chunks > kMaxAliasChunks ||
 			(meta->keys.n_columns > 0) != (meta->version == kFormatVersion) || !key_layout_valid(&meta->keys) ||

@@ -26,8 +26,11 @@ enum class AmId : uint8
 
 constexpr uint32 kMetaMagic = 0x5647504D; // "VGPM"
 constexpr uint32 kFormatVersion = 5;      // rows have codes of key columns (key_layout.hpp)
-constexpr uint32 kAliasVersion = 4;       // the metapage lists aliases (alias.hpp)
-constexpr uint32 kPlainVersion = 3;       // it never has: such an index is new, or of a release that does not know them
+constexpr uint32 kAliasVersion = 4;       // the metapage lists aliases (alias.hpp), or a segment of kSegmentVersion
+constexpr uint32 kPlainVersion = 3;       // it never has: such an index is new, or release 0.2 made it
+
+/// Version of an index with a segment that release 0.2 would read wrongly (SegmentFormat::version).
+constexpr uint32 kSegmentVersion = kAliasVersion;
 
 /// True if this release reads the version.
 inline bool

@@ -69,6 +69,18 @@ struct SegmentFormat
 	/// and row ids have already been checked. deep: heapallindexed was given, so slow checks are allowed too.
 	void (*check)(
 		Relation index, const MetaData *meta, const SegmentEntry *segment, bool deep, BufferAccessStrategy strategy);
+
+	/// The format version that an index has from its first such segment on, unless it has a higher one. 0: segments are
+	/// those of every release.
+	uint32 version;
 };
+
+/// Raise the version of a metapage that is to list a new segment. format: null if the segment has plain vectors only.
+inline void
+meta_raise_version(MetaData *meta, const SegmentFormat *format)
+{
+	if (format != nullptr)
+		meta->version = Max(meta->version, format->version);
+}
 
 } // namespace vectorgpu::am

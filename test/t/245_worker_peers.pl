@@ -65,6 +65,13 @@ by_worker($node, 'a scan', sub {
 	compare_scans($node, 't', '<->', query_vector($node, 1, dims => 8), limit => 10, name => 'a scan');
 });
 
+my $sweep = join ';', 'SET enable_seqscan = off; SET enable_sort = off', map {
+	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
+} 1 .. 8;
+my $all_right = join "\n", ('t') x 8;
+my $open_session = $node->background_psql('postgres');
+is($open_session->query_safe($sweep), $all_right, 'a session that stays open');
+
 # A fake worker
 my $mode_file = $node->data_dir . '/fake_mode';
 my $notes_file = $node->data_dir . '/fake_notes';
@@ -78,11 +85,6 @@ chmod 0755, $program;
 $node->append_conf('postgresql.conf', "vectorgpu.worker_program = '$program'\n");
 $node->reload;
 ok(wait_gone($pid), 'the worker gives way to a false one');
-
-my $sweep = join ';', 'SET enable_seqscan = off; SET enable_sort = off', map {
-	"SELECT ARRAY(SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = $_) LIMIT 10) = (SELECT ids FROM answers WHERE q = $_)"
-} 1 .. 8;
-my $all_right = join "\n", ('t') x 8;
 
 # Notes of the fake worker: its mode, and the count of each other word.
 sub notes
@@ -198,7 +200,14 @@ sub with_mode
 	return;
 }
 
-with_mode($_) for qw(version epoch small_area large_area no_fds short_memory unsealed half_welcome mute);
+# Another release's worker, as after an upgrade: one line in the log, and sessions that were connected to the one before are answered too.
+my $log = -s $node->logfile;
+with_mode('version');
+is($open_session->query_safe($sweep), $all_right, 'version: a session that was open before has right answers');
+$open_session->quit;
+is(scalar(() = slurp_file($node->logfile, $log) =~ /LOG:  vectorgpu worker \(PID \d+\) does not match the server/g), 1, 'version: one line in the log');
+
+with_mode($_) for qw(epoch small_area large_area no_fds short_memory unsealed half_welcome mute);
 
 # One without errors: so the defects of the others are those of their modes, and not of the fake worker itself.
 with_mode('right', reason => 'answered');

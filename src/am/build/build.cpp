@@ -124,6 +124,7 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	state->meta->next_segment_id = kFirstSegmentId + 1;
 	if (state->n_tuples > 0)
 	{
+		meta_raise_version(state->meta, am->format);
 		state->meta->segments[0] = state->writer.entry;
 		state->meta->n_segments = 1;
 	}

@@ -147,6 +147,7 @@ const SegmentFormat kGraphFormat = {
 	.reads_back = nullptr,
 	.check_entry = graph_check_entry,
 	.check = graph_check,
+	.version = kSegmentVersion, // release 0.2 would take the longer GraphModel for damage
 };
 
 } // namespace vectorgpu::am

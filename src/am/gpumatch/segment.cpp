@@ -454,6 +454,7 @@ const SegmentFormat kMatchFormat = {
 	.read_vectors = nullptr,
 	.check_entry = match_check_entry,
 	.check = match_check,
+	.version = kSegmentVersion, // release 0.2 would take tile lists for no lists, and find no row
 };
 
 } // namespace vectorgpu::am

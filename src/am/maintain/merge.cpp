@@ -264,6 +264,7 @@ publish(Merge *merge, const MergePlan *plan, const SegmentEntry *entry)
 	}
 	if (entry != nullptr)
 	{
+		meta_raise_version(meta, merge->format);
 		meta->segments[n] = *entry;
 		meta->segments[n++].tombstone_generation = meta->tombstone_generation;
 	}
