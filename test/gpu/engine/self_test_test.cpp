@@ -229,6 +229,17 @@ TEST(SelfTests, FindAWrongAnswerOfMatches)
 		});
 }
 
+TEST(SelfTests, FindAWrongAnswerOfSparseVectors)
+{
+	expect_spoiled_answers_are_found(
+		[](engine::Engine *engine)
+		{
+			uint64_t n_searches = 0;
+
+			return self_test_sparse(engine, &n_searches);
+		});
+}
+
 TEST(SelfTests, FindAWrongAnswerOfKeyColumns)
 {
 	uint64_t n_programs = 0;

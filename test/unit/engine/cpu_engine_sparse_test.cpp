@@ -1,9 +1,13 @@
 // Copies of kind kSparse in the CPU engine: segments, delta and tombstones against the definition, bit for bit;
 // conditions; what is no sparse vector is refused.
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "engine/cpu/cpu_engine.hpp"
+#include "engine/cpu/cpu_engine_copy.hpp"
+#include "engine/cpu/cpu_engine_sparse.hpp"
+#include "engine/distance/sparse_query.hpp"
 #include "engine/held_rows.hpp"
 #include "engine/sparse_copy.hpp"
 
@@ -188,6 +192,48 @@ TEST_P(CpuEngineSparse, it_is_read_back)
 	ASSERT_OK(held.engine->check_derived(held.copy, 1, 0, 700, &n_different));
 	EXPECT_EQ(n_different, 0u);
 	EXPECT_GT(held.engine->host_bytes(held.copy), expected.size());
+}
+
+// As an engine with a device does: bounds from elsewhere, rounded down to binary32, piece by piece.
+TEST_P(CpuEngineSparse, rows_are_offered_by_bounds)
+{
+	constexpr uint32_t kDim = 30000;
+	const Metric metric = GetParam();
+	SparseCopy held = make(kDim, 8, 1, {3000, 0});
+	CpuCopy copy(sparse_spec(metric));
+
+	ASSERT_OK(copy.load_segment(1, {held.ids, nullptr, held.ids.size()}));
+	ASSERT_OK(copy.load_structure(1, 1, sparse_description(held.rows)));
+	ASSERT_OK(copy.seal_segment(1));
+	ASSERT_OK(copy.set_tombstones(1, held.bits_of_part(0)));
+
+	const std::shared_ptr<const RowsView> view = copy.snapshot()->segments.at(0);
+	uint64_t n_scored = 0;
+
+	for (const size_t k : {size_t{1}, size_t{10}, size_t{5000}})
+		for (int i = 0; i < 5; i++)
+		{
+			const SparseRow vector = i == 0 ? SparseRow{} : random_sparse(held.rng, 40, kDim);
+			std::vector<float> table(sparse_table_bytes(vector.view().n, kDim) / sizeof(float));
+			std::vector<float> bounds;
+			SparseQuery prepared;
+			Selection selection;
+
+			sparse_query_init(&prepared, metric, vector.view(), kDim, table.data());
+			for (const SparseRow &row : held.rows)
+			{
+				const double bound = sparse_least_distance(prepared, row.view());
+				const float rounded = static_cast<float>(bound);
+
+				bounds.push_back(rounded > bound ? std::nextafterf(rounded, -HUGE_VALF) : rounded);
+			}
+			selection.start({nullptr, k, false, {}}, held.rows.size());
+			for (size_t at = 0; at < bounds.size(); at += 1300)
+				n_scored += offer_bounded(*view, at, std::min<size_t>(1300, bounds.size() - at), bounds.data() + at,
+					metric, vector.view(), &selection);
+			ASSERT_NO_FATAL_FAILURE(expect_same_bits(selection.finish(), held.nearest(vector, k)));
+		}
+	EXPECT_LT(n_scored, 3 * 5 * 3000 * 6 / 7); // not all rows that live
 }
 
 TEST(CpuEngineSparseShapes, others_are_refused)

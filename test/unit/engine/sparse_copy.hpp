@@ -71,7 +71,8 @@ sparse_description(const std::vector<SparseRow> &rows)
 
 	std::vector<uint8_t> description(ends.size() * sizeof(uint64_t));
 
-	std::memcpy(description.data(), ends.data(), description.size());
+	if (!ends.empty())
+		std::memcpy(description.data(), ends.data(), description.size());
 	description.insert(description.end(), elements.begin(), elements.end());
 	return description;
 }
