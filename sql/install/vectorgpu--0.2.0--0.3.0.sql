@@ -1,6 +1,18 @@
 -- vectorgpu 0.3.0: additions of ALTER EXTENSION vectorgpu UPDATE to 0.2.0; CREATE EXTENSION runs the scripts before and this one
 \echo Use "ALTER EXTENSION vectorgpu UPDATE TO '0.3.0'" to load this file. \quit
 
+-- A server that preloads the library has the one of before in memory until it is restarted.
+DO $script$
+BEGIN
+	CREATE FUNCTION vectorgpu_update_probe() RETURNS pg_catalog.int4 AS 'MODULE_PATHNAME', 'vectorgpu_index_reach' LANGUAGE C;
+	DROP FUNCTION vectorgpu_update_probe();
+EXCEPTION WHEN undefined_function THEN
+	RAISE EXCEPTION USING ERRCODE = 'object_not_in_prerequisite_state',
+		MESSAGE = 'the library of vectorgpu in this server''s memory is that of an earlier release',
+		HINT = 'Install the files of version 0.3.0. If shared_preload_libraries names vectorgpu, restart the server; else connect again.';
+END
+$script$;
+
 -- Without it l2_norm of a vector would be that of the vector rounded to halfvec.
 CREATE FUNCTION l2_norm(vector) RETURNS float8
 	AS 'MODULE_PATHNAME', 'vectorgpu_vector_norm' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

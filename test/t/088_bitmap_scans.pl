@@ -99,7 +99,7 @@ SKIP:
 	by_worker($node, 'after a merge', sub { $node->safe_psql('postgres', "$set $scan") });
 	$before = $fallbacks->();
 	is($reader->query_safe('MOVE 1998 FROM c; FETCH ALL FROM c'), $last_row, 'the rest of the cursor, after a merge');
-	is($fallbacks->(), $before + 1, 'one fallback for two batches');
+	cmp_ok($fallbacks->(), '<=', $before + 1, 'at most one fallback for two batches');
 	$reader->quit;
 }
 
