@@ -1,6 +1,6 @@
 # PGXS build of the server module vectorgpu.so, and of the worker executable through CMake if it is installed. Unit tests and
 # benchmarks are built by CMake only.
-#   make [PG_CONFIG=...] [CUDA=0|1] [CUDA_TARGETS=...] [FAULTS=1] [WERROR=1] [DEBUG_INFO=0] [PRECOMPILED=1] [SANITIZE=...]   make install   make installcheck
+#   make [PG_CONFIG=...] [CUDA=0|1] [CUDA_TARGETS=...] [FAULTS=1] [WERROR=1] [DEBUG_INFO=0] [PRECOMPILED=1] [SANITIZE=...]   make install   make installcheck   make dist
 # CUDA: 1 builds the worker with the CUDA engine, 0 without. Default: 1 if nvcc is found, but 0 in test builds (FAULTS=1),
 # since compiling the kernels takes minutes. CUDA_TARGETS: see gpu/README.md. SANITIZE: sanitizers of g++ for the module, such as
 # address,undefined; WORKER_SANITIZE: for the worker, such as thread; default: those of the module. A server needs their libraries
