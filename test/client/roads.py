@@ -53,7 +53,7 @@ def replace_indexes(connection, table):
 def was_scanned(database, index):
     """Whether sessions report a scan of the index; those that idle report within ten seconds."""
     with psycopg.connect(dbname=database, autocommit=True) as connection:
-        for _ in range(120):
+        for _ in range(60):
             if connection.execute("SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = %s", [index]).fetchone()[0]:
                 return True
             time.sleep(0.25)
