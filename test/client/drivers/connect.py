@@ -1,6 +1,6 @@
 """The five drivers of pgvector's Python package behind one interface: connected and registered as its documentation says.
 
-run(sql, values) gives the rows as tuples; many(sql, rows) is executemany. Placeholders are written $1, $2 … and must come in this order.
+run(sql, values) gives the rows as tuples; many(sql, rows) is executemany. Parameters are written $1, $2 … and must come in this order.
 """
 
 import asyncio
