@@ -18,7 +18,8 @@ client_tests() {
 		fi
 	fi
 	rm -f "$report"
-	(cd "$folder" && timeout 1800 "$venv/bin/python" -B -m pytest -p no:cacheprovider -ra --junitxml="$report" "$@" .) >"$log" 2>&1 || show "$log"
+	(cd "$ROOT/test/client" && timeout 1800 "$venv/bin/python" -B -m pytest -p no:cacheprovider -ra --rootdir=. --confcutdir=. --junitxml="$report" "$@" "$folder") \
+		>"$log" 2>&1 || show "$log"
 	figures=$(python3 - "$report" <<'END' 2>>"$log"
 import sys
 import xml.etree.ElementTree
