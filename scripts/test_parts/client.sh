@@ -54,7 +54,10 @@ clients_beside_pgvector() {
 	PG_CONFIG=$("$ROOT/scripts/servers" 18 2>"$LOGS/servers$KIND.log") || status=$?
 	if [ "$status" -ne 0 ]; then
 		show "$LOGS/servers$KIND.log"
-		[ "$status" -eq 3 ] && skip "client beside pgvector" "its server could not be downloaded from PyPI" || count "client beside pgvector" 0 1 0
+		case $status in
+			3) skip "client beside pgvector" "its server could not be downloaded from PyPI" ;;
+			*) count "client beside pgvector" 0 1 0 ;;
+		esac
 		return
 	fi
 	run_as mkdir "$WORK/client"
