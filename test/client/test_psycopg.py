@@ -6,17 +6,9 @@ import numpy as np
 import psycopg
 import pytest
 from pgvector import Bit, HalfVector, SparseVector, Vector
+from roads import distances, nearest, random_vectors
 
 ROWS, DIMENSIONS = 200, 48
-
-
-def random_vectors(seed=7):
-    return np.random.default_rng(seed).standard_normal((ROWS, DIMENSIONS)).astype(np.float32)
-
-
-def nearest(distances, k):
-    """The k smallest by (distance, row), as ORDER BY distance, id gives them."""
-    return np.lexsort((np.arange(len(distances)), distances))[:k].tolist()
 
 
 def create_items(connection, vectors):
@@ -70,22 +62,15 @@ def test_nearest_rows_are_those_that_numpy_finds(connection, column, operator, b
     if column == "h":
         stored, parameter = vectors.astype(np.float16), HalfVector(query)
         query = query.astype(np.float16)
-
-    a, b = stored.astype(np.float64), query.astype(np.float64)
-    distances = {
-        "<->": lambda: np.linalg.norm(a - b, axis=1),
-        "<#>": lambda: -(a @ b),
-        "<=>": lambda: 1 - (a @ b) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b)),
-        "<+>": lambda: np.abs(a - b).sum(axis=1),
-    }[operator]()
+    values = distances(operator, stored, query)
 
     marker = PARAMETER[binary_parameter]
     rows = connection.execute(
         f"SELECT id, {column} {operator} {marker} FROM items ORDER BY {column} {operator} {marker}, id LIMIT 20",
         [parameter, parameter],
     ).fetchall()
-    assert [row[0] for row in rows] == nearest(distances, 20)
-    assert np.allclose([row[1] for row in rows], np.sort(distances)[:20], rtol=1e-5, atol=1e-6)
+    assert [row[0] for row in rows] == nearest(values, 20)
+    assert np.allclose([row[1] for row in rows], np.sort(values)[:20], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("operator", ["<->", "<#>", "<=>", "<+>"])
@@ -106,14 +91,8 @@ def test_an_index_finds_the_nearest_sparse_rows(connection, operator, binary):
     plan = connection.execute("EXPLAIN " + ordered, [SparseVector(query)]).fetchall()
     assert "Index Scan" in plan[1][0]
     rows = connection.execute(ordered, [SparseVector(query)], binary=binary).fetchall()
-    a, b = vectors.astype(np.float64), query.astype(np.float64)
-    distances = {
-        "<->": lambda: np.linalg.norm(a - b, axis=1),
-        "<#>": lambda: -(a @ b),
-        "<=>": lambda: 1 - (a @ b) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b)),
-        "<+>": lambda: np.abs(a - b).sum(axis=1),
-    }[operator]()
-    assert [row[0] for row in rows] == nearest(distances, 20)
+    values = distances(operator, vectors, query)
+    assert [row[0] for row in rows] == nearest(values, 20)
     assert all(np.array_equal(row[1].to_numpy(), vectors[row[0]]) for row in rows)
 
 
@@ -123,13 +102,10 @@ def test_nearest_bits_are_those_that_numpy_finds(connection, operator):
     create_items(connection, vectors)
     query = random_vectors(seed=9)[0] > 0
     stored = vectors > 0
-    if operator == "<~>":
-        distances = (stored != query).sum(axis=1)
-    else:
-        distances = 1 - (stored & query).sum(axis=1) / (stored | query).sum(axis=1)
+    values = distances(operator, stored, query)
     doubled = operator.replace("%", "%%")  # a % alone begins a parameter
     rows = connection.execute(f"SELECT id FROM items ORDER BY b {doubled} %s, id LIMIT 20", [Bit(query)]).fetchall()
-    assert [row[0] for row in rows] == nearest(distances, 20)
+    assert [row[0] for row in rows] == nearest(values, 20)
 
 
 def test_binary_copy_in_and_out(connection):
