@@ -40,6 +40,7 @@ init_meta(MetaData *meta, const AccessMethod *am, Relation index, const IndexSha
 	meta_init(meta, am->id, shape->element, shape->metric, shape->dim, coder != nullptr ? &coder->layout : nullptr);
 	if (am->store_options != nullptr)
 		am->store_options(index, shape, meta->am_options);
+	meta_raise_version(meta, am->format); // an empty index too: the options may be of this release
 }
 
 /// Report the rows written and an estimate of their total, extrapolated from the share of the table's blocks that is
@@ -124,7 +125,6 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	state->meta->next_segment_id = kFirstSegmentId + 1;
 	if (state->n_tuples > 0)
 	{
-		meta_raise_version(state->meta, am->format);
 		state->meta->segments[0] = state->writer.entry;
 		state->meta->n_segments = 1;
 	}

@@ -38,11 +38,11 @@ constexpr double kFewForWorker = 120;
 constexpr double kLessInOrder = 0.5; // of the costs above
 // Reading and scoring a row, kFewCost: what bitmaps are compared by; and the part of that which rows save that follow
 // one another, or that the worker looks at.
-constexpr double kRowSearched = 60;      // x cpu_tuple_cost
-constexpr double kRowSaved = 50;         // x cpu_tuple_cost
-constexpr double kMostSaved = 0.75;      // of the whole search
-constexpr double kMostForWorker = 12288; // rows (given_rows.cpp)
-constexpr double kRowReturned = 6;       // x cpu_tuple_cost: core's, and kReturnCost
+constexpr double kRowSearched = 60; // x cpu_tuple_cost
+constexpr double kRowSaved = 50;    // x cpu_tuple_cost
+constexpr double kMostSaved = 0.75; // of the whole search
+constexpr double kMostForWorker = kMostGivenRows;
+constexpr double kRowReturned = 6; // x cpu_tuple_cost: core's, and kReturnCost
 
 /// The bitmaps that core can make for some clauses of a table.
 struct Bitmaps
@@ -50,20 +50,6 @@ struct Bitmaps
 	List *clauses; // RestrictInfo
 	List *paths;
 };
-
-bool
-is_ours(const IndexOptInfo *info)
-{
-	Relation index;
-	bool ours;
-
-	if (!info->amcanorderbyop)
-		return false;
-	index = index_open(info->indexoid, NoLock); // the planner holds a lock
-	ours = is_vectorgpu_index(index);
-	index_close(index, NoLock);
-	return ours;
-}
 
 /// The clauses (RestrictInfo) that are not among `taken`.
 List *
@@ -214,6 +200,20 @@ with_cost(PlannerInfo *root, Path *bitmap, double n_rows)
 }
 
 } // namespace
+
+bool
+is_ours(const IndexOptInfo *info)
+{
+	Relation index;
+	bool ours;
+
+	if (info->hypothetical || !info->amcanorderbyop)
+		return false;
+	index = index_open(info->indexoid, NoLock); // the planner holds a lock
+	ours = is_vectorgpu_index(index);
+	index_close(index, NoLock);
+	return ours;
+}
 
 BitmapChoice
 bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken, List **known)

@@ -21,6 +21,9 @@ struct BitmapChoice
 	double in_order; // the share of its rows that follow one another in the table
 };
 
+/// Whether an index that the planner looks at is one of ours, and exists.
+bool is_ours(const IndexOptInfo *info);
+
 /// The best bitmap for the clauses of the index's table that are not among `taken` (IndexClause). known: what calls for
 /// other indexes of the same table have collected; NIL for the first.
 BitmapChoice bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken, List **known);

@@ -95,20 +95,6 @@ find_order(PlannerInfo *root, IndexOptInfo *index)
 	return nullptr;
 }
 
-bool
-is_ours(IndexOptInfo *index)
-{
-	Relation relation;
-	bool ours;
-
-	if (index->hypothetical || !index->amcanorderbyop || (index->indpred != NIL && !index->predOK))
-		return false;
-	relation = index_open(index->indexoid, NoLock); // the planner holds a lock
-	ours = is_vectorgpu_index(relation);
-	index_close(relation, NoLock);
-	return ours;
-}
-
 /// True if the clause says that rows have a value to order by.
 bool
 wants_value(IndexOptInfo *index, const Node *clause)
@@ -221,7 +207,7 @@ consider_index(PlannerInfo *root, IndexOptInfo *index, List **known_bitmaps)
 	BitmapChoice bitmap;
 	ListCell *cell;
 
-	if (!is_ours(index))
+	if (!is_ours(index) || (index->indpred != NIL && !index->predOK))
 		return;
 	draft.order = find_order(root, index);
 	if (draft.order == nullptr)

@@ -14,6 +14,9 @@ constexpr uint64 kFewOfApproximate = 10;
 constexpr uint64 kFewOfValues = 2048;
 constexpr uint64 kFewOfTexts = 64;
 
+// Most rows that a request names to the worker: the rest of its conditions is for segments.
+constexpr uint64 kMostGivenRows = 12 * 1024;
+
 /// True if the rows that pass are so few that they are searched one by one.
 bool few_rows_pass(const AccessMethod *am, const SegmentSearch *search, uint64 n_passing);
 

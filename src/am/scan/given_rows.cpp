@@ -1,6 +1,7 @@
 // The rows that another index has found, as a request to the worker names them. See worker_ask.hpp.
 #include "am/scan/worker_ask.hpp"
 
+#include "am/scan/few_rows.hpp"
 #include "engine/predicate/evaluate.hpp"
 #include "engine/predicate/row_bits.hpp"
 #include "storage/delta.hpp"
@@ -19,10 +20,9 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kMostGiven = 12 * 1024; // rows: the rest of a request's conditions is for segments
 constexpr uint64 kSliceRows = 1024;
 
-static_assert(kMostGiven * sizeof(uint32) + sizeof(wire::GivenRows) +
+static_assert(kMostGivenRows * sizeof(uint32) + sizeof(wire::GivenRows) +
 		wire::kMaxSegmentsPerCopy * sizeof(wire::GivenSegment) + sizeof(uint64) <=
 	wire::kMostProgramBytes);
 
@@ -70,8 +70,8 @@ list_delta(Relation index, const ScanState *state, uint32 *numbers, uint64 *n)
 	return true;
 }
 
-/// Sets the segments that have rows, in the order of their ids. False: a page was foreign, or more than kMostGiven rows
-/// pass.
+/// Sets the segments that have rows, in the order of their ids. False: a page was foreign, or more than kMostGivenRows
+/// rows pass.
 bool
 pick_segments(Relation index, const ScanState *state, const PassingRows **passing, wire::GivenSegment *given,
 	uint32 *n_segments, uint64 *n_rows)
@@ -84,7 +84,7 @@ pick_segments(Relation index, const ScanState *state, const PassingRows **passin
 		const PassingRows *rows = key_filter_rows(state->filter, index, &state->meta, segment, state->strategy);
 		uint32 at = *n_segments;
 
-		if (rows == nullptr || *n_rows + rows->n_rows > kMostGiven)
+		if (rows == nullptr || *n_rows + rows->n_rows > kMostGivenRows)
 			return false;
 		if (segment->n_rows == 0)
 			continue;
@@ -117,7 +117,7 @@ make_bytes(Relation index, const ScanState *state)
 
 	if (!pick_segments(index, state, passing, segments, &head.n_segments, &n_of_segments))
 		return false;
-	n = kMostGiven - n_of_segments;
+	n = kMostGivenRows - n_of_segments;
 	of_delta = static_cast<uint32 *>(palloc(Max(n, UINT64CONST(1)) * sizeof(uint32)));
 	if (!list_delta(index, state, of_delta, &n))
 		return false;

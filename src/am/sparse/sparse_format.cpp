@@ -143,6 +143,7 @@ const SegmentFormat kSparseFormat = {
 	.read_vectors = nullptr,
 	.check_entry = sparse_check_entry,
 	.check = sparse_check,
+	.version = kSegmentVersion,
 };
 
 } // namespace vectorgpu::am
