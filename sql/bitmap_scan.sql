@@ -95,6 +95,7 @@ ANALYZE beside;
 :outside;
 SET :parallel_mode = on;
 SET max_parallel_workers_per_gather = 2;
+ALTER FUNCTION q() PARALLEL RESTRICTED; -- not UNSAFE, which forbids the whole query parallel workers
 SELECT * FROM pg_temp.plan('SELECT id FROM found WHERE category = 7 ORDER BY v <-> q() LIMIT 5');
 ALTER FUNCTION q() PARALLEL SAFE;
 SELECT * FROM pg_temp.plan('SELECT id FROM found WHERE category = 7 ORDER BY v <-> q() LIMIT 5');
