@@ -4,6 +4,7 @@ Where the server has pgvector, its extension vector holds the types and vectorgp
 replaces the indexes (replace_indexes). Elsewhere the extension vector is vectorgpu's own, whose hnsw and ivfflat need no change.
 """
 
+import os
 import re
 import time
 
@@ -51,9 +52,13 @@ def replace_indexes(connection, table):
 
 
 def was_scanned(database, index):
-    """Whether sessions report a scan of the index; those that idle report within ten seconds."""
+    """Whether sessions report a scan of the index; those that idle report after ten seconds, and later where the machine is busy.
+
+    Waits for PG_TEST_TIMEOUT_DEFAULT seconds, as PostgreSQL's own tests do.
+    """
+    until = time.monotonic() + int(os.environ.get("PG_TEST_TIMEOUT_DEFAULT") or 180)
     with psycopg.connect(dbname=database, autocommit=True) as connection:
-        for _ in range(60):
+        while time.monotonic() < until:
             if connection.execute("SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = %s", [index]).fetchone()[0]:
                 return True
             time.sleep(0.25)
