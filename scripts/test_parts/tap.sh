@@ -122,7 +122,7 @@ tap_entries() {
 		case ${file##*/} in
 			021_*) echo "$file@gpuivf-sq8" ;;
 			030_* | 200_* | 400_*) [ "$every_method" -eq 0 ] || echo "$file@gpuivf-sq8" ;;
-			100_*) [ "$every_method" -eq 0 ] && echo "$file@gpugraph-hash" || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
+			100_*) [ "$every_method" -eq 0 ] || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
 			110_*) [ "$every_method" -eq 0 ] && echo "$file@gpuivf-pq" || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
 			210_*) [ "$every_method" -eq 0 ] && echo "$file@gpugraph-hash" || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
 		esac
