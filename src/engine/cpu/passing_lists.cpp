@@ -34,7 +34,9 @@ choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked
 	const double even_lists = ivf::even_lists(n_probes, view.rows.last, view.passing->n_pass());
 	const double wanted = even_lists * n_pass / n_lists;
 	double next_mark = more_of_uneven(n_pass / static_cast<double>(view.rows.last)) * wanted / kStageGrowth;
+	const double share = n_pass / static_cast<double>(view.rows.last);
 	double held = 0;
+	double n_held = 0; // lists with rows that pass; one where fewer pass than on average counts in part
 
 	marks->clear();
 	if (2 * even_lists >= n_lists) // then most rows are scored anyway
@@ -42,8 +44,13 @@ choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked
 	std::sort(ranked.begin(), ranked.end(), neighbor_less);
 	for (uint32_t i = 0; i < ranked.size(); i++)
 	{
-		held += view.passing->places->n_in_list[ranked[i].row];
-		if (i + 1 >= n_probes && held >= wanted && i + 1 <= kUneven * even_lists)
+		const uint32_t list = static_cast<uint32_t>(ranked[i].row);
+		const double n_in_list = view.passing->places->n_in_list[list];
+		const double n_rows = static_cast<double>(view.lists->offsets()[list + 1] - view.lists->offsets()[list]);
+
+		held += n_in_list;
+		n_held += n_rows > 0 ? std::min(1., n_in_list / (share * n_rows)) : 0;
+		if (n_held >= n_probes && held >= wanted && i + 1 <= kUneven * even_lists)
 		{
 			marks->clear();
 			return i + 1;
