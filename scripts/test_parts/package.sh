@@ -92,7 +92,7 @@ refuses_pgvector() {
 	local folder=$WORK/package/pgvector log=$WORK/package/conflict.log
 
 	mkdir -p "$folder/DEBIAN"
-	printf '%s\n' "Package: postgresql-$2-pgvector" 'Version: 0.8.0-1' 'Architecture: all' 'Maintainer: nobody <nobody@example.org>' 'Description: only a name' \
+	printf '%s\n' "Package: postgresql-$2-pgvector" 'Version: 0.8.0-1' 'Architecture: all' 'Maintainer: tests <tests@example.org>' 'Description: only a name' \
 		>"$folder/DEBIAN/control"
 	dpkg-deb --build --root-owner-group "$folder" "$folder.deb" >/dev/null || return 1
 	! dpkg --root="$1" -i "$folder.deb" >"$log" 2>&1 && grep -q 'conflict' "$log"

@@ -84,7 +84,7 @@ equal_pointers(const List *a, const List *b)
 	return true;
 }
 
-/// A copy of the table's description with its other indexes alone, and with the clauses that are not `taken`, of which
+/// A copy of the table's description with its other indexes alone, and with the clauses that are not `taken`; those in
 /// `clauses` are the table's own; no joins. Null if there are none of either.
 RelOptInfo *
 copy_table(RelOptInfo *rel, const List *taken, List *clauses)

@@ -33,8 +33,8 @@ choose_lists(const RowsView &view, uint32_t n_probes, std::span<Neighbor> ranked
 	const double n_pass = static_cast<double>(view.passing->n_pass());
 	const double even_lists = ivf::even_lists(n_probes, view.rows.last, view.passing->n_pass());
 	const double wanted = even_lists * n_pass / n_lists;
-	double next_mark = more_of_uneven(n_pass / static_cast<double>(view.rows.last)) * wanted / kStageGrowth;
 	const double share = n_pass / static_cast<double>(view.rows.last);
+	double next_mark = more_of_uneven(share) * wanted / kStageGrowth;
 	double held = 0;
 	double n_held = 0; // lists with rows that pass; one where fewer pass than on average counts in part
 

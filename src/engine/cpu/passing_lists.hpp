@@ -21,8 +21,8 @@ list_counts(const RowsView &view, uint32_t list)
 
 /// Sort the lists that a query searches to the front of ranked [n_lists], its lists with their scores, and return how
 /// many; 0: all rows that pass are to be scored. n_probes: lists that the query would search without conditions, fewer
-/// than there are. It searches at least as many, and more if few rows pass: until they hold as many rows that pass as
-/// they would if these were spread evenly.
+/// than there are. It searches at least as many that hold rows that pass, one with fewer than on average counted in
+/// part, and more if few rows pass: until they hold as many of these as they would if these were spread evenly.
 /// *marks: not empty if the rows lie away from the query. It then searches the first (*marks)[0] lists, those up to the
 /// next mark, and so on; it ends at a mark if hardly a row since the mark before belongs to the nearest found so far.
 /// view: masked, with lists.

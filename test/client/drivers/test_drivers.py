@@ -109,6 +109,6 @@ def test_an_index_gives_the_nearest(indexed, driver, method, column, type_name, 
     rows = driver.run(sql, [parameter, parameter])
     found = [row[0] for row in rows]
     assert len(set(found)) == 10
-    # Rows of equal distance, of which bits have many, may come in any order.
+    # Rows of equal distance may come in any order; those of bits often are.
     assert np.allclose([row[1] for row in rows], np.sort(values)[:10], rtol=1e-5, atol=1e-5)
     assert np.allclose(values[found], np.sort(values)[:10], rtol=1e-5, atol=1e-5)

@@ -56,7 +56,7 @@ TEST(SparseCopyOfTheDevice, EqualsTheDefinition)
 	}
 }
 
-// Rows of up to 16,000 elements and queries as long, whose tables do not all fit one chunk; large batches.
+// Rows and queries of some thousand elements; more queries than a launch takes.
 TEST(SparseCopyOfTheDevice, LongRowsAndLargeBatches)
 {
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct})

@@ -17,7 +17,7 @@ constexpr uint32_t kLists = 200;
 constexpr uint32_t kListRows = 200;
 constexpr uint32_t kProbes = 18; // of a search without conditions
 
-/// A segment of kLists lists of kListRows rows, of which n_in_list [kLists] pass.
+/// A segment of kLists lists of kListRows rows; n_in_list [kLists]: how many pass.
 RowsView
 view_of(std::vector<uint32_t> n_in_list)
 {
@@ -63,8 +63,8 @@ TEST(PassingLists, of_rows_spread_evenly_hold_as_many_as_lists_without_condition
 	EXPECT_TRUE(marks.empty());
 }
 
-// Rows of three clusters pass, none of the query's own: the ten lists of the nearest say nothing of which rows in them
-// are the nearest.
+// Rows of three clusters pass, none of the query's own. The order of the ten lists of a cluster says little about where
+// its nearest rows are.
 TEST(PassingLists, filled_by_rows_that_pass_are_counted_as_lists)
 {
 	std::vector<uint32_t> n_in_list(kLists, 0);

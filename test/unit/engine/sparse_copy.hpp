@@ -183,7 +183,7 @@ public:
 		EXPECT_TRUE(engine->append_delta(copy, 0, {headers, bytes.data(), headers.size()}).is_ok());
 	}
 
-	/// The rows of which `holds` is true: passes [rows].
+	/// The rows for which `holds` is true: passes [rows].
 	Passing passing(const std::vector<bool> &passes) const
 	{
 		Passing made;
