@@ -126,7 +126,7 @@ tap_entries() {
 			110_*) [ "$every_method" -eq 0 ] && echo "$file@gpuivf-pq" || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
 			210_*) [ "$every_method" -eq 0 ] && echo "$file@gpugraph-hash" || printf '%s@gpuivf-pq\n%s@gpugraph-hash\n' "$file" "$file" ;;
 		esac
-	done | if [ "$every_method" -eq 0 ]; then grep -vE '/((035|040|082|100|110|210|241|242|243|246|257)_[a-z_]*[.]pl@gpuivf|(040|230|254)_[a-z_]*[.]pl@gpugraph|110_.*@gpuivf-pq)$'; else cat; fi |
+	done | if [ "$every_method" -eq 0 ]; then grep -vE '/((035|040|082|100|110|210|241|242|243|246|257)_[a-z_]*[.]pl@gpuivf|(035|040|110|230|254)_[a-z_]*[.]pl@gpugraph|110_.*@gpuivf-pq)$'; else cat; fi |
 		grep -vE "${TAP_WITHOUT:-^$}" | grep -E "${FILES:-.}"
 }
 

@@ -113,8 +113,10 @@ sub check_database
 				$n_checked++;
 				$n_copies++ if $rows > 0;
 				next if $state eq '00000';
-				count('lost');
-				diag($node->name . ", at the end: vectorgpu_check of $index in $db: $state $message");
+				my $found = $node->name . ", at the end: vectorgpu_check of $index in $db: $state $message";
+
+				count('lost', 1, $found);
+				diag($found);
 			}
 			return split /\n/, $out;
 		}

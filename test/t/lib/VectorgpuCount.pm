@@ -27,16 +27,18 @@ my %in_log = (
 # ILL, ABRT, BUS, FPE, SEGV. Two blanks follow a severity in the log, but not in a statement that contains the word.
 my $crash = qr/\bPANIC:  |\bTRAP: |\b(?:was terminated|ended) by signal (?:4|6|7|8|11)\b/;
 my %expected;    # logfile => patterns
+my @reasons;
 my $shown = 10;  # lines of a log
 
 # answers: compared with those of a sequential scan; wrong: wrong ones among them; checks: by vectorgpu_check or of an acknowledged row;
-# lost: failed checks.
+# lost: failed checks. why: what was found; it is printed again as the last lines of the test, which are all that some logs keep.
 sub count
 {
-	my ($name, $n) = @_;
+	my ($name, $n, $why) = @_;
 
 	die "nothing is counted as $name" if !exists $counts{$name};
 	$counts{$name} += $n // 1;
+	push @reasons, $why if defined $why;
 	return;
 }
 
@@ -92,7 +94,7 @@ END
 		}
 		note('counted: ' . join(' ', map { "$_=" . ($counts{$_} // 0) } sort { $a cmp $b } keys %{ { %counts, %in_log } }));
 		push @faults, "$counts{wrong} answers were wrong" if $counts{wrong} > 0;
-		push @faults, "$counts{lost} indexes or rows were not what they have to be" if $counts{lost} > 0;
+		push @faults, "$counts{lost} indexes or rows were not what they have to be", @reasons if $counts{lost} > 0;
 		# After done_testing no test can be added: the exit status makes this one fail.
 		diag($_) for @faults;
 		$status ||= 1 if @faults;

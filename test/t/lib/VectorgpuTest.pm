@@ -400,7 +400,7 @@ sub check_index
 	my $problem = $rc != 0 || $err ne '' ? "exit status $rc\n$out\n$err" : '';
 
 	count('checks');
-	count('lost') if $problem;
+	count('lost', 1, "vectorgpu_check of $index: $problem") if $problem;
 	$problem ||= check_narrow($node, $index, $opt{db} // 'postgres', $opt{recall} // 1) if $opt{narrow} // 1;
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	ok(!$problem, $opt{name} // "vectorgpu_check of $index") or diag($problem);
