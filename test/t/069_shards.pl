@@ -12,13 +12,11 @@ use Test::More;
 use VectorgpuLoad;
 use VectorgpuTest;
 
-# The server's own libpq: a postgres_fdw of 18 finds another one otherwise, which may lack what it needs.
-chomp(my $libraries = `pg_config --libdir`);
-$ENV{LD_LIBRARY_PATH} = join ':', $libraries, $ENV{LD_LIBRARY_PATH} // () if -e "$libraries/libpq.so.5";
+use_own_libpq();
 
 my $front = make_node('front');
 
-plan(skip_all => 'the server has no postgres_fdw') if $front->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'}) == 0;
+plan(skip_all => 'the server has no postgres_fdw') unless has_postgres_fdw($front);
 
 my @shards = map { make_node($_) } ('first', 'second');
 my $columns = 'id int, lang text, price int, v vector(16), h halfvec(16), w sparsevec(16), b bit(64), s int[]';
