@@ -129,16 +129,11 @@ add_partitions(PlannerInfo *root, RelOptInfo *table, double rows, List **paths, 
 Cost
 cheapest_cost(const RelOptInfo *rel, double rows)
 {
-	Cost least = -1;
+	Cost least = cost_of_rows(static_cast<const Path *>(linitial(rel->pathlist)), rows);
 	ListCell *cell;
 
 	foreach (cell, rel->pathlist)
-	{
-		const Cost cost = cost_of_rows(static_cast<const Path *>(lfirst(cell)), rows);
-
-		if (least < 0 || cost < least)
-			least = cost;
-	}
+		least = Min(least, cost_of_rows(static_cast<const Path *>(lfirst(cell)), rows));
 	return least;
 }
 
@@ -178,7 +173,7 @@ upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOp
 		previous_hook(root, stage, input, output, extra);
 	if (!enabled || stage != UPPERREL_ORDERED || input->reloptkind != RELOPT_BASEREL ||
 		input->rtekind != RTE_RELATION || !IS_PARTITIONED_REL(input) || IS_DUMMY_REL(input) ||
-		root->sort_pathkeys == NIL)
+		root->sort_pathkeys == NIL || output->pathlist == NIL)
 		return;
 	rows = rows_wanted(root);
 	if (rows > 0 && orders_by_distance(root, input) && add_partitions(root, input, rows, &paths, &n_foreign) &&
