@@ -108,10 +108,20 @@ for my $name (sort keys %indexes)
 		'4|t|t', "$name: each shard's index is sound");
 }
 
-# What Citus refuses, as docs/scale-out.md says.
-my ($state, $error) = psql_state($front, 'SELECT p.id, n.id FROM d_flat p, LATERAL (SELECT id FROM d_graph ORDER BY d_graph.v <-> p.v LIMIT 3) n');
-isnt($state, '00000', 'the nearest of each row of another distributed table are refused');
-like($error, qr/complex joins|cannot push down|LIMIT clause/, 'with a reason');
+# Searches for each row, and what Citus refuses, as docs/scale-out.md says.
+my $each = "SELECT p.id, n.id FROM FROM_TABLE p, LATERAL (SELECT id FROM OF_TABLE o ORDER BY o.v <-> p.v, id LIMIT 3) n WHERE p.id < 30 ORDER BY 1, 2";
+my $prepare = 'PREPARE near(vector, int) AS SELECT id FROM d_flat ORDER BY v <-> $1 LIMIT $2;';
+my $execute = "EXECUTE near('[0,0,0,0,0,0,0,0]', 5);";
+
+is($front->safe_psql('postgres', $each =~ s/FROM_TABLE/d_flat/r =~ s/OF_TABLE/r/r), $front->safe_psql('postgres', $each =~ s/(?:FROM|OF)_TABLE/plain/gr),
+	'the nearest rows of a reference table for each row of a distributed one');
+my ($state, $error) = psql_state($front, $each =~ s/FROM_TABLE/d_flat/r =~ s/OF_TABLE/d_graph/r);
+is($state, '0A000', 'the nearest rows of a distributed table for each row are refused');
+like($error, qr/complex joins are only supported/, 'with a reason');
+($state, $error) = psql_state($front, $prepare . $execute x 7);
+is($state, '00000', 'prepared statements with a parameter as LIMIT are planned with its value') or diag $error;
+($state, $error) = psql_state($front, "SET plan_cache_mode = force_generic_plan; $prepare $execute");
+is($state, '0A000', 'generic plans of them are refused');
 
 # A node that is lost: an error and no rows; a reference table is still searched.
 $workers[1]->stop('immediate');
