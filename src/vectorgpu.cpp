@@ -15,6 +15,7 @@ extern "C"
 #include "am/scan/scan_settings.hpp"
 #include "am/maintain/merge.hpp"
 #include "am/recall/recall_sampler.hpp"
+#include "am/shards/shard_limit.hpp"
 #include "bridge/drop_hint.hpp"
 #include "bridge/index_fallbacks.hpp"
 #include "bridge/settings.hpp"
@@ -47,6 +48,7 @@ _PG_init(void)
 	am::recall_define_gucs();
 	am::filtered_path_install();
 	am::filtered_scan_install();
+	am::shard_limit_install();
 	bridge::settings_define();
 	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },
 		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});

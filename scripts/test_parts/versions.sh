@@ -7,7 +7,7 @@ VERSIONS=${VECTORGPU_VERSIONS:-16 17 18}
 
 # The TAP files of the quick suite, for gpuflat, on the last version also for gpuivf; --files names others, for every access method. More would
 # take too long.
-VERSION_FILES='/(005|010|030|060|067|075|076|100|259)_'
+VERSION_FILES='/(005|010|030|060|067|069|075|076|100|259)_'
 VERSION_METHODS_LEFT_OUT='@gpugraph|@gpuivf-'
 
 # The TAP files that need servers of several versions.
@@ -209,7 +209,7 @@ version_tap() {
 	if [ -z "$FILES${1:-}" ]; then
 		# Not empty: 060 for gpuivf too.
 		TAP_ONLY=$VERSION_FILES TAP_EXCEPT='^$' TAP_WITHOUT=$VERSION_METHODS_LEFT_OUT${BRIEF:+|@gpu}
-		[ -z "${BRIEF:-}" ] || TAP_ONLY='/(010|067|075|076)_'
+		[ -z "${BRIEF:-}" ] || TAP_ONLY='/(010|067|069|075|076)_'
 	fi
 	part_tap "tap$KIND" test/t 1800
 }

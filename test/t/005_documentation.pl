@@ -38,6 +38,7 @@ sub sessions_of
 
 # What the reader of docs/pgvector.md has before the blocks for pgvector's columns.
 my $pgvector = 'CREATE EXTENSION vector; CREATE TABLE items (id bigint, embedding vector(3)); CREATE INDEX ON items USING hnsw (embedding vector_cosine_ops)';
+use_own_libpq(); # for the page about postgres_fdw
 my $node = make_node('documentation', extension => 0);
 my %output;
 
@@ -53,6 +54,7 @@ for my $page (sort @pages)
 	  SKIP:
 		{
 			skip "$name: the server has no pgvector", 1 if $on_pgvector && !has_pgvector($node);
+			skip "$name: the server has no postgres_fdw", 1 if $sql =~ /CREATE EXTENSION postgres_fdw/ && !has_postgres_fdw($node);
 			$node->safe_psql('postgres', "CREATE DATABASE $database");
 			create_extension($node, $database) unless $sql =~ /^CREATE EXTENSION/m;
 			$node->safe_psql($database, $pgvector) if $on_pgvector;

@@ -129,6 +129,12 @@ is_vectorgpu_index(Relation index)
 	return index->rd_indam != nullptr && index->rd_indam->ambulkdelete == shared_bulkdelete;
 }
 
+bool
+is_vectorgpu_method(Oid access_method)
+{
+	return GetIndexAmRoutineByAmId(access_method, false)->ambulkdelete == shared_bulkdelete;
+}
+
 void
 index_access_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LOCKMODE index_lock, IndexRight right)
 {

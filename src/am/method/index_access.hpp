@@ -35,6 +35,9 @@ struct IndexAccess
 /// True if the access method of the index is one of vectorgpu's.
 bool is_vectorgpu_index(Relation index);
 
+/// The same of an access method by its Oid.
+bool is_vectorgpu_method(Oid access_method);
+
 /// Opens table and index, checked, or raises 42704, 42809, 42501, 0A000 or 55000. From here to the close the table's
 /// owner is the current user, restricted, so that functions in index expressions run with no other rights than his.
 void index_access_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LOCKMODE index_lock, IndexRight right);

@@ -49,7 +49,7 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 }
 
 our @EXPORT = qw(
-  make_node create_extension has_pgvector vector_of compared_function workers_started make_table fill_vectors query_vector random_vector_sql
+  make_node create_extension has_pgvector has_postgres_fdw use_own_libpq vector_of compared_function workers_started make_table fill_vectors query_vector random_vector_sql
   scan_rows compare_scans compare_sweep check_index make_standby wait_standby
   faults_enabled with_storage pages_answer data_folder data_path require_data open_data read_data leave_unchecked check_all $AM server_major major_of $PARALLEL_MODE $OLD_SNAPSHOTS
 );
@@ -160,6 +160,22 @@ sub has_pgvector
 {
 	my ($node) = @_;
 	return $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extension_versions WHERE name = 'vector' AND version >= '0.7' AND comment NOT LIKE 'vectorgpu %'}) > 0;
+}
+
+# Whether the node's server has postgres_fdw.
+sub has_postgres_fdw
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres', q{SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'}) > 0;
+}
+
+# Lets postgres_fdw of the nodes to come find the libpq of its server. In the servers of PyPI it looks for one in the system, which may be older
+# than it needs.
+sub use_own_libpq
+{
+	chomp(my $folder = `pg_config --libdir`);
+	$ENV{LD_LIBRARY_PATH} = join ':', $folder, $ENV{LD_LIBRARY_PATH} // () if -e "$folder/libpq.so.5";
+	return;
 }
 
 # SQL of compared(query), for a query of one index scan: the process that ran the scan, and how many rows it compared. In parallel mode a worker calls it.

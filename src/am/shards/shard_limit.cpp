@@ -1,0 +1,196 @@
+// See shard_limit.hpp and README.md. The path is made of core's nodes and of postgres_fdw's own paths, so that nothing
+// of it is left when the query runs.
+#include "am/shards/shard_limit.hpp"
+
+#include "am/method/index_access.hpp"
+#include "am/shards/shard_path.hpp"
+#include "pg/define_setting.hpp"
+
+extern "C"
+{
+#include "access/amapi.h"
+#include "catalog/pg_amop.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "optimizer/planner.h"
+#include "utils/catcache.h"
+#include "utils/syscache.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr double kMostRows = 1e9;  // a greater LIMIT is none
+constexpr double kDiscount = 0.97; // below this core takes one of two costs for the lower one
+
+bool enabled = true;
+create_upper_paths_hook_type previous_hook = nullptr;
+
+/// True if an access method of ours can return rows in order of the operator's result.
+bool
+is_distance(Oid opno)
+{
+	CatCList *members = SearchSysCacheList1(AMOPOPID, ObjectIdGetDatum(opno));
+	bool found = false;
+
+	for (int i = 0; i < members->n_members && !found; i++)
+	{
+		const Form_pg_amop member = reinterpret_cast<Form_pg_amop>(GETSTRUCT(&members->members[i]->tuple));
+
+		found = member->amoppurpose == AMOP_ORDER && is_vectorgpu_method(member->amopmethod);
+	}
+	ReleaseCatCacheList(members);
+	return found;
+}
+
+/// True if the query's first key is a distance.
+bool
+orders_by_distance(PlannerInfo *root, RelOptInfo *table)
+{
+	ListCell *cell;
+
+	foreach (cell, pg::equal_expressions(linitial_node(PathKey, root->sort_pathkeys)->pk_eclass, table))
+	{
+		const OpExpr *order = static_cast<const OpExpr *>(lfirst(cell));
+
+		if (IsA(order, OpExpr) && is_distance(order->opno))
+			return true;
+	}
+	return false;
+}
+
+/// Add the value of LIMIT or OFFSET to *sum. Returns false if the planner does not know it for certain.
+bool
+add_constant(const Node *value, double *sum)
+{
+	const Const *constant = reinterpret_cast<const Const *>(value);
+
+	if (!IsA(value, Const) || constant->constisnull)
+		return false;
+	*sum += Max(static_cast<double>(DatumGetInt64(constant->constvalue)), 0.0);
+	return true;
+}
+
+/// Return the rows that the query wants of all partitions together: LIMIT and OFFSET; 0 if it may want all, or if a
+/// row that a partition returns may be none of the query's.
+double
+rows_wanted(const PlannerInfo *root)
+{
+	const Query *query = root->parse;
+	double rows = 0;
+
+	// Core leaves limit_tuples at -1 if something between the scan and the LIMIT changes the number of rows, but for
+	// locks, which drop rows that have changed.
+	if (root->limit_tuples < 0 || query->commandType != CMD_SELECT || query->rowMarks != NIL ||
+		query->limitCount == nullptr || query->limitOption != LIMIT_OPTION_COUNT ||
+		!add_constant(query->limitCount, &rows) ||
+		(query->limitOffset != nullptr && !add_constant(query->limitOffset, &rows)) || rows > kMostRows)
+		return 0;
+	return Max(rows, 1.0);
+}
+
+/// Add a path for each partition below the table to *paths, each of at most `rows` rows in the query's order, and count
+/// the foreign ones. Returns false if a partition of postgres_fdw cannot take the LIMIT.
+bool
+add_partitions(PlannerInfo *root, RelOptInfo *table, double rows, List **paths, int *n_foreign)
+{
+	for (int i = 0; i < table->nparts; i++)
+	{
+		RelOptInfo *partition = table->part_rels[i];
+		Path *path;
+
+		if (partition == nullptr || IS_DUMMY_REL(partition))
+			continue;
+		if (IS_PARTITIONED_REL(partition))
+		{
+			if (!add_partitions(root, partition, rows, paths, n_foreign))
+				return false;
+			continue;
+		}
+		if (is_postgres_fdw(partition))
+		{
+			path = foreign_limit_path(root, partition, rows);
+			(*n_foreign)++;
+		}
+		else
+			path = local_limit_path(root, partition, rows);
+		if (path == nullptr)
+			return false;
+		*paths = lappend(*paths, path);
+	}
+	return true;
+}
+
+/// Return the cost of the first rows of the cheapest path.
+Cost
+cheapest_cost(const RelOptInfo *rel, double rows)
+{
+	Cost least = cost_of_rows(static_cast<const Path *>(linitial(rel->pathlist)), rows);
+	ListCell *cell;
+
+	foreach (cell, rel->pathlist)
+		least = Min(least, cost_of_rows(static_cast<const Path *>(lfirst(cell)), rows));
+	return least;
+}
+
+/// Add the Sort over the partitions' paths. Core's Merge Append has no LIMIT for its foreign scans: each fetches a
+/// batch of rows, one scan after the other, from servers that plan for all rows. Its estimate knows none of this, and
+/// no query is faster with it, so that the new path is made to cost less.
+void
+add_sharded_path(PlannerInfo *root, RelOptInfo *table, RelOptInfo *output, List *paths, double rows)
+{
+	PathTarget *target = root->upper_targets[UPPERREL_ORDERED];
+	Path *append = &create_append_path(root, table, paths, NIL, NIL, nullptr, 0, false, -1)->path;
+	Path *sorted = &create_sort_path(root, output, append, root->sort_pathkeys, rows)->path;
+	const Cost least = cheapest_cost(output, rows) * kDiscount;
+
+	if (sorted->total_cost > least)
+	{
+		const double share = least / sorted->total_cost;
+
+		append->startup_cost *= share;
+		append->total_cost *= share;
+		sorted->startup_cost *= share;
+		sorted->total_cost *= share;
+	}
+	if (sorted->pathtarget != target)
+		sorted = apply_projection_to_path(root, output, sorted, target);
+	add_path(output, sorted);
+}
+
+void
+upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output, void *extra)
+{
+	List *paths = NIL;
+	int n_foreign = 0;
+	double rows;
+
+	if (previous_hook != nullptr)
+		previous_hook(root, stage, input, output, extra);
+	if (!enabled || stage != UPPERREL_ORDERED || input->reloptkind != RELOPT_BASEREL ||
+		input->rtekind != RTE_RELATION || !IS_PARTITIONED_REL(input) || IS_DUMMY_REL(input) ||
+		root->sort_pathkeys == NIL || output->pathlist == NIL)
+		return;
+	rows = rows_wanted(root);
+	if (rows > 0 && orders_by_distance(root, input) && add_partitions(root, input, rows, &paths, &n_foreign) &&
+		n_foreign > 0)
+		add_sharded_path(root, input, output, paths, rows);
+}
+
+} // namespace
+
+void
+shard_limit_install()
+{
+	pg::define_bool("vectorgpu.enable_shard_limit",
+		"Plans may hand the LIMIT of a search to each foreign partition of postgres_fdw.", nullptr, &enabled, true,
+		PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr, nullptr);
+	previous_hook = create_upper_paths_hook;
+	create_upper_paths_hook = upper_paths;
+}
+
+} // namespace vectorgpu::am
