@@ -104,7 +104,7 @@ DEALLOCATE ALL;
 
 -- more columns to sort by, subqueries that are computed once, LATERAL with a condition of the outer row
 SELECT * FROM pg_temp.plan('SELECT id FROM filtered WHERE tenant IN (3, 7) ORDER BY v <-> q(), id LIMIT 5');
-SELECT * FROM pg_temp.plan('SELECT id FROM filtered WHERE tenant = ANY (ARRAY(SELECT 3 UNION ALL SELECT 7)) ORDER BY v <-> q() LIMIT 5') p WHERE p ~ 'Custom|Index|Order';
+SELECT * FROM pg_temp.plan('SELECT id FROM filtered WHERE tenant = ANY (ARRAY(SELECT 3 UNION ALL SELECT 7)) ORDER BY v <-> q() LIMIT 5') p WHERE p ~ 'Custom|Index:|Order';
 SELECT * FROM pg_temp.plan('SELECT o.id, s.id FROM filtered o, LATERAL (SELECT id FROM filtered i WHERE i.tenant IN (o.tenant, o.tenant + 1) ORDER BY i.v <-> o.v LIMIT 2) s WHERE o.id < 4');
 SELECT o.id, array_agg(s.id ORDER BY s.id) FROM filtered o, LATERAL (SELECT id FROM filtered i WHERE i.tenant IN (o.tenant, o.tenant + 1) ORDER BY i.v <-> o.v LIMIT 2) s WHERE o.id < 4 GROUP BY 1 ORDER BY 1;
 

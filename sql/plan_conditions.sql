@@ -3,6 +3,8 @@
 \getenv srcdir PG_ABS_SRCDIR
 \set file :srcdir '/sql/include/extension.sql'
 \i :file
+\set file :srcdir '/sql/include/plan.sql'
+\i :file
 
 SET max_parallel_workers_per_gather = 0;
 SET vectorgpu.worker = off; -- on a GPU each search costs less
@@ -91,7 +93,46 @@ SELECT scan_cost('gpuivf.filtered f JOIN kept USING (share)') > 1.5 * scan_cost(
 	scan_cost('gpuivf.filtered f JOIN same USING (id)') = scan_cost('gpuivf.filtered f') AS keeps_rows,
 	scan_cost('gpuivf.filtered f LEFT JOIN kept USING (share)') = scan_cost('gpuivf.filtered f') AS left_join,
 	scan_cost('gpuivf.filtered f WHERE EXISTS (SELECT FROM kept k WHERE k.share = f.share)') > 1.5 * scan_cost('gpuivf.filtered f') AS semi_join;
+-- lists on key columns: the node that decides them costs less than a plain scan with a filter and a sequential one, whatever the LIMIT
+CREATE FUNCTION keyed_plans(condition text) RETURNS TABLE (method text, answers text[]) LANGUAGE plpgsql AS $$
+DECLARE
+	wanted int;
+	node json;
+BEGIN
+	FOREACH method IN ARRAY ARRAY['gpuflat', 'gpuivf'] LOOP
+		answers := NULL;
+		FOREACH wanted IN ARRAY ARRAY[10, 50, 100] LOOP
+			EXECUTE format('EXPLAIN (FORMAT JSON) SELECT id FROM %I.filtered WHERE %s ORDER BY v <-> array_fill(100, ARRAY[16])::vector LIMIT %s', method, condition, wanted) INTO node;
+			answers := answers || coalesce(node #>> '{0,Plan,Plans,0,Custom Plan Provider}', node #>> '{0,Plan,Plans,0,Node Type}');
+		END LOOP;
+		RETURN NEXT;
+	END LOOP;
+END $$;
+DROP INDEX gpuflat.filtered_share, gpuivf.filtered_share, gpuflat.filtered_v, gpuivf.filtered_v;
+CREATE INDEX filtered_v ON gpuflat.filtered USING gpuflat (v vector_l2_ops, share);
+CREATE INDEX filtered_v ON gpuivf.filtered USING gpuivf (v vector_l2_ops, share);
+SELECT * FROM keyed_plans('(share < 20 OR share = 700)');
+
+-- Where few rows are expected to pass, one search returns all that the LIMIT wants. Where more pass than expected, the scan begins again by steps:
+-- it returns what it returns where that is expected.
+CREATE FUNCTION searches(condition text, rows int) RETURNS TABLE (batches int, asked int, ids int[]) LANGUAGE plpgsql AS $$
+DECLARE
+	query text := format('SELECT id FROM gpuivf.filtered WHERE %s ORDER BY v <-> array_fill(100, ARRAY[16])::vector LIMIT %s', condition, rows);
+	plan json;
+BEGIN
+	SET LOCAL enable_seqscan = off;
+	SET LOCAL enable_sort = off;
+	SET LOCAL enable_bitmapscan = off;
+	EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ' || query INTO plan;
+	batches := pg_temp.first_scan(plan)->>'Backend Batches';
+	asked := pg_temp.first_scan(plan)->>'Rows Asked';
+	EXECUTE format('SELECT array_agg(id) FROM (%s) s', query) INTO ids;
+	RETURN NEXT;
+END $$;
+SELECT wanted, batches, asked FROM unnest(ARRAY[10, 400]) wanted, searches('share < 50', wanted);
+SELECT wanted, few.asked > expected.asked AS again, few.ids = expected.ids AS same, cardinality(few.ids) AS n
+FROM unnest(ARRAY[10, 40]) wanted, searches('share BETWEEN (SELECT 0) AND (SELECT 600)', wanted) few, searches('share BETWEEN 0 AND 600', wanted) expected;
 SET client_min_messages = warning;
 DROP SCHEMA gpuflat, gpuivf, gpugraph CASCADE;
 DROP TABLE filtered, tag_members, kept, same;
-DROP FUNCTION plans(text, int), limit_cost(text, text), scan_cost(text);
+DROP FUNCTION plans(text, int), limit_cost(text, text), scan_cost(text), keyed_plans(text), searches(text, int);

@@ -31,18 +31,16 @@ constexpr double kRowOfBitmap = 5;    // x cpu_tuple_cost: a row of it
 constexpr double kPageOfRowIds = 0.3; // x seq_page_cost: a page of row ids
 constexpr double kRowLookedUp = 60;   // x cpu_tuple_cost: instead, where the rows are few
 // Core takes each of a few rows of the table for a page read from disk; a cost that counts the index as cached would
-// win against that where it should not. Up to this number of rows, reading them from the table and sorting is as fast.
-constexpr double kFewRows = 300; // x random_page_cost
+// win against that where it should not. Of this number of rows, a page each is counted here too; a request to the
+// worker takes as long.
+constexpr double kFewRows = 75; // x random_page_cost
 constexpr double kFewForWorker = 120;
 // Rows that follow one another core counts at less than half of the cost of their time: where it does, so does ours.
 constexpr double kLessInOrder = 0.5; // of the costs above
-// Reading and scoring a row, kFewCost: what bitmaps are compared by; and the part of that which rows save that follow
-// one another, or that the worker looks at.
-constexpr double kRowSearched = 60; // x cpu_tuple_cost
-constexpr double kRowSaved = 50;    // x cpu_tuple_cost
+// Rows that follow one another save this part of reading them, one by one, from the pages.
+constexpr double kRowSaved = 0.8;
 constexpr double kMostSaved = 0.75; // of the whole search
-constexpr double kMostForWorker = kMostGivenRows;
-constexpr double kRowReturned = 6; // x cpu_tuple_cost: core's, and kReturnCost
+constexpr double kRowReturned = 6;  // x cpu_tuple_cost: core's, and kReturnCost
 
 /// The bitmaps that core can make for some clauses of a table.
 struct Bitmaps
@@ -229,7 +227,8 @@ bitmap_choose(PlannerInfo *root, IndexOptInfo *index, const List *taken, List **
 	foreach (cell, bitmaps_for(root, rel, taken, known))
 	{
 		const BitmapChoice choice = with_cost(root, static_cast<Path *>(lfirst(cell)), n_rows);
-		const Cost cost = choice.cost + n_rows * choice.selectivity * cpu_tuple_cost * kRowSearched;
+		const Cost cost = choice.cost + n_rows * choice.selectivity * few_row_cost(index, false);
+
 		if (choice.selectivity * kFewOfApproximate <= 1 && (best.bitmap == nullptr || cost < best_cost))
 		{
 			best = choice;
@@ -257,12 +256,12 @@ bitmap_add_cost(const BitmapChoice *choice, IndexPath *path)
 {
 	const RelOptInfo *rel = path->path.parent;
 	const double rows = choice->selectivity * rel->tuples;
-	const bool by_worker = rows <= kMostForWorker && worker_is_asked(path);
+	const bool by_worker = rows <= kMostGivenRows && worker_is_asked(path);
 	const Cost search = path->path.startup_cost;
-	// Where a pass over all rows costs less, rows are not read one by one.
-	const bool one_by_one = search >= path->indexselectivity * rel->tuples * cpu_tuple_cost * kRowSearched;
-	const double saving = by_worker ? 1 : one_by_one ? choice->in_order : 0; // share of the rows
-	const Cost saved = Min(saving * rows * cpu_tuple_cost * kRowSaved, search * kMostSaved);
+	const Cost read = path->indexselectivity * rel->tuples * few_row_cost(path->indexinfo, false);
+	// The worker reads none from the pages; and where a pass over all rows costs less, none are read one by one.
+	const bool one_by_one = !by_worker && search >= read;
+	const Cost saved = one_by_one ? Min(choice->in_order * kRowSaved * read, search * kMostSaved) : 0;
 	const Cost as_read = Min(rows, by_worker ? kFewForWorker : kFewRows) * random_page_cost * (1 - choice->in_order);
 	// Rows that follow one another are on few pages; an index in order is taken to read one for each row.
 	const Cost on_few_pages = choice->selectivity * rel->pages * seq_page_cost + rows * cpu_tuple_cost * kRowReturned;

@@ -139,8 +139,8 @@ struct GraphPlan
 };
 
 /// graph_options.cpp. By the calibration of the largest segment; without a segment, and where index scans are turned
-/// off, by that of SIFT.
-GraphPlan graph_plan(Relation index, const ScanDemand &demand);
+/// off, by that of SIFT. wider: how many times as wide searches are as without conditions on key columns.
+GraphPlan graph_plan(Relation index, const ScanDemand &demand, double wider);
 
 /// graph_options.cpp. Edges of a row, and bits of its code, for the planner.
 uint32 graph_plan_degree(Relation index);

@@ -34,6 +34,8 @@ constexpr double kCodeCost = 0.55;  // comparing a code, as a share of that: SIF
 constexpr double kSmallPages = 768; // above this more, as the processor's caches hold less of the rows
 constexpr double kLargePages = 131072;
 constexpr double kMorePages = 0.4;
+// At most, a search of the worker with conditions beside one without: it passes over rows that do not meet them.
+constexpr double kMostWider = 1.8;
 constexpr double kGpuWayUs = 40;       // from a backend to the GPU's engine and back
 constexpr double kGpuMoreUs = 4;       // added to an exact search of gpuflat: gpugraph reads the width first
 constexpr double kGpuCodesUs = 60;     // a narrow search by codes of 10,000 rows by an H200, the request included;
@@ -157,6 +159,7 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	Selectivity *selectivity, double *correlation, double *pages)
 {
 	StepCosts costs = {.path = path, .all_pages = Max(static_cast<double>(path->indexinfo->pages), 1.0)};
+	bool by_worker;
 	Relation index;
 
 	if (common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
@@ -164,12 +167,17 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	costs.demand = scan_demand(root, path);
 	if (few_cost_estimate(root, path, costs.demand, false, startup_cost, total_cost, pages))
 		return;
+	by_worker = costs.demand.passing < 1 && cpu_worker_is_asked(path);
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	costs.degree = graph_plan_degree(index);
 	costs.hash_bits = graph_plan_hash_bits(index);
-	costs.plan = graph_plan(index, costs.demand);
+	costs.plan = graph_plan(
+		index, costs.demand, by_worker ? Min(1 / costs.demand.passing, kMostWider) : 1 / costs.demand.passing);
 	index_close(index, NoLock);
 	costs.pass_of_all = pass_cost(path, costs.all_pages, costs.demand.rows);
+	if (by_worker) // which scores no rows that do not meet the conditions
+		costs.pass_of_all =
+			Min(costs.pass_of_all, costs.demand.rows * costs.demand.passing * few_row_cost(path->indexinfo, true));
 	*pages = 0;
 	*startup_cost = steps_cost(&costs, pages);
 	*pages = Min(*pages, costs.all_pages);

@@ -327,7 +327,7 @@ graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *s
 }
 
 GraphPlan
-graph_plan(Relation index, const ScanDemand &demand)
+graph_plan(Relation index, const ScanDemand &demand, double wider)
 {
 	const uint32 hash_bits = graph_plan_hash_bits(index);
 	GraphPlan plan = {};
@@ -351,7 +351,6 @@ graph_plan(Relation index, const ScanDemand &demand)
 	{
 		const double target = batch_plan_target(recall_target, begin, end);
 		const double last = static_cast<double>(end);
-		const double wider = 1 / demand.passing;
 
 		// Where no measured width reaches the target, all rows are looked at.
 		plan.widths[plan.n_steps] = !described

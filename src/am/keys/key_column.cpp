@@ -78,7 +78,9 @@ key_column_open(Oid family, Oid class_type, Oid type, Oid collation, KeyColumn *
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("operator class is not for conditions inside an index"),
 				errdetail("Only the first key column is searched by distance."),
-				errhint("Name an operator class whose name ends in _filter_ops, or index the column on its own.")));
+				errhint(
+					"To search by the column, make an index for it alone. For conditions on it, name an operator class "
+					"whose name ends in _filter_ops, if its type has one.")));
 	*column = {};
 	column->kind = static_cast<KeyKind>(code & 0xFF);
 	column->family = family;

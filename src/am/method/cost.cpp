@@ -38,7 +38,9 @@ constexpr double kPageCost = 0.6;   // x seq_page_cost: reading, scoring and sel
 constexpr double kRowCost = 1;      // x cpu_operator_cost: the part of a row's cost that does not depend on its bytes
 constexpr double kReturnCost = 5;   // x cpu_tuple_cost: returning a row: sorting; core adds a heap fetch out of order
 constexpr double kFetchCost = 40;   // x cpu_tuple_cost: reading a row's vector from the table, out of order
-constexpr double kFewCost = 60;     // x cpu_tuple_cost: reading a row's vector from the index by itself and scoring it
+constexpr double kFewCost = 25;     // x cpu_tuple_cost: reading a row's vector from the index by itself and scoring it
+constexpr double kFewKbyte = 40;    // x cpu_tuple_cost: added for each kB of the vector
+constexpr double kFewByWorker = 10; // x cpu_tuple_cost: instead of both, in the memory of a worker without a GPU
 constexpr double kCodeCost = 0.5;   // x cpu_operator_cost: reading a row's code of a key column and testing it
 constexpr double kPagesOfRowIds = 8.0 / kPayloadBytes; // pages of a row id
 
@@ -114,29 +116,40 @@ scans_of_lists(PlannerInfo *root, const IndexPath *path)
 	return n;
 }
 
-/// The searches of a scan of an approximate access method that compares one by one the rows that meet conditions: the
-/// steps of rank, unless most of these rows are wanted, which makes it exact.
+/// The searches of a scan of an approximate access method that compares one by one the rows that meet conditions. They
+/// are exact: the first asks for all that the LIMIT wants, without one for those of a first step.
 double
-few_searches(const ScanDemand &demand)
+few_searches(const PlannerInfo *root, const ScanDemand &demand)
 {
-	uint64 begin;
-	uint64 end = 0;
-	double n = 0;
+	const double first_step = static_cast<double>(batch_plan_step_end(0));
 
-	if (demand.exact || demand.wanted * 2 >= demand.rows * demand.passing)
-		return batch_plan_exact_batches(demand, 0, 0);
-	while (batch_plan_next_step(demand, &begin, &end))
-		n++;
-	return n;
+	return root->limit_tuples > 0 ? batch_plan_exact_batches(demand, 0, 0)
+								  : 1 + batch_plan_exact_batches(demand, first_step, first_step);
+}
+
+/// True if the worker compares, in its own memory, the rows that meet conditions.
+bool
+worker_compares(const IndexPath *path, const ScanDemand &demand)
+{
+	ListCell *cell;
+
+	if (!cpu_worker_is_asked(path))
+		return false;
+	foreach (cell, path->indexclauses)
+		if (lfirst_node(IndexClause, cell)->indexcol > 0 && lfirst_node(IndexClause, cell)->indexquals == NIL)
+			return demand.rows * demand.passing <= kMostGivenRows; // a bitmap's
+	return true;
 }
 
 /// Beginning a scan that compares one by one the rows that meet conditions on key columns, and comparing them in each
 /// of its searches.
 Cost
-few_cost(const IndexPath *path, const ScanDemand &demand, double n_searches)
+few_cost(const IndexPath *path, const ScanDemand &demand, double n_searches, bool by_worker)
 {
+	const double rows = Max(demand.rows * demand.passing, 1.0);
+
 	return cpu_operator_cost * kScanCost + codes_cost(path) +
-		Max(demand.rows * demand.passing, 1.0) * cpu_tuple_cost * kFewCost * n_searches;
+		rows * few_row_cost(path->indexinfo, by_worker) * n_searches;
 }
 
 } // namespace
@@ -198,13 +211,21 @@ few_cost_estimate(PlannerInfo *root, const IndexPath *path, const ScanDemand &de
 	few.rows = Max(demand.rows * demand.passing, 1.0);
 	if (demand.passing * kFewOfApproximate > 1 || !has_conditions(path))
 		return false;
-	*startup_cost = few_cost(path, demand, few_searches(demand));
+	*startup_cost = few_cost(path, demand, few_searches(root, demand), !from_table && worker_compares(path, demand));
 	if (!from_table && gpu_search_cost(path, kGpuExactUs, 0, &by_gpu))
-		*startup_cost = Min(*startup_cost, by_gpu * few_searches(demand));
+		*startup_cost = Min(*startup_cost, by_gpu * few_searches(root, demand));
 	*startup_cost += visit_cost(root, path, few);
 	*total_cost = *startup_cost + return_cost(few.rows);
 	*pages = Min(*pages, few.rows);
 	return true;
+}
+
+Cost
+few_row_cost(const IndexOptInfo *index, bool by_worker)
+{
+	const double kbytes = index->pages * (BLCKSZ / 1024.0) / Max(index->tuples, 1.0);
+
+	return cpu_tuple_cost * (by_worker ? kFewByWorker : kFewCost + kFewKbyte * kbytes);
 }
 
 Cost
@@ -261,6 +282,12 @@ worker_is_asked(const IndexPath *path)
 }
 
 bool
+cpu_worker_is_asked(const IndexPath *path)
+{
+	return !bridge::worker_on_gpu() && worker_is_asked(path);
+}
+
+bool
 gpu_search_cost(const IndexPath *path, double search_us, double pages, Cost *cost)
 {
 	if (!bridge::worker_on_gpu() || !worker_is_asked(path))
@@ -283,6 +310,7 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	Cost pass;
 	double n_passes;
 	double rows;
+	Cost few;
 
 	if (common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
@@ -291,9 +319,10 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	if (path_is_sparse(path) || !gpu_search_cost(path, kGpuExactUs, *pages, &pass))
 		pass = pass_cost(path, *pages, demand.rows) + codes_cost(path);
 	n_passes = batch_plan_exact_batches(demand, 0, 0);
-	if (has_conditions(path) && few_cost(path, demand, n_passes) < pass * n_passes)
+	few = few_cost(path, demand, n_passes, worker_compares(path, demand));
+	if (has_conditions(path) && few < pass * n_passes)
 	{
-		*startup_cost = few_cost(path, demand, n_passes) + visit_cost(root, path, demand);
+		*startup_cost = few + visit_cost(root, path, demand);
 		*total_cost = *startup_cost + return_cost(rows);
 		return;
 	}

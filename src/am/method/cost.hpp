@@ -35,6 +35,10 @@ Cost codes_cost(const IndexPath *path);
 bool few_cost_estimate(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand, bool from_table,
 	Cost *startup_cost, Cost *total_cost, double *pages);
 
+/// The cost of reading a row's vector by itself and scoring it: from the pages of the index, or in the memory of a
+/// worker without a GPU.
+Cost few_row_cost(const IndexOptInfo *index, bool by_worker);
+
 /// For an approximate access method: *startup_cost is that of the searches for the demand. Where the scan is exact from
 /// its first row on, that of passes over all rows takes its place. Adds the cost of codes and of rows that do not pass,
 /// and sets *total_cost.
@@ -46,6 +50,9 @@ double recall_factor(double recall_target);
 
 /// True if a worker is expected to be asked by scans of this index.
 bool worker_is_asked(const IndexPath *path);
+
+/// The same of a worker without a GPU.
+bool cpu_worker_is_asked(const IndexPath *path);
 
 /// True if a worker on a GPU is expected to answer scans of this index. Then *cost is that of a batch of rows, from the
 /// time of request and search (µs, one client), the index's pages that the search reads, and the codes that it tests.

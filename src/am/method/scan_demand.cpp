@@ -111,9 +111,9 @@ rows_of_joins(PlannerInfo *root, const RelOptInfo *rel)
 	return Max(rows, kLeastJoined);
 }
 
-/// True if one of the index's columns is an operand of the condition.
+/// True if the condition, or an operand of it, is one of the index's key columns from `first` on.
 bool
-serves(IndexOptInfo *index, const Node *clause)
+serves(IndexOptInfo *index, int first, const Node *clause)
 {
 	const List *operands = NIL;
 	ListCell *cell;
@@ -124,17 +124,19 @@ serves(IndexOptInfo *index, const Node *clause)
 		operands = reinterpret_cast<const ScalarArrayOpExpr *>(clause)->args;
 	else if (IsA(clause, NullTest))
 		operands = list_make1(reinterpret_cast<const NullTest *>(clause)->arg);
+	else
+		operands = list_make1(const_cast<Node *>(clause));
 	foreach (cell, operands)
-		for (int column = 0; column < index->nkeycolumns; column++)
+		for (int column = first; column < index->nkeycolumns; column++)
 			if (match_index_to_operand(static_cast<Node *>(lfirst(cell)), column, index))
 				return true;
 	return false;
 }
 
 /// True if indexes other than the path's may find the rows that meet the condition: of OR, those of each part. One of
-/// ours finds them by its key columns.
+/// ours finds them by its key columns; so does the path's own (own_keys) where core hands it no such condition.
 bool
-another_index_serves(const IndexPath *path, const Node *clause)
+another_index_serves(const IndexPath *path, const Node *clause, bool own_keys)
 {
 	ListCell *cell;
 
@@ -145,13 +147,15 @@ another_index_serves(const IndexPath *path, const Node *clause)
 		const bool any = joint->boolop == AND_EXPR;
 
 		foreach (cell, joint->args)
-			if (another_index_serves(path, static_cast<const Node *>(lfirst(cell))) == any)
+			if (another_index_serves(path, static_cast<const Node *>(lfirst(cell)), own_keys) == any)
 				return any;
 		return !any;
 	}
+	if (own_keys && serves(path->indexinfo, 1, clause))
+		return true;
 	foreach (cell, path->indexinfo->rel->indexlist)
 		if (lfirst(cell) != path->indexinfo && lfirst_node(IndexOptInfo, cell)->amhasgetbitmap &&
-			serves(lfirst_node(IndexOptInfo, cell), clause))
+			serves(lfirst_node(IndexOptInfo, cell), 0, clause))
 			return true;
 	return false;
 }
@@ -161,10 +165,18 @@ bool
 another_index_serves(const IndexPath *path)
 {
 	ListCell *cell;
+	ListCell *taken;
 
 	foreach (cell, path->indexinfo->rel->baserestrictinfo)
-		if (another_index_serves(path, reinterpret_cast<const Node *>(lfirst_node(RestrictInfo, cell)->clause)))
+	{
+		const RestrictInfo *condition = lfirst_node(RestrictInfo, cell);
+		bool own_keys = !IsA(condition->clause, OpExpr) && !IsA(condition->clause, NullTest); // core hands over those
+
+		foreach (taken, path->indexclauses)
+			own_keys = own_keys && lfirst_node(IndexClause, taken)->rinfo != condition;
+		if (another_index_serves(path, reinterpret_cast<const Node *>(condition->clause), own_keys))
 			return true;
+	}
 	return false;
 }
 

@@ -51,7 +51,10 @@ index_shape(const AccessMethod *am, Relation index)
 				errmsg(
 					"column \"%s\" cannot be the first key column of %s index", NameStr(attribute->attname), am->name),
 				errdetail("Its operator class is for conditions, not for searches by distance."),
-				errhint("Operator classes for the first column: \\dAc %s in psql.", am->name)));
+				errhint(
+					"Name the column to search first, and this one behind it. Operator classes for the first column: "
+					"\\dAc %s in psql.",
+					am->name)));
 	if (am->values != nullptr)
 	{
 		shape = am->values->shape(am, index);

@@ -1,10 +1,12 @@
 // See batch_plan.hpp.
 #include "am/scan/batch_plan.hpp"
 
+#include "am/scan/few_rows.hpp"
 #include "am/scan/scan_settings.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 extern "C"
 {
@@ -187,6 +189,32 @@ next_batch(IndexScanDesc scan, const ScanState *state)
 		state->place.n_before, state->batch.size, state->plan.wanted - received, share_so_far(scan, state));
 }
 
+/// True if few rows were expected to meet the conditions, so that the first batch asked for all that the Limit wants,
+/// and more do. Its rows are not those of steps, even if it has looked at all.
+bool
+expected_too_few(ScanState *state)
+{
+	const bool expected = std::exchange(state->plan.expects_few, false);
+
+	return expected && state->plan.by_rank && state->phase == ScanPhase::kScored &&
+		(!state->rounds.exhaustive || state->counters->n_passing * kFewOfApproximate > scan_rows_at_most(state));
+}
+
+/// True if the first step has shown that the Limit wants most of the rows that meet the conditions.
+bool
+turns_exact(ScanState *state)
+{
+	const uint64 n_delta = state->delta_end - Min(state->delta_end, state->meta.delta_first_row);
+
+	if (!state->plan.may_turn_exact || !state->plan.by_rank || state->plan.step_begin > 0 || state->rounds.exhaustive ||
+		state->filter == nullptr || !key_filter_decides(state->filter) ||
+		state->plan.wanted * kMostOfTable < state->counters->n_passing + n_delta)
+		return false;
+	state->plan.exact = true;
+	state->plan.by_rank = state->plan.from_first = false;
+	return true;
+}
+
 } // namespace
 
 void
@@ -211,22 +239,20 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 			is_most(scan, kFewRows, n_rows));
 	state->plan.may_turn_exact = strict && !wish->shared && wish->end == pg::ScanEnd::kCount;
 	state->plan.by_rank = approximate && !state->plan.exact && !state->plan.one_search;
+	state->plan.expects_few = state->plan.by_rank && state->filter != nullptr && state->plan.wanted > kStepEnds[0] &&
+		wish->expected * kFewOfApproximate <= 1;
 }
 
 bool
-batch_plan_turns_exact(ScanState *state)
+batch_plan_asks_again(ScanState *state)
 {
-	const uint64 n_delta = state->delta_end - Min(state->delta_end, state->meta.delta_first_row);
-
-	if (!state->plan.may_turn_exact || !state->plan.by_rank || state->plan.step_begin > 0 || state->rounds.exhaustive ||
-		state->filter == nullptr || !key_filter_decides(state->filter) ||
-		state->plan.wanted * kMostOfTable < state->counters->n_passing + n_delta)
+	if (!expected_too_few(state) && !turns_exact(state))
 		return false;
-	state->plan.exact = true;
-	state->plan.by_rank = state->plan.from_first = false;
+	state->plan.step_begin = state->plan.step_end = 0;
 	state->batch.size = state->batch.n_rows = 0;
 	state->aliases.n_held = state->out.n = state->out.next = 0; // they come again
 	state->rounds.round = 0;
+	state->rounds.exhaustive = false;
 	return true;
 }
 
@@ -293,10 +319,11 @@ batch_plan_exact_batches(const ScanDemand &demand, double n_before, double size)
 uint64
 batch_plan_rows(IndexScanDesc scan, ScanState *state)
 {
-	if (state->plan.by_rank && state->phase == ScanPhase::kScored && !state->rounds.exhaustive)
+	if (state->plan.by_rank && state->phase == ScanPhase::kScored && !state->rounds.exhaustive &&
+		!state->plan.expects_few)
 		return next_step(scan, state);
 	// Once all rows were looked at, and behind those with a value, the order is exact.
-	state->plan.by_rank = false;
+	state->plan.by_rank = state->plan.expects_few;
 	state->plan.from_first = false;
 	return state->batch.size == 0 ? first_batch(state->plan.wanted, state->plan.expected_share)
 								  : next_batch(scan, state);

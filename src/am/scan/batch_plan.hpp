@@ -10,6 +10,10 @@
 // exact; with conditions on key columns, most of the rows that meet them, by the planner's estimate or as the first
 // step has counted.
 //
+// Where so few rows meet such conditions that all are looked at, the order is exact, too. If the planner expects that,
+// the first batch is what the LIMIT wants instead of a step: one search instead of one for each step. Where more rows
+// meet them after all, the scan begins again by steps.
+//
 // An exact order is the same however it is cut. Its batches are as large as the LIMIT wants, by the share that has
 // passed.
 #pragma once
@@ -24,9 +28,10 @@ namespace vectorgpu::am
 /// At the scan's start, behind start_phase: what the plan wants of it.
 void batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish);
 
-/// Call behind each batch. True if it is the first, was a step, and has shown that the Limit wants most of the rows
-/// that meet the conditions on key columns: the batch is to be asked for again, and will be exact.
-bool batch_plan_turns_exact(ScanState *state);
+/// Call behind each batch. True if it was the first, and is to be asked for again, by other means: it was a step, and
+/// has shown that the Limit wants most of the rows that meet the conditions on key columns, so that it will be exact;
+/// or few rows were expected to meet these, and more do, so that steps follow.
+bool batch_plan_asks_again(ScanState *state);
 
 /// The last rank of the step that row number `rank`, counted from 0, belongs to. Of scans of approximate access
 /// methods.

@@ -261,7 +261,7 @@ advance(IndexScanDesc scan, ScanState *state)
 			return false;
 		state->batch.size = batch_plan_rows(scan, state);
 		scan_next_rows(scan->indexRelation, scan->xs_snapshot, state);
-		if (batch_plan_turns_exact(state))
+		if (batch_plan_asks_again(state))
 			continue;
 		state->place.phase_done = !state->batch.full;
 		if (state->batch.n_rows > 0)

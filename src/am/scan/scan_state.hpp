@@ -58,7 +58,8 @@ struct ScanPlan
 	double expected_share; // of the scan's rows, those expected to pass the conditions and to be visible
 	uint64 max_batch_size; // work_mem holds this number of rows
 	bool exact; // approximate access methods: every pass looks at all rows: nothing ends the scan before its last row
-	bool may_turn_exact; // batch_plan_turns_exact
+	bool may_turn_exact; // batch_plan_asks_again
+	bool expects_few;    // so few rows are expected to meet the conditions that all are looked at: no steps at first
 	bool by_rank;        // batches end at fixed ranks: steps
 	bool from_first;   // the present step searches from the first row to its end; rows up to the last one returned are
 					   // dropped
