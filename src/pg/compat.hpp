@@ -172,13 +172,6 @@ double array_length(PlannerInfo *root, struct Node *array);
 /// True if the order is descending.
 bool is_descending(const PathKey *key);
 
-/// True if core takes an index in order of a distance for the first of several sort keys.
-#if PG_VERSION_NUM >= 170000
-constexpr bool kCoreSortsByOthers = true;
-#else
-constexpr bool kCoreSortsByOthers = false;
-#endif
-
 /// Return the expressions of the relation alone among those that are known to be equal.
 List *equal_expressions(EquivalenceClass *equals, RelOptInfo *relation);
 

@@ -159,14 +159,14 @@ add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
 	add_path(draft->index->rel, &path->path);
 }
 
-/// True if core makes no path of this index for the query's order, and a path of ours may be sorted by its other keys.
+/// True if core may make no path of this index for the query's order, and one of ours may be sorted by its other keys.
+/// From 17 on core has a path by the first of several keys, unless a second one is a distance by the same index.
 bool
 is_derived_order(const Draft &draft)
 {
 	const bool other_keys = list_length(draft.root->query_pathkeys) > 1;
 
-	return orders_enabled && (!draft.order.core || (other_keys && !pg::kCoreSortsByOthers)) &&
-		!(other_keys && sort_key_is_rough(draft.index));
+	return orders_enabled && (!draft.order.core || other_keys) && !(other_keys && sort_key_is_rough(draft.index));
 }
 
 void
