@@ -189,7 +189,6 @@ INSERT INTO shapes (shape, query) VALUES
 	('groups, bounded', 'SELECT id, document FROM (SELECT DISTINCT ON (document) document, id, distance FROM (SELECT document, id, embedding <-> $q AS distance FROM chunks ORDER BY distance LIMIT 91) near ORDER BY document, distance) best ORDER BY distance LIMIT 10'),
 	('groups, one after the other', 'WITH RECURSIVE best AS ((SELECT ARRAY[document] AS seen, id FROM chunks ORDER BY embedding <-> $q LIMIT 1) UNION ALL SELECT seen || c.document, c.id FROM best CROSS JOIN LATERAL (SELECT document, id FROM chunks WHERE document <> ALL (seen) ORDER BY embedding <-> $q LIMIT 1) c WHERE cardinality(seen) < 10) SELECT id FROM best'),
 	('groups, some', 'SELECT near.id FROM documents d CROSS JOIN LATERAL (SELECT c.id FROM chunks c WHERE c.document = d.id ORDER BY c.embedding <-> $q LIMIT 1) near WHERE d.author = 7 AND d.id < 400 ORDER BY d.id'),
-	('groups, all rows', 'SELECT id FROM (SELECT DISTINCT ON (document) document, id, embedding <-> $q AS distance FROM chunks ORDER BY document, distance) best ORDER BY distance LIMIT 10'),
 	('min()', 'SELECT min(embedding <-> $q) FROM chunks'),
 	('max() of similarity', 'SELECT max(1 - (embedding <=> $q)) FROM chunks'),
 	('window', 'SELECT id, row_number() OVER (ORDER BY 1 - (embedding <=> $q) DESC, id) FROM chunks LIMIT 10');
