@@ -159,29 +159,22 @@ add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
 	add_path(draft->index->rel, &path->path);
 }
 
-/// True if core may make no path of this index for the query's order, and one of ours may be sorted by its other keys.
-/// From 17 on core has a path by the first of several keys, unless a second one is a distance by the same index.
-bool
-is_derived_order(const Draft &draft)
-{
-	const bool other_keys = list_length(draft.root->query_pathkeys) > 1;
-
-	return orders_enabled && (!draft.order.core || other_keys) && !(other_keys && sort_key_is_rough(draft.index));
-}
-
 void
 consider_index(PlannerInfo *root, IndexOptInfo *index, List **known_bitmaps)
 {
 	Draft draft = {root, index, {}, NIL, {NIL, NIL}, false};
+	const bool other_keys = list_length(root->query_pathkeys) > 1;
 	BitmapChoice bitmap;
-	bool derived;
+	bool derived; // core may make no path in this order
 	ListCell *cell;
 
 	if (!is_ours(index) || (index->indpred != NIL && !index->predOK))
 		return;
 	draft.order = sort_key_find(root, index);
-	derived = draft.order.distance != nullptr && is_derived_order(draft);
-	if (draft.order.distance == nullptr || (!draft.order.core && !derived))
+	// Core sorts by the other keys among rows whose first keys are equal, which it takes to be side by side. From 17 on
+	// it has such a path itself, unless the second key is a distance by the same index.
+	derived = orders_enabled && (!draft.order.core || other_keys);
+	if (draft.order.distance == nullptr || (!draft.order.core && !derived) || (other_keys && sort_key_is_rough(index)))
 		return;
 	foreach (cell, index->indrestrictinfo)
 		take_clause(&draft, lfirst_node(RestrictInfo, cell));
