@@ -109,7 +109,7 @@ SELECT id FROM flat_limit ORDER BY v <-> '[50,50,50]' LIMIT 2 FOR UPDATE;
 WITH near AS MATERIALIZED (SELECT id FROM flat_limit ORDER BY v <-> '[50,50,50]' LIMIT 400) SELECT count(*) FROM near;
 SELECT id FROM (SELECT id, v <-> '[50,50,50]' AS d FROM flat_limit ORDER BY v <-> '[50,50,50]' OFFSET 0) x WHERE d > 5 LIMIT 2;
 
--- two distances: the index does not serve them
+-- two distances: the index serves the first
 SELECT pg_temp.plan($$SELECT id FROM flat_limit ORDER BY v <-> '[50,50,50]', v <-> '[1,1,1]' LIMIT 2$$);
 
 -- partitions: MergeAppend gives each child the limit

@@ -205,12 +205,12 @@ array_length(PlannerInfo *root, Node *array)
 }
 
 bool
-is_plain_order(const PathKey *key)
+is_descending(const PathKey *key)
 {
 #if PG_VERSION_NUM >= 180000
-	return key->pk_cmptype == COMPARE_LT && !key->pk_nulls_first;
+	return key->pk_cmptype == COMPARE_GT;
 #else
-	return key->pk_strategy == BTLessStrategyNumber && !key->pk_nulls_first;
+	return key->pk_strategy == BTGreaterStrategyNumber;
 #endif
 }
 

@@ -169,8 +169,8 @@ constexpr bool kCoreTakesBooleans = false;
 /// Return the number of elements that the planner expects an array expression to have.
 double array_length(PlannerInfo *root, struct Node *array);
 
-/// True if the order is ascending, NULLs last.
-bool is_plain_order(const PathKey *key);
+/// True if the order is descending.
+bool is_descending(const PathKey *key);
 
 /// Return the expressions of the relation alone among those that are known to be equal.
 List *equal_expressions(EquivalenceClass *equals, RelOptInfo *relation);

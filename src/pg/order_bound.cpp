@@ -347,7 +347,7 @@ order_bound_find(const OrderedScan &scan, bool *only)
 	const ListCell *cell;
 
 	*only = plan->qual != NIL;
-	if (list_length(scan.order) == 1 && IsA(linitial(scan.order), OpExpr))
+	if (IsA(linitial(scan.order), OpExpr))
 	{
 		const OpExpr *order = linitial_node(OpExpr, scan.order);
 

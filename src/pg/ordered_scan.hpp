@@ -22,7 +22,7 @@ struct FilteredNode
 	CustomScanState custom; // first
 	Relation index;         // null under EXPLAIN without ANALYZE
 	IndexScanDesc scan;     // likewise
-	List *order;            // the ORDER BY, as the query has it
+	List *order;            // the distance by which the index orders, then the ORDER BY if it is another expression
 };
 
 /// The state of the custom scan; null if the node is another one.
@@ -37,7 +37,7 @@ struct OrderedScan
 	ScanState *state;
 	Relation index;
 	const IndexScanDesc *scan; // null where it has not begun
-	List *order;               // the ORDER BY, as the query has it
+	List *order;               // the distance by which the index orders, then the ORDER BY if it is another expression
 };
 
 /// True if the node is an ordered scan, with its index open. is_ours: of the index.

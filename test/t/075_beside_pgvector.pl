@@ -101,6 +101,9 @@ for my $method (qw(gpuflat gpuivf gpugraph))
 
 			is(answer('road', "CREATE INDEX CONCURRENTLY i ON t USING $method ($column $class)"), '', "CREATE INDEX, $method, $class");
 			like(answer('road', "SET enable_seqscan = off; EXPLAIN SELECT id FROM t ORDER BY $column $operator (SELECT $column FROM t WHERE id = 17) LIMIT 5"), qr/Index Scan using i/, 'the planner takes it');
+			like(answer('road', "SET enable_seqscan = off; EXPLAIN SELECT id FROM t ORDER BY 1 - ($column $operator (SELECT $column FROM t WHERE id = 17)) DESC LIMIT 5"), qr/Filtered Scan/, '... for similarity, too');
+			# Rows that pgvector finds equally far may be apart in the index.
+			unlike(answer('road', "SET enable_seqscan = off; EXPLAIN SELECT id FROM t ORDER BY 1 - ($column $operator (SELECT $column FROM t WHERE id = 17)) DESC, id LIMIT 5"), qr/Filtered Scan/, '... not with a second key');
 			same_distances('the same rows', $column, $operator, 20, 'true');
 
 			# The bound is the distance of a row: it passes by <=, and not by <.

@@ -185,7 +185,7 @@ condition_tree(const FilteredScanState *state)
 	const KeyTree *tree = read_tree(&cursor);
 
 	MemoryContextSwitchTo(before);
-	return tree;
+	return is_constant(tree, true) ? nullptr : tree;
 }
 
 } // namespace vectorgpu::am

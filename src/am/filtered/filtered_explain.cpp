@@ -37,6 +37,17 @@ show_rechecked(const PlanState *state, ExplainState *es)
 		ExplainPropertyFloat("Rows Removed by Index Recheck", nullptr, removed, 0, es);
 }
 
+/// The rows without a number as distance that come before all others.
+void
+show_first_rows(const List *flags, ExplainState *es)
+{
+	const bool nulls = linitial_int(flags) != 0;
+	const bool nan = lsecond_int(flags) != 0;
+
+	if (nulls || nan)
+		ExplainPropertyText("First Rows", nulls && nan ? "NULL, NaN" : nulls ? "NULL" : "NaN", es);
+}
+
 } // namespace
 
 void
@@ -56,7 +67,8 @@ filtered_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 		show_expressions("Recheck Cond", plan_expressions(plan, kPlanRechecked), state, ancestors, es);
 	if (es->analyze && state->instrument != nullptr)
 		show_rechecked(state, es);
-	show_expressions("Order By", plan_expressions(plan, kPlanOrder), state, ancestors, es);
+	show_expressions("Order By", list_make1(linitial(plan_expressions(plan, kPlanOrder))), state, ancestors, es);
+	show_first_rows(static_cast<const List *>(list_nth(plan->custom_private, kPlanOrderFlags)), es);
 }
 
 } // namespace vectorgpu::am

@@ -5,6 +5,7 @@
 #include "am/filtered/bitmap_path.hpp"
 #include "am/filtered/clause.hpp"
 #include "am/filtered/filtered_plan.hpp"
+#include "am/filtered/sort_key.hpp"
 #include "am/method/index_access.hpp"
 #include "pg/define_setting.hpp"
 
@@ -34,6 +35,7 @@ constexpr int kFewCodes = 8;
 constexpr double kListCost = 8; // x a comparison
 
 bool enabled = true;
+bool orders_enabled = true;
 set_rel_pathlist_hook_type previous_hook = nullptr;
 
 /// What a path has been made of so far.
@@ -41,59 +43,11 @@ struct Draft
 {
 	PlannerInfo *root;
 	IndexOptInfo *index;
-	Expr *order;
+	SortKey order;
 	List *clauses; // IndexClause
 	ReadClauses read;
 	bool beyond_core; // core's path of this index has fewer conditions
 };
-
-/// The operator expression if it orders by the index's first column, with the column on the left; or null.
-Expr *
-as_order(IndexOptInfo *index, const PathKey *key, Expr *expression)
-{
-	OpExpr *order = reinterpret_cast<OpExpr *>(expression);
-	Oid opno;
-
-	if (!IsA(expression, OpExpr) || list_length(order->args) != 2 ||
-		(OidIsValid(index->indexcollations[0]) && index->indexcollations[0] != order->inputcollid))
-		return nullptr;
-	opno = order->opno;
-	if (!match_index_to_operand(static_cast<Node *>(linitial(order->args)), 0, index))
-	{
-		opno = get_commutator(opno);
-		if (!OidIsValid(opno) || !match_index_to_operand(static_cast<Node *>(lsecond(order->args)), 0, index))
-			return nullptr;
-		order = static_cast<OpExpr *>(copyObjectImpl(order));
-		order->opno = opno;
-		order->opfuncid = get_opcode(opno);
-		order->args = list_make2(lsecond(order->args), linitial(order->args));
-	}
-	if (get_op_opfamily_sortfamily(opno, index->opfamily[0]) != key->pk_opfamily ||
-		contain_var_clause(static_cast<Node *>(lsecond(order->args))) ||
-		contain_volatile_functions(static_cast<Node *>(lsecond(order->args))) ||
-		contain_subplans(static_cast<Node *>(lsecond(order->args))))
-		return nullptr;
-	return reinterpret_cast<Expr *>(order);
-}
-
-/// The expression of the query's first key that the index orders by, or null.
-Expr *
-find_order(PlannerInfo *root, IndexOptInfo *index)
-{
-	const PathKey *key = linitial_node(PathKey, root->query_pathkeys);
-	ListCell *cell;
-
-	if (!pg::is_plain_order(key) || key->pk_eclass->ec_has_volatile)
-		return nullptr;
-	foreach (cell, pg::equal_expressions(key->pk_eclass, index->rel))
-	{
-		Expr *order = as_order(index, key, static_cast<Expr *>(lfirst(cell)));
-
-		if (order != nullptr)
-			return order;
-	}
-	return nullptr;
-}
 
 /// True if the clause says that rows have a value to order by.
 bool
@@ -142,7 +96,9 @@ take_clause(Draft *draft, RestrictInfo *clause)
 	double share;
 
 	if (clause->pseudoconstant || !restriction_is_securely_promotable(clause, draft->index->rel) ||
-		(!first_column && !clause_read(draft->root, draft->index, expression, &draft->read)))
+		(!first_column &&
+			((!enabled && !clause_is_key(draft->root, draft->index, expression)) ||
+				!clause_read(draft->root, draft->index, expression, &draft->read))))
 		return;
 	draft->beyond_core = draft->beyond_core || (!first_column && !clause_is_key(draft->root, draft->index, expression));
 	taken = makeNode(IndexClause);
@@ -169,11 +125,13 @@ index_path(const Draft *draft, const BitmapChoice *bitmap)
 	path->path.pathkeys = list_make1(linitial(draft->root->query_pathkeys));
 	path->indexinfo = draft->index;
 	path->indexclauses = bitmap != nullptr ? lappend(list_copy(draft->clauses), bitmap_clause(bitmap)) : draft->clauses;
-	path->indexorderbys = list_make1(draft->order);
+	path->indexorderbys = list_make1(draft->order.distance);
 	path->indexorderbycols = list_make1_int(0);
 	path->indexscandir = ForwardScanDirection;
 	cost_index(path, draft->root, 1, false);
 	path->indexclauses = draft->clauses;
+	if (draft->order.expression != draft->order.distance) // for those who look for what the query orders by
+		path->indexorderbys = lappend(path->indexorderbys, draft->order.expression);
 	if (bitmap != nullptr)
 		bitmap_add_cost(bitmap, path);
 	return path;
@@ -189,13 +147,14 @@ add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
 	path->path.type = T_CustomPath;
 	path->path.pathtype = T_CustomScan;
 	// Core has seen to the conditions (consider_parallel), not to the ORDER BY, which its plans need not compute here.
-	path->path.parallel_safe =
-		draft->index->rel->consider_parallel && is_parallel_safe(draft->root, reinterpret_cast<Node *>(draft->order));
+	path->path.parallel_safe = draft->index->rel->consider_parallel &&
+		is_parallel_safe(draft->root, reinterpret_cast<Node *>(draft->order.distance));
 	path->path.total_cost += cpu_operator_cost; // of equal paths core's is taken
 	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	if (bitmap != nullptr)
 		path->custom_paths = list_make1(bitmap_scan_path(draft->root, draft->index->rel, bitmap));
-	path->custom_private = list_make3(scan, draft->read.numbers, draft->read.expressions);
+	path->custom_private = list_make4(scan, draft->read.numbers, draft->read.expressions,
+		list_make2_int(draft->order.nulls_first, draft->order.nan_first));
 	path->methods = &filtered_path_methods;
 	add_path(draft->index->rel, &path->path);
 }
@@ -203,19 +162,26 @@ add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
 void
 consider_index(PlannerInfo *root, IndexOptInfo *index, List **known_bitmaps)
 {
-	Draft draft = {root, index, nullptr, NIL, {NIL, NIL}, false};
+	Draft draft = {root, index, {}, NIL, {NIL, NIL}, false};
+	const bool other_keys = list_length(root->query_pathkeys) > 1;
 	BitmapChoice bitmap;
+	bool derived; // core may make no path in this order
 	ListCell *cell;
 
 	if (!is_ours(index) || (index->indpred != NIL && !index->predOK))
 		return;
-	draft.order = find_order(root, index);
-	if (draft.order == nullptr)
+	draft.order = sort_key_find(root, index);
+	// Core sorts by the other keys among rows whose first keys are equal, which it takes to be side by side. From 17 on
+	// it has such a path itself, unless the second key is a distance by the same index.
+	derived = orders_enabled && (!draft.order.core || other_keys);
+	if (draft.order.distance == nullptr || (!draft.order.core && !derived) || (other_keys && sort_key_is_rough(index)))
 		return;
 	foreach (cell, index->indrestrictinfo)
 		take_clause(&draft, lfirst_node(RestrictInfo, cell));
-	if (draft.beyond_core)
+	if (draft.beyond_core || derived)
 		add_filtered_path(&draft, nullptr);
+	if (!enabled)
+		return;
 	bitmap = bitmap_choose(root, index, draft.clauses, known_bitmaps);
 	if (bitmap.bitmap != nullptr)
 		add_filtered_path(&draft, &bitmap);
@@ -229,9 +195,9 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index relation, RangeTblEntry *
 
 	if (previous_hook != nullptr)
 		previous_hook(root, rel, relation, entry);
-	if (!enabled || !enable_indexscan || entry->rtekind != RTE_RELATION || entry->inh ||
-		entry->tablesample != nullptr || root->query_pathkeys == NIL || rel->baserestrictinfo == NIL ||
-		IS_DUMMY_REL(rel))
+	if ((!enabled && !orders_enabled) || !enable_indexscan || entry->rtekind != RTE_RELATION || entry->inh ||
+		entry->tablesample != nullptr || root->query_pathkeys == NIL || IS_DUMMY_REL(rel) ||
+		(!orders_enabled && rel->baserestrictinfo == NIL))
 		return;
 	foreach (cell, rel->indexlist)
 		consider_index(root, lfirst_node(IndexOptInfo, cell), &known_bitmaps);
@@ -245,6 +211,10 @@ filtered_path_install()
 	pg::define_bool("vectorgpu.enable_filtered_scan",
 		"Plans may have the scan that decides IN, OR, NOT and bitmaps of other indexes inside an index.", nullptr,
 		&enabled, true, PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr, nullptr);
+	pg::define_bool("vectorgpu.enable_derived_order",
+		"Plans may read an index in an order that follows from its distance: a decreasing function of it, more sort "
+		"keys.",
+		nullptr, &orders_enabled, true, PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr, nullptr);
 	previous_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = rel_pathlist;
 }

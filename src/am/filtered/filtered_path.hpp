@@ -19,9 +19,11 @@ enum FilteredPathPart
 	kPathScan,        // IndexPath: the scan that the path stands for, whose cost it has
 	kPathNumbers,     // integers: see clause.hpp
 	kPathExpressions, // see clause.hpp
+	kPathOrder,       // integers: see kPlanOrderFlags
 };
 
-/// Define vectorgpu.enable_filtered_scan and install the hook. Called once, from _PG_init.
+/// Define vectorgpu.enable_filtered_scan and vectorgpu.enable_derived_order, and install the hook. Called once, from
+/// _PG_init.
 void filtered_path_install();
 
 } // namespace vectorgpu::am

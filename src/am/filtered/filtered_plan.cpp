@@ -86,7 +86,8 @@ plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *targets, L
 	plan->custom_plans = plans;
 	plan->custom_exprs =
 		list_make4(conditions, scan->indexorderbys, list_nth(path->custom_private, kPathExpressions), rechecked);
-	plan->custom_private = list_make2(list_make1_oid(scan->indexinfo->indexoid), numbers);
+	plan->custom_private =
+		list_make3(list_make1_oid(scan->indexinfo->indexoid), numbers, list_nth(path->custom_private, kPathOrder));
 	plan->methods = &filtered_plan_methods;
 	return &plan->scan.plan;
 }

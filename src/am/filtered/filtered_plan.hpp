@@ -17,15 +17,16 @@ extern const CustomPathMethods filtered_path_methods;
 /// The private numbers of a plan.
 enum FilteredPlanPart
 {
-	kPlanIndex,   // OIDs: of the index
-	kPlanNumbers, // integers: 1 if rows without a value to order by are not wanted, else 0; then as in clause.hpp
+	kPlanIndex,      // OIDs: of the index
+	kPlanNumbers,    // integers: 1 if rows without a value to order by are not wanted, else 0; then as in clause.hpp
+	kPlanOrderFlags, // integers: SortKey::nulls_first, SortKey::nan_first
 };
 
 /// The expressions of a plan, each a list.
 enum FilteredPlanExpressions
 {
 	kPlanConditions,  // the clauses that the index decides, as the query has them
-	kPlanOrder,       // the ORDER BY, one operator with the column on its left
+	kPlanOrder,       // the distance, an operator with the column on its left, then the ORDER BY if it is another
 	kPlanExpressions, // the other sides of conditions, as in clause.hpp
 	kPlanRechecked,   // the clauses that the bitmap of other indexes decides, as the query has them
 };

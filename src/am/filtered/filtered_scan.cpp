@@ -49,23 +49,72 @@ set_order(FilteredScanState *state, ScanKey key)
 		right, order->inputcollid, get_opcode(order->opno), value);
 }
 
+void
+add_part(FilteredScanState *state, ScanPart part)
+{
+	state->parts[state->n_parts++] = part;
+}
+
+/// Set the parts of the scan by the plan.
+void
+find_parts(FilteredScanState *state)
+{
+	const List *flags = static_cast<const List *>(list_nth(plan_of(state)->custom_private, kPlanOrderFlags));
+	const bool wants_value = linitial_int(state->numbers) != 0;
+	const bool nulls_first = linitial_int(flags) != 0 && !wants_value;
+	const bool nan_first = lsecond_int(flags) != 0;
+
+	if (nulls_first)
+		add_part(state, ScanPart::kNull);
+	if (nan_first)
+		add_part(state, ScanPart::kNan);
+	add_part(state, nulls_first || nan_first || wants_value ? ScanPart::kValues : ScanPart::kAll);
+	if (nan_first && !nulls_first && !wants_value)
+		add_part(state, ScanPart::kNull);
+}
+
+/// The number of the keys that tell the parts apart.
+int
+keys_of_part(const FilteredScanState *state)
+{
+	return state->parts[0] == ScanPart::kAll ? 0 : 1;
+}
+
+void
+start_part(FilteredScanState *state)
+{
+	const ScanPart part = state->parts[state->part];
+	const bool nan_apart =
+		lsecond_int(static_cast<const List *>(list_nth(plan_of(state)->custom_private, kPlanOrderFlags))) != 0;
+	ScanKeyData value;
+
+	ScanKeyEntryInitialize(&value, SK_ISNULL | (part == ScanPart::kNull ? SK_SEARCHNULL : SK_SEARCHNOTNULL), 1,
+		InvalidStrategy, InvalidOid, InvalidOid, InvalidOid, 0);
+	scan_nan_set(state->node.scan,
+		part == ScanPart::kNan ? NanRows::kOnly
+			: nan_apart        ? NanRows::kNone
+							   : NanRows::kLast);
+	index_rescan(state->node.scan, &value, keys_of_part(state), &state->key, 1);
+}
+
 /// Start the scan, or start it anew, with the present values of parameters.
 void
 start(FilteredScanState *state)
 {
-	const bool wants_value = linitial_int(state->numbers) != 0;
-	ScanKeyData not_null;
-	ScanKeyData order;
-
 	ResetExprContext(state->context);
-	set_order(state, &order);
-	if (wants_value)
-		ScanKeyEntryInitialize(
-			&not_null, SK_ISNULL | SK_SEARCHNOTNULL, 1, InvalidStrategy, InvalidOid, InvalidOid, InvalidOid, 0);
+	set_order(state, &state->key);
 	scan_condition_set(state->node.scan, condition_tree(state));
 	scan_rows_set(state->node.scan, bitmap_rows_find(&state->bitmap));
-	index_rescan(state->node.scan, wants_value ? &not_null : nullptr, wants_value ? 1 : 0, &order, 1);
+	state->part = 0;
+	start_part(state);
 	state->started = true;
+}
+
+void
+next_part(FilteredScanState *state)
+{
+	if (++state->part < state->n_parts)
+		start_part(state);
 }
 
 /// True if the row meets the conditions that the index decides.
@@ -87,13 +136,14 @@ next_row(::ScanState *node)
 	Assert(ScanDirectionIsForward(node->ps.state->es_direction));
 	if (!state->started)
 		start(state);
-	while (index_getnext_slot(state->node.scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (!state->node.scan->xs_recheck || meets_conditions(node, slot))
-			return slot;
-		InstrCountFiltered2(node, 1);
-	}
+	for (; state->part < state->n_parts; next_part(state))
+		while (index_getnext_slot(state->node.scan, ForwardScanDirection, slot))
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (!state->node.scan->xs_recheck || meets_conditions(node, slot))
+				return slot;
+			InstrCountFiltered2(node, 1);
+		}
 	return ExecClearTuple(slot);
 }
 
@@ -102,7 +152,6 @@ begin(CustomScanState *node, EState *estate, int eflags)
 {
 	FilteredScanState *state = state_of(&node->ss);
 	const CustomScan *plan = plan_of(state);
-	const bool wants_value = linitial_int(state->numbers) != 0;
 	PlanState *ps = &node->ss.ps;
 	List *others = plan_expressions(plan, kPlanExpressions);
 	ListCell *cell;
@@ -119,9 +168,10 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	foreach (cell, others)
 		state->others[state->n_others++] = ExecInitExpr(static_cast<Expr *>(lfirst(cell)), ps);
 	state->context = CreateExprContext(estate);
+	find_parts(state);
 	state->node.index = index_open(plan_index(plan), exec_rt_fetch(plan->scan.scanrelid, estate)->rellockmode);
 	state->node.scan = pg::begin_index_scan(
-		node->ss.ss_currentRelation, state->node.index, estate->es_snapshot, wants_value ? 1 : 0, 1);
+		node->ss.ss_currentRelation, state->node.index, estate->es_snapshot, keys_of_part(state), 1);
 }
 
 TupleTableSlot *

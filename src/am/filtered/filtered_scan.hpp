@@ -14,6 +14,16 @@ extern "C"
 namespace vectorgpu::am
 {
 
+/// The rows that one scan of the index returns. Orders that begin with rows that an index has last take several.
+enum class ScanPart : uint8
+{
+	kAll,    // in the order of the index
+	kNull,   // without a value
+	kNan,    // with a value, at a distance that is NaN
+	kValues, // with a value, but for those of kNan if that is another part
+};
+constexpr int kMostParts = 3;
+
 struct FilteredScanState
 {
 	pg::FilteredNode node; // first
@@ -21,8 +31,12 @@ struct FilteredScanState
 	ExprState *order;      // what the order is computed from: the right operand
 	ExprState **others;    // [n_others] the other sides of conditions
 	int n_others;
-	const List *numbers;  // see filtered_plan.hpp
-	ExprContext *context; // of their values, from one start of the scan to the next
+	const List *numbers;        // see filtered_plan.hpp
+	ExprContext *context;       // of their values, from one start of the scan to the next
+	ScanPart parts[kMostParts]; // [n_parts] in their order
+	int n_parts;
+	int part;        // the present one; n_parts: there are no more rows
+	ScanKeyData key; // of the order, from one start of the scan to the next
 	bool started;
 	BitmapRows bitmap; // of other indexes
 };

@@ -107,6 +107,20 @@ end_sample(ScanState *state)
 	state->sample = nullptr;
 }
 
+/// Sets the scan's place behind all numbers: only rows whose distance is NaN follow.
+void
+seek_nan(IndexScanDesc scan, ScanState *state)
+{
+	state->bounds.nan_only = true;
+	state->bounds.skips_segments = nan_rows_none_in_segments(scan, state);
+	state->plan.by_rank = false;
+	state->rounds.exhaustive = true;
+	state->aliases.n_held = 0; // they come again
+	state->place.last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
+	state->place.has_last = true;
+	state->place.phase_done = false;
+}
+
 /// The first call after a rescan.
 void
 start_scan(IndexScanDesc scan, ScanState *state)
@@ -173,8 +187,9 @@ start_scan(IndexScanDesc scan, ScanState *state)
 		foreign_distance_widen_bound(state);
 	if (state->foreign_distance || state->am->named_for_pgvector)
 		pgvector_warn_of_bounds();
-	state->bounds.nan_only = state->bounds.skips_segments = false;
-	if (state->bounds.bounded && state->bounds.bound.none)
+	state->bounds.nan_only = state->bounds.nan_found = state->bounds.skips_segments = false;
+	if ((state->bounds.bounded && state->bounds.bound.none) ||
+		(state->nan_rows == NanRows::kOnly && (state->phase != ScanPhase::kScored || !nan_rows_may_be(state))))
 		start_phase(state, ScanPhase::kDone);
 	wish = wish_for(scan, state);
 	scan_keys_leave(scan, state, &wish);
@@ -182,8 +197,10 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	state->plan.one_search =
 		state->plan.one_search || (!scan_pages_are_stable() && wish.end == pg::ScanEnd::kCount && !wish.filtered);
 	batch_plan_start(scan, state, &wish);
+	if (state->nan_rows == NanRows::kOnly && state->phase == ScanPhase::kScored)
+		seek_nan(scan, state);
 	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounds.bounded && state->plan.given_limit == 0 &&
-		!state->counters->has_filter && state->phase == ScanPhase::kScored)
+		!state->counters->has_filter && state->phase == ScanPhase::kScored && !state->bounds.nan_only)
 		state->sample = recall_sample_begin(scan, wish.rows, state->context);
 }
 
@@ -356,6 +373,16 @@ scan_set_limit(IndexScanDesc scan, uint64 rows, bool one_search)
 	state->plan.one_search = one_search;
 }
 
+/// Remembers that the scan's whole look for rows whose distance is NaN has found none. Returns false.
+bool
+note_no_nan(IndexScanDesc scan, ScanState *state)
+{
+	// With a filter only rows that meet its conditions were looked at.
+	if (state->bounds.nan_only && !state->bounds.nan_found && state->filter == nullptr)
+		nan_rows_note_none(scan, state);
+	return false;
+}
+
 /// Behind the bound the scan goes on with the rows whose distance is NaN, which come after all numbers. False: there
 /// are none.
 bool
@@ -363,19 +390,8 @@ go_on_to_nan(IndexScanDesc scan, ScanState *state)
 {
 	if (!nan_rows_may_be(state))
 		return false;
-	state->bounds.nan_only = true;
-	state->bounds.skips_segments = nan_rows_none_in_segments(scan, state);
-	state->plan.by_rank = false;
-	state->rounds.exhaustive = true;
-	state->aliases.n_held = 0; // they come again
-	state->place.last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
-	state->place.has_last = true;
-	state->place.phase_done = false;
-	if (advance(scan, state))
-		return true;
-	if (state->filter == nullptr) // else only rows that meet its conditions were looked at
-		nan_rows_note_none(scan, state);
-	return false;
+	seek_nan(scan, state);
+	return advance(scan, state) || note_no_nan(scan, state);
 }
 
 /// No row that follows passes.
@@ -397,7 +413,7 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	if (state->phase == ScanPhase::kStart)
 		start_scan(scan, state);
 	if (state->out.next >= state->out.n && !advance(scan, state))
-		return false;
+		return note_no_nan(scan, state);
 
 	// kill_prior_tuple is ignored: a hint of one snapshot must not hide a row from a standby's older one.
 	row = &state->out.rows[state->out.next++];
@@ -409,6 +425,9 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 			return end_at(state);
 		row = &state->out.rows[state->out.next++];
 	}
+	if (state->nan_rows == NanRows::kNone && state->phase == ScanPhase::kScored && std::isnan(row->score))
+		return end_at(state);
+	state->bounds.nan_found = state->bounds.nan_only;
 	if (unlikely(state->sample != nullptr))
 		recall_sample_row(state->sample, row->row);
 	ItemPointerSet(&scan->xs_heaptid, row_id_block(row->row), row_id_offset(row->row));

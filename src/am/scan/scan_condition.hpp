@@ -20,4 +20,15 @@ void scan_condition_set(IndexScanDesc scan, const KeyTree *tree);
 /// Set the only rows that the scan may return, as another index has found them; null: all. As scan_condition_set.
 void scan_rows_set(IndexScanDesc scan, const RowSet *rows);
 
+/// Where the rows come whose distance is NaN.
+enum class NanRows : uint8
+{
+	kLast, // behind all numbers, before NULL
+	kOnly, // the scan has no other rows
+	kNone, // the scan leaves them out, and ends before NULL
+};
+
+/// Set which rows a scan in order of a distance returns by whether that is NaN. As scan_condition_set.
+void scan_nan_set(IndexScanDesc scan, NanRows rows);
+
 } // namespace vectorgpu::am

@@ -107,6 +107,12 @@ scan_rows_set(IndexScanDesc scan, const RowSet *rows)
 }
 
 void
+scan_nan_set(IndexScanDesc scan, NanRows rows)
+{
+	static_cast<ScanState *>(scan->opaque)->nan_rows = rows;
+}
+
+void
 scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 {
 	KeyFilter *filter = std::exchange(state->filter, nullptr);

@@ -10,6 +10,7 @@
 #include "am/method/am_interface.hpp"
 #include "am/keys/key_coder.hpp"
 #include "am/scan/key_filter.hpp"
+#include "am/scan/scan_condition.hpp"
 #include "am/scan/scan_counters.hpp"
 #include "pg/order_bound.hpp"
 
@@ -35,7 +36,8 @@ struct ScanBounds
 	double worst;
 	bool bounded; // a condition ends the scan at `bound`
 	pg::DistanceBound bound;
-	bool nan_only;       // behind the bound: only rows whose distance is NaN
+	bool nan_only;       // behind all numbers: only rows whose distance is NaN
+	bool nan_found;      // the scan has returned one of them
 	bool skips_segments; // no segment has such rows
 };
 
@@ -156,6 +158,7 @@ struct ScanState
 	const KeyCoder *coder; // of the key columns; null: there are none
 	const KeyTree *tree;   // scan_condition.hpp; null: none was set
 	const RowSet *rows;    // scan_condition.hpp; null: none were set
+	NanRows nan_rows;      // scan_condition.hpp
 	KeyFilter *filter;     // conditions on key columns, and `rows`; null: there are none
 	bool rechecks;         // the executor tests the scan's keys again
 	bool not_null;         // rows whose first column is NULL are not wanted
