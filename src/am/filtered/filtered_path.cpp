@@ -5,7 +5,9 @@
 #include "am/filtered/bitmap_path.hpp"
 #include "am/filtered/clause.hpp"
 #include "am/filtered/filtered_plan.hpp"
-#include "am/method/index_access.hpp"
+#include "am/filtered/range_clauses.hpp"
+#include "am/method/distance_clause.hpp"
+#include "am/scan/scan_settings.hpp"
 #include "pg/define_setting.hpp"
 
 extern "C"
@@ -42,36 +44,24 @@ struct Draft
 	PlannerInfo *root;
 	IndexOptInfo *index;
 	Expr *order;
-	List *clauses; // IndexClause
+	List *pathkeys; // NIL: the query asks for another order, or none
+	Relids outer;   // the tables that give the path's parameters
+	List *clauses;  // IndexClause
 	ReadClauses read;
 	bool beyond_core; // core's path of this index has fewer conditions
 };
 
-/// The operator expression if it orders by the index's first column, with the column on the left; or null.
+/// The expression as index_distance() gives it, if the index can be read in its order for this key; or null.
 Expr *
 as_order(IndexOptInfo *index, const PathKey *key, Expr *expression)
 {
-	OpExpr *order = reinterpret_cast<OpExpr *>(expression);
-	Oid opno;
+	OpExpr *order = index_distance(index, expression);
+	Node *query;
 
-	if (!IsA(expression, OpExpr) || list_length(order->args) != 2 ||
-		(OidIsValid(index->indexcollations[0]) && index->indexcollations[0] != order->inputcollid))
+	if (order == nullptr || get_op_opfamily_sortfamily(order->opno, index->opfamily[0]) != key->pk_opfamily)
 		return nullptr;
-	opno = order->opno;
-	if (!match_index_to_operand(static_cast<Node *>(linitial(order->args)), 0, index))
-	{
-		opno = get_commutator(opno);
-		if (!OidIsValid(opno) || !match_index_to_operand(static_cast<Node *>(lsecond(order->args)), 0, index))
-			return nullptr;
-		order = static_cast<OpExpr *>(copyObjectImpl(order));
-		order->opno = opno;
-		order->opfuncid = get_opcode(opno);
-		order->args = list_make2(lsecond(order->args), linitial(order->args));
-	}
-	if (get_op_opfamily_sortfamily(opno, index->opfamily[0]) != key->pk_opfamily ||
-		contain_var_clause(static_cast<Node *>(lsecond(order->args))) ||
-		contain_volatile_functions(static_cast<Node *>(lsecond(order->args))) ||
-		contain_subplans(static_cast<Node *>(lsecond(order->args))))
+	query = static_cast<Node *>(lsecond(order->args));
+	if (contain_var_clause(query) || contain_volatile_functions(query) || contain_subplans(query))
 		return nullptr;
 	return reinterpret_cast<Expr *>(order);
 }
@@ -80,9 +70,12 @@ as_order(IndexOptInfo *index, const PathKey *key, Expr *expression)
 Expr *
 find_order(PlannerInfo *root, IndexOptInfo *index)
 {
-	const PathKey *key = linitial_node(PathKey, root->query_pathkeys);
+	const PathKey *key;
 	ListCell *cell;
 
+	if (root->query_pathkeys == NIL)
+		return nullptr;
+	key = linitial_node(PathKey, root->query_pathkeys);
 	if (!pg::is_plain_order(key) || key->pk_eclass->ec_has_volatile)
 		return nullptr;
 	foreach (cell, pg::equal_expressions(key->pk_eclass, index->rel))
@@ -165,14 +158,14 @@ index_path(const Draft *draft, const BitmapChoice *bitmap)
 	path->path.pathtype = T_IndexScan;
 	path->path.parent = rel;
 	path->path.pathtarget = rel->reltarget;
-	path->path.param_info = get_baserel_parampathinfo(draft->root, rel, rel->lateral_relids);
-	path->path.pathkeys = list_make1(linitial(draft->root->query_pathkeys));
+	path->path.param_info = range_parameters(draft->root, draft->index, draft->outer);
+	path->path.pathkeys = draft->pathkeys;
 	path->indexinfo = draft->index;
 	path->indexclauses = bitmap != nullptr ? lappend(list_copy(draft->clauses), bitmap_clause(bitmap)) : draft->clauses;
 	path->indexorderbys = list_make1(draft->order);
 	path->indexorderbycols = list_make1_int(0);
 	path->indexscandir = ForwardScanDirection;
-	cost_index(path, draft->root, 1, false);
+	cost_index(path, draft->root, range_loops(draft->root, draft->outer), false);
 	path->indexclauses = draft->clauses;
 	if (bitmap != nullptr)
 		bitmap_add_cost(bitmap, path);
@@ -200,20 +193,41 @@ add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
 	add_path(draft->index->rel, &path->path);
 }
 
+/// Paths for conditions that bound a distance, with whatever else key columns decide.
 void
-consider_index(PlannerInfo *root, IndexOptInfo *index, List **known_bitmaps)
+consider_ranges(Draft draft)
 {
-	Draft draft = {root, index, nullptr, NIL, {NIL, NIL}, false};
+	ListCell *cell;
+
+	foreach (cell, range_orders(draft.root, draft.index, draft.order))
+	{
+		const RangeOrder *range = static_cast<const RangeOrder *>(lfirst(cell));
+
+		draft.order = reinterpret_cast<Expr *>(range->distance);
+		draft.pathkeys = NIL;
+		draft.outer = range->outer;
+		add_filtered_path(&draft, nullptr);
+	}
+}
+
+void
+consider_index(PlannerInfo *root, IndexOptInfo *index, bool ranges, List **known_bitmaps)
+{
+	Draft draft = {root, index, nullptr, NIL, index->rel->lateral_relids, NIL, {NIL, NIL}, false};
 	BitmapChoice bitmap;
 	ListCell *cell;
 
 	if (!is_ours(index) || (index->indpred != NIL && !index->predOK))
 		return;
 	draft.order = find_order(root, index);
-	if (draft.order == nullptr)
-		return;
+	if (draft.order != nullptr)
+		draft.pathkeys = list_make1(linitial(root->query_pathkeys));
 	foreach (cell, index->indrestrictinfo)
 		take_clause(&draft, lfirst_node(RestrictInfo, cell));
+	if (ranges)
+		consider_ranges(draft);
+	if (draft.order == nullptr || !enabled || index->rel->baserestrictinfo == NIL)
+		return;
 	if (draft.beyond_core)
 		add_filtered_path(&draft, nullptr);
 	bitmap = bitmap_choose(root, index, draft.clauses, known_bitmaps);
@@ -224,17 +238,23 @@ consider_index(PlannerInfo *root, IndexOptInfo *index, List **known_bitmaps)
 void
 rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index relation, RangeTblEntry *entry)
 {
+	bool ranges = range_search() != RangeSearch::kOff;
 	List *known_bitmaps = NIL;
 	ListCell *cell;
 
 	if (previous_hook != nullptr)
 		previous_hook(root, rel, relation, entry);
-	if (!enabled || !enable_indexscan || entry->rtekind != RTE_RELATION || entry->inh ||
-		entry->tablesample != nullptr || root->query_pathkeys == NIL || rel->baserestrictinfo == NIL ||
-		IS_DUMMY_REL(rel))
+	if (entry->rtekind != RTE_RELATION || IS_DUMMY_REL(rel))
+		return;
+	if (entry->inh && ranges)
+		range_estimate_parent(root, rel);
+	if (entry->inh || entry->tablesample != nullptr || !enable_indexscan)
+		return;
+	ranges = ranges && range_estimate(root, rel);
+	if (!ranges && (!enabled || root->query_pathkeys == NIL || rel->baserestrictinfo == NIL))
 		return;
 	foreach (cell, rel->indexlist)
-		consider_index(root, lfirst_node(IndexOptInfo, cell), &known_bitmaps);
+		consider_index(root, lfirst_node(IndexOptInfo, cell), ranges, &known_bitmaps);
 }
 
 } // namespace

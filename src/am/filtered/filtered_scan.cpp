@@ -62,7 +62,7 @@ start(FilteredScanState *state)
 	if (wants_value)
 		ScanKeyEntryInitialize(
 			&not_null, SK_ISNULL | SK_SEARCHNOTNULL, 1, InvalidStrategy, InvalidOid, InvalidOid, InvalidOid, 0);
-	scan_condition_set(state->node.scan, condition_tree(state));
+	scan_condition_set(state->node.scan, lthird_int(state->numbers) > 0 ? condition_tree(state) : nullptr);
 	scan_rows_set(state->node.scan, bitmap_rows_find(&state->bitmap));
 	index_rescan(state->node.scan, wants_value ? &not_null : nullptr, wants_value ? 1 : 0, &order, 1);
 	state->started = true;
