@@ -111,6 +111,7 @@ SELECT shown('SELECT id FROM far WHERE v <-> q() < 1500 ORDER BY v <-> q() LIMIT
 SELECT shown('DELETE FROM far WHERE v <-> q() < 1500');
 SELECT shown('SELECT f.id, g.id FROM far f JOIN far g ON g.v <-> f.v < 1500 WHERE f.id < 5');
 SELECT shown('SELECT id FROM far f WHERE id < 5 AND EXISTS (SELECT FROM far g WHERE f.v <-> g.v < 1500 AND g.id <> f.id)');
+SELECT shown('SELECT id FROM far WHERE vectorgpu_within(v, q(), 1500) LIMIT 3');
 -- never
 SELECT shown('SELECT id FROM far WHERE v <-> q() < 1500 * random()');
 SELECT shown('SELECT id FROM far WHERE v <-> q() > 1500');
@@ -157,7 +158,19 @@ SET enable_seqscan = off;
 SET vectorgpu.range_search = approximate;
 SELECT count(*) AS n FROM far WHERE v <-> :'q' < 1700 \gset
 EXPLAIN (COSTS OFF, SETTINGS) SELECT count(*) FROM far WHERE v <-> q() < 1700;
+SET vectorgpu.worker = off;
+CREATE FUNCTION passes_over_all() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT id FROM far WHERE v <-> q() < 1500' INTO plan;
+	RETURN format('%s of %s', pg_temp.first_scan(plan) ->> 'Exhaustive', pg_temp.first_scan(plan) ->> 'Rounds');
+END $$;
+SELECT passes_over_all();
 RESET vectorgpu.range_search;
+SELECT passes_over_all();
+RESET vectorgpu.worker;
+SELECT count(*) = (SELECT count(*) FROM far WHERE v <-> :'q' < 1700) AS all FROM (SELECT FROM far WHERE v <-> :'q' < 1700 LIMIT 1000) s;
 SELECT :n BETWEEN count(*) * 0.9 AND count(*) AS found, count(*) = (SELECT count(*) FROM far WHERE sqrt((v <-> q()) ^ 2) < 1700) AS all FROM far WHERE v <-> :'q' < 1700;
 RESET enable_seqscan;
 

@@ -53,7 +53,7 @@ set_order(FilteredScanState *state, ScanKey key)
 void
 start(FilteredScanState *state)
 {
-	const bool wants_value = linitial_int(state->numbers) != 0;
+	const bool wants_value = (linitial_int(state->numbers) & kPlanWantsValue) != 0;
 	ScanKeyData not_null;
 	ScanKeyData order;
 
@@ -63,6 +63,7 @@ start(FilteredScanState *state)
 		ScanKeyEntryInitialize(
 			&not_null, SK_ISNULL | SK_SEARCHNOTNULL, 1, InvalidStrategy, InvalidOid, InvalidOid, InvalidOid, 0);
 	scan_condition_set(state->node.scan, lthird_int(state->numbers) > 0 ? condition_tree(state) : nullptr);
+	scan_unordered_set(state->node.scan, (linitial_int(state->numbers) & kPlanUnordered) != 0);
 	scan_rows_set(state->node.scan, bitmap_rows_find(&state->bitmap));
 	index_rescan(state->node.scan, wants_value ? &not_null : nullptr, wants_value ? 1 : 0, &order, 1);
 	state->started = true;
@@ -102,7 +103,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 {
 	FilteredScanState *state = state_of(&node->ss);
 	const CustomScan *plan = plan_of(state);
-	const bool wants_value = linitial_int(state->numbers) != 0;
+	const bool wants_value = (linitial_int(state->numbers) & kPlanWantsValue) != 0;
 	PlanState *ps = &node->ss.ps;
 	List *others = plan_expressions(plan, kPlanExpressions);
 	ListCell *cell;

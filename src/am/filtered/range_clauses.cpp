@@ -141,15 +141,21 @@ scale_rows(List *paths, double factor)
 void
 cost_orders(PlannerInfo *root, RelOptInfo *rel)
 {
-	List *paths = list_copy(rel->pathlist);
+	List *paths = NIL;
 	ListCell *cell;
 
+	// add_path() frees the paths that it drops, but index paths.
+	foreach (cell, rel->pathlist)
+	{
+		const IndexPath *path = static_cast<const IndexPath *>(lfirst(cell));
+
+		if (IsA(path, IndexPath) && path->indexorderbys != NIL && is_ours(path->indexinfo))
+			paths = lappend(paths, lfirst(cell));
+	}
 	foreach (cell, paths)
 	{
-		IndexPath *path = static_cast<IndexPath *>(lfirst(cell));
+		IndexPath *path = lfirst_node(IndexPath, cell);
 
-		if (!IsA(path, IndexPath) || path->indexorderbys == NIL || !is_ours(path->indexinfo))
-			continue;
 		rel->pathlist = list_delete_ptr(rel->pathlist, path);
 		cost_index(path, root, range_loops(root, PATH_REQ_OUTER(&path->path)), false);
 		add_path(rel, &path->path);

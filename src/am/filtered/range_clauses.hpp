@@ -13,8 +13,8 @@ namespace vectorgpu::am
 {
 
 /// Estimate how many rows the table's conditions on distances leave, and those that join it by a distance. Sets the
-/// number of rows of the table and of the paths that it has, and the costs of the paths of our indexes. False: there are
-/// no such conditions.
+/// number of rows of the table and of the paths that it has, and the costs of the paths of our indexes. False: there
+/// are no such conditions.
 bool range_estimate(PlannerInfo *root, RelOptInfo *rel);
 
 /// Set the number of rows of a table by those of its partitions.

@@ -190,9 +190,9 @@ every_row_wanted(const PlannerInfo *root)
 
 /// As batch_plan_start decides.
 bool
-is_exact(const PlannerInfo *root, double rows, double within)
+is_exact(const PlannerInfo *root, const IndexPath *path, double rows, double within)
 {
-	if (every_row_wanted(root))
+	if (path->path.pathkeys == NIL || every_row_wanted(root))
 		return within < 1 ? range_search() != RangeSearch::kApproximate || within * kMostOfTable > 1
 						  : scan_drops_late_rows();
 	return scan_drops_late_rows() && root->limit_tuples * kMostOfTable > rows;
@@ -210,7 +210,7 @@ scan_demand(PlannerInfo *root, const IndexPath *path)
 	demand.rows = Max(path->indexinfo->tuples, 1.0);
 	demand.passing = conditions_share(root, path);
 	demand.within = Max(share_within_bound(root, path), kLeastShare);
-	demand.exact = is_exact(root, demand.rows, demand.within);
+	demand.exact = is_exact(root, path, demand.rows, demand.within);
 	most = demand.rows * demand.passing * demand.within;
 	// Core rounds its rows.
 	demand.share = path->path.rows + 0.5 >= most ? 1 : Max(path->path.rows / most, kLeastShare);

@@ -195,7 +195,7 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 	const bool approximate = state->am->approximate != nullptr && state->phase == ScanPhase::kScored;
 	const bool strict = !state->rounds.relaxed;
 	const uint64 n_rows = scan_rows_at_most(state);
-	const bool in_range = state->bounds.bounded && wish->end <= pg::ScanEnd::kNothing;
+	const bool in_range = state->bounds.bounded && (wish->end <= pg::ScanEnd::kNothing || state->unordered);
 	const bool approximate_range =
 		in_range && range_search() == RangeSearch::kApproximate && wish->expected * kMostOfTable <= 1;
 
@@ -209,7 +209,7 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 	// A row that a later step finds before the last one returned would be missing from the whole. So would one below a
 	// bound that another row has passed, even if late rows are returned.
 	state->plan.exact = approximate && !state->plan.one_search &&
-		((wish->end <= pg::ScanEnd::kNothing && (strict || in_range) && !approximate_range) ||
+		(((in_range || (strict && wish->end <= pg::ScanEnd::kNothing)) && !approximate_range) ||
 			(strict && !wish->shared &&
 				(is_most(scan, state->plan.wanted, n_rows) || is_most_of_passing(scan, state, n_rows, wish))) ||
 			is_most(scan, kFewRows, n_rows));

@@ -20,4 +20,8 @@ void scan_condition_set(IndexScanDesc scan, const KeyTree *tree);
 /// Set the only rows that the scan may return, as another index has found them; null: all. As scan_condition_set.
 void scan_rows_set(IndexScanDesc scan, const RowSet *rows);
 
+/// Set whether the caller wants all rows below a bound of the distance in any order, so that a Limit above, which takes
+/// any of them, makes no scan approximate. As scan_condition_set.
+void scan_unordered_set(IndexScanDesc scan, bool unordered);
+
 } // namespace vectorgpu::am

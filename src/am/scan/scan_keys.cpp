@@ -107,6 +107,12 @@ scan_rows_set(IndexScanDesc scan, const RowSet *rows)
 }
 
 void
+scan_unordered_set(IndexScanDesc scan, bool unordered)
+{
+	static_cast<ScanState *>(scan->opaque)->unordered = unordered;
+}
+
+void
 scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 {
 	KeyFilter *filter = std::exchange(state->filter, nullptr);
