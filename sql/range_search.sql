@@ -15,8 +15,8 @@ INSERT INTO ranges (id, k, v) SELECT i, i % 20, CASE WHEN i % 40 = 0 THEN NULL W
 	FROM (SELECT i, CASE WHEN i % 5 = 0 THEN i - 1 ELSE i END AS j FROM generate_series(1, 1200) i) r;
 UPDATE ranges SET h = v, s = ('{' || (SELECT string_agg(1 + (id * e) % 40 || ':' || (v::real[])[e], ',') FROM (SELECT DISTINCT ON ((id * e) % 40) e FROM generate_series(1, 6) e) t) || '}/40')::sparsevec,
 	b = (hashint8(id / 2)::bit(32) || hashint8(id / 2 * 3 + 1)::bit(16))::bit(48);
-CREATE TABLE classes (am text, col text, class text, op text);
-INSERT INTO classes SELECT am, col, col_type || '_' || name || '_ops', op
+CREATE TABLE range_classes (am text, col text, class text, op text);
+INSERT INTO range_classes SELECT am, col, col_type || '_' || name || '_ops', op
 	FROM unnest('{gpuflat,gpuivf,gpugraph}'::text[]) am, (VALUES ('v', 'vector'), ('h', 'halfvec'), ('s', 'sparsevec'), ('b', 'bit')) c (col, col_type),
 		(VALUES ('l2', '<->'), ('ip', '<#>'), ('cosine', '<=>'), ('l1', '<+>'), ('hamming', '<~>'), ('jaccard', '<%>')) m (name, op)
 	WHERE EXISTS (SELECT FROM pg_opclass o JOIN pg_am a ON a.oid = opcmethod WHERE amname = am AND opcname = col_type || '_' || name || '_ops');
@@ -35,7 +35,7 @@ BEGIN
 	RETURN coalesce(ids, '{}');
 END $$;
 -- Compare for one operator class.
-CREATE FUNCTION compare(c classes, OUT n_queries int, OUT n_rows int, OUT wrong text) LANGUAGE plpgsql AS $$
+CREATE FUNCTION range_compare(c range_classes, OUT n_queries int, OUT n_rows int, OUT wrong text) LANGUAGE plpgsql AS $$
 DECLARE
 	query text;
 	query_id int;
@@ -72,7 +72,7 @@ BEGIN
 	END LOOP;
 	DROP INDEX ranges_index;
 END $$;
-SELECT am, class, n_queries, n_rows > 300 AS rows, wrong FROM classes c, compare(c) ORDER BY am, class;
+SELECT am, class, n_queries, n_rows > 300 AS rows, wrong FROM range_classes c, range_compare(c) ORDER BY am, class;
 -- bounds without a place among the distances; no query vector
 CREATE INDEX ranges_flat ON ranges USING gpuflat (v vector_cosine_ops);
 CREATE INDEX ranges_graph ON ranges USING gpugraph (v vector_l2_ops);
@@ -95,33 +95,33 @@ SELECT condition, cardinality(range_ids(query, false)), range_ids(query, true) =
 DROP INDEX ranges_flat, ranges_graph;
 
 -- Plans. Few rows: the index, many: all rows.
-CREATE TABLE far (id int PRIMARY KEY, grp int, v vector(32)) WITH (autovacuum_enabled = off);
-INSERT INTO far SELECT i, i % 30, (SELECT array_agg((hashint8extended(i * 32 + d, 1) & 1023)::real - 511.5 ORDER BY d) FROM generate_series(1, 32) d)::vector FROM generate_series(1, 10000) i;
-CREATE INDEX far_v ON far USING gpuflat (v vector_l2_ops, grp);
-VACUUM ANALYZE far;
-CREATE FUNCTION q() RETURNS vector STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT v FROM far WHERE id = 7); END $$;
-CREATE FUNCTION shown(query text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT * FROM pg_temp.plan(query) $$;
-SELECT shown('SELECT id FROM far WHERE v <-> q() < 1500');
-SELECT v AS q FROM far WHERE id = 7 \gset
-SELECT radius, (SELECT ltrim(line, ' ->') FROM shown(format('SELECT id FROM far WHERE v <-> %L < %s', :'q', radius)) line WHERE line ~ 'Scan') FROM unnest('{1300,1600,2100,2300,4000}'::int[]) radius;
-SELECT shown('SELECT count(*) FROM far WHERE 1500 >= q() <-> v AND grp IN (3, 4)');
-SELECT shown('SELECT id FROM far WHERE v <-> q() BETWEEN 1200 AND 1500 ORDER BY grp LIMIT 5');
-SELECT shown('SELECT id FROM far WHERE v <-> q() < 1500 ORDER BY v <-> q()');
-SELECT shown('SELECT id FROM far WHERE v <-> q() < 1500 ORDER BY v <-> q() LIMIT 5');
-SELECT shown('DELETE FROM far WHERE v <-> q() < 1500');
-SELECT shown('SELECT f.id, g.id FROM far f JOIN far g ON g.v <-> f.v < 1500 WHERE f.id < 5');
-SELECT shown('SELECT id FROM far f WHERE id < 5 AND EXISTS (SELECT FROM far g WHERE f.v <-> g.v < 1500 AND g.id <> f.id)');
-SELECT shown('SELECT id FROM far WHERE vectorgpu_within(v, q(), 1500) LIMIT 3');
+CREATE TABLE range_far (id int PRIMARY KEY, grp int, v vector(32)) WITH (autovacuum_enabled = off);
+INSERT INTO range_far SELECT i, i % 30, (SELECT array_agg((hashint8extended(i * 32 + d, 1) & 1023)::real - 511.5 ORDER BY d) FROM generate_series(1, 32) d)::vector FROM generate_series(1, 10000) i;
+CREATE INDEX range_far_v ON range_far USING gpuflat (v vector_l2_ops, grp);
+VACUUM ANALYZE range_far;
+CREATE FUNCTION range_q() RETURNS vector STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN (SELECT v FROM range_far WHERE id = 7); END $$;
+CREATE FUNCTION range_shown(query text) RETURNS SETOF text LANGUAGE sql AS $$ SELECT * FROM pg_temp.plan(query) $$;
+SELECT range_shown('SELECT id FROM range_far WHERE v <-> range_q() < 1500');
+SELECT v AS q FROM range_far WHERE id = 7 \gset
+SELECT radius, (SELECT ltrim(line, ' ->') FROM range_shown(format('SELECT id FROM range_far WHERE v <-> %L < %s', :'q', radius)) line WHERE line ~ 'Scan') FROM unnest('{1300,1600,2100,2300,4000}'::int[]) radius;
+SELECT range_shown('SELECT count(*) FROM range_far WHERE 1500 >= range_q() <-> v AND grp IN (3, 4)');
+SELECT range_shown('SELECT id FROM range_far WHERE v <-> range_q() BETWEEN 1200 AND 1500 ORDER BY grp LIMIT 5');
+SELECT range_shown('SELECT id FROM range_far WHERE v <-> range_q() < 1500 ORDER BY v <-> range_q()');
+SELECT range_shown('SELECT id FROM range_far WHERE v <-> range_q() < 1500 ORDER BY v <-> range_q() LIMIT 5');
+SELECT range_shown('DELETE FROM range_far WHERE v <-> range_q() < 1500');
+SELECT range_shown('SELECT f.id, g.id FROM range_far f JOIN range_far g ON g.v <-> f.v < 1500 WHERE f.id < 5');
+SELECT range_shown('SELECT id FROM range_far f WHERE id < 5 AND EXISTS (SELECT FROM range_far g WHERE f.v <-> g.v < 1500 AND g.id <> f.id)');
+SELECT range_shown('SELECT id FROM range_far WHERE vectorgpu_within(v, range_q(), 1500) LIMIT 3');
 -- never
-SELECT shown('SELECT id FROM far WHERE v <-> q() < 1500 * random()');
-SELECT shown('SELECT id FROM far WHERE v <-> q() > 1500');
+SELECT range_shown('SELECT id FROM range_far WHERE v <-> range_q() < 1500 * random()');
+SELECT range_shown('SELECT id FROM range_far WHERE v <-> range_q() > 1500');
 SET vectorgpu.range_search = off;
-SELECT shown('SELECT id FROM far WHERE v <-> q() < 1500');
+SELECT range_shown('SELECT id FROM range_far WHERE v <-> range_q() < 1500');
 RESET vectorgpu.range_search;
 -- generic plans
-PREPARE near(vector, float8) AS SELECT count(*) FROM far WHERE v <-> $1 < $2;
+PREPARE near(vector, float8) AS SELECT count(*) FROM range_far WHERE v <-> $1 < $2;
 SET plan_cache_mode = force_generic_plan;
-SELECT shown('EXECUTE near(NULL, NULL)');
+SELECT range_shown('EXECUTE near(NULL, NULL)');
 EXECUTE near('[1,2]', NULL);
 EXECUTE near(:'q', NULL);
 EXECUTE near(:'q', 1500);
@@ -129,10 +129,10 @@ EXECUTE near(NULL, 1500);
 EXECUTE near(:'q', 'Infinity');
 RESET plan_cache_mode;
 -- a query of other dimensions is an error of the scan, not of the planner
-EXPLAIN (COSTS OFF) SELECT id FROM far WHERE v <-> '[1,2]' < 5;
-SELECT id FROM far WHERE v <-> '[1,2]' < 5;
+EXPLAIN (COSTS OFF) SELECT id FROM range_far WHERE v <-> '[1,2]' < 5;
+SELECT id FROM range_far WHERE v <-> '[1,2]' < 5;
 -- rows estimated, to those that there are
-CREATE FUNCTION estimated(query text, OUT rows float8, OUT estimate float8) LANGUAGE plpgsql AS $$
+CREATE FUNCTION range_estimated(query text, OUT rows float8, OUT estimate float8) LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
 BEGIN
@@ -141,58 +141,58 @@ BEGIN
 	estimate := plan #>> '{0,Plan,Plan Rows}';
 END $$;
 SELECT radius, least <= rows AND rows <= most AS rows, estimate BETWEEN rows / times AND rows * times AS good
-	FROM (VALUES (1500, 2, 10, 10), (1700, 40, 120, 5), (1900, 400, 700, 3), (2100, 1800, 2800, 2), (2300, 4500, 6500, 1.5)) r (radius, least, most, times), estimated('SELECT id FROM far WHERE v <-> q() < ' || radius);
-SELECT estimate BETWEEN rows / 5 AND rows * 5 AS good FROM estimated('SELECT FROM far f JOIN far g ON g.v <-> f.v < 1600 WHERE f.id < 50');
+	FROM (VALUES (1500, 2, 10, 10), (1700, 40, 120, 5), (1900, 400, 700, 3), (2100, 1800, 2800, 2), (2300, 4500, 6500, 1.5)) r (radius, least, most, times), range_estimated('SELECT id FROM range_far WHERE v <-> range_q() < ' || radius);
+SELECT estimate BETWEEN rows / 5 AND rows * 5 AS good FROM range_estimated('SELECT FROM range_far f JOIN range_far g ON g.v <-> f.v < 1600 WHERE f.id < 50');
 -- changes
 BEGIN;
-WITH gone AS (DELETE FROM far WHERE v <-> q() < 1600 RETURNING id) SELECT count(*) = (SELECT count(*) FROM far WHERE sqrt((v <-> q()) ^ 2) < 1600) AS same, count(*) > 10 AS some FROM gone;
-SELECT count(*) FROM far WHERE v <-> :'q' < 1600;
-UPDATE far SET v = :'q' WHERE v <-> :'q' BETWEEN 1650 AND 1700;
-SELECT count(*) > 10 AS some, count(*) = count(*) FILTER (WHERE v = :'q') AS same FROM far WHERE v <-> :'q' < 1;
+WITH gone AS (DELETE FROM range_far WHERE v <-> range_q() < 1600 RETURNING id) SELECT count(*) = (SELECT count(*) FROM range_far WHERE sqrt((v <-> range_q()) ^ 2) < 1600) AS same, count(*) > 10 AS some FROM gone;
+SELECT count(*) FROM range_far WHERE v <-> :'q' < 1600;
+UPDATE range_far SET v = :'q' WHERE v <-> :'q' BETWEEN 1650 AND 1700;
+SELECT count(*) > 10 AS some, count(*) = count(*) FILTER (WHERE v = :'q') AS same FROM range_far WHERE v <-> :'q' < 1;
 ROLLBACK;
 
 -- An approximate index: all rows, or its recall target.
-DROP INDEX far_v;
-CREATE INDEX far_graph ON far USING gpugraph (v vector_l2_ops);
+DROP INDEX range_far_v;
+CREATE INDEX range_far_graph ON range_far USING gpugraph (v vector_l2_ops);
 SET enable_seqscan = off;
 SET vectorgpu.range_search = approximate;
-SELECT count(*) AS n FROM far WHERE v <-> :'q' < 1700 \gset
-EXPLAIN (COSTS OFF, SETTINGS) SELECT count(*) FROM far WHERE v <-> q() < 1700;
+SELECT count(*) AS n FROM range_far WHERE v <-> :'q' < 1700 \gset
+SELECT count(*) AS shown FROM pg_temp.plan('SELECT count(*) FROM range_far WHERE v <-> range_q() < 1700', 'COSTS OFF, SETTINGS') line WHERE line ~ 'vectorgpu.range_search = ''approximate''';
 SET vectorgpu.worker = off;
-CREATE FUNCTION passes_over_all() RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION range_passes() RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
 BEGIN
-	EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT id FROM far WHERE v <-> q() < 1500' INTO plan;
+	EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT id FROM range_far WHERE v <-> range_q() < 1500' INTO plan;
 	RETURN format('%s of %s', pg_temp.first_scan(plan) ->> 'Exhaustive', pg_temp.first_scan(plan) ->> 'Rounds');
 END $$;
-SELECT passes_over_all();
+SELECT range_passes();
 RESET vectorgpu.range_search;
-SELECT passes_over_all();
+SELECT range_passes();
 RESET vectorgpu.worker;
-SELECT count(*) = (SELECT count(*) FROM far WHERE v <-> :'q' < 1700) AS all FROM (SELECT FROM far WHERE v <-> :'q' < 1700 LIMIT 1000) s;
-SELECT :n BETWEEN count(*) * 0.9 AND count(*) AS found, count(*) = (SELECT count(*) FROM far WHERE sqrt((v <-> q()) ^ 2) < 1700) AS all FROM far WHERE v <-> :'q' < 1700;
+SELECT count(*) = (SELECT count(*) FROM range_far WHERE v <-> :'q' < 1700) AS all FROM (SELECT FROM range_far WHERE v <-> :'q' < 1700 LIMIT 1000) s;
+SELECT :n BETWEEN count(*) * 0.9 AND count(*) AS found, count(*) = (SELECT count(*) FROM range_far WHERE sqrt((v <-> range_q()) ^ 2) < 1700) AS all FROM range_far WHERE v <-> :'q' < 1700;
 RESET enable_seqscan;
 
 -- partitions, policies
-CREATE TABLE parted (id int, v vector(32)) PARTITION BY RANGE (id);
-CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (5000);
-CREATE TABLE parted_2 PARTITION OF parted FOR VALUES FROM (5000) TO (20000);
-INSERT INTO parted SELECT id, v FROM far;
-CREATE INDEX ON parted USING gpuflat (v);
-ANALYZE parted;
-SELECT shown('SELECT id FROM parted WHERE v <-> q() < 1500');
-SELECT rows BETWEEN 40 AND 120 AND estimate BETWEEN rows / 5 AND rows * 5 AS good FROM estimated('SELECT id FROM parted WHERE v <-> q() < 1700');
-SELECT shown('SELECT f.id, g.id FROM far f JOIN parted g ON g.v <-> f.v < 1500 WHERE f.id < 5');
+CREATE TABLE range_parted (id int, v vector(32)) PARTITION BY RANGE (id);
+CREATE TABLE range_parted_1 PARTITION OF range_parted FOR VALUES FROM (0) TO (5000);
+CREATE TABLE range_parted_2 PARTITION OF range_parted FOR VALUES FROM (5000) TO (20000);
+INSERT INTO range_parted SELECT id, v FROM range_far;
+CREATE INDEX ON range_parted USING gpuflat (v);
+ANALYZE range_parted;
+SELECT range_shown('SELECT id FROM range_parted WHERE v <-> range_q() < 1500');
+SELECT rows BETWEEN 40 AND 120 AND estimate BETWEEN rows / 5 AND rows * 5 AS good FROM range_estimated('SELECT id FROM range_parted WHERE v <-> range_q() < 1700');
+SELECT range_shown('SELECT f.id, g.id FROM range_far f JOIN range_parted g ON g.v <-> f.v < 1500 WHERE f.id < 5');
 CREATE ROLE range_reader;
-GRANT SELECT ON parted_1, far TO range_reader;
-CREATE POLICY odd ON parted_1 USING (id % 2 = 1);
-ALTER TABLE parted_1 ENABLE ROW LEVEL SECURITY;
+GRANT SELECT ON range_parted_1, range_far TO range_reader;
+CREATE POLICY odd ON range_parted_1 USING (id % 2 = 1);
+ALTER TABLE range_parted_1 ENABLE ROW LEVEL SECURITY;
 SET ROLE range_reader;
 SET enable_seqscan = off;
-SELECT shown('SELECT id FROM parted_1 WHERE v <-> q() < 1500');
-SELECT count(*) > 5 AS some, count(*) FILTER (WHERE id % 2 = 0) AS hidden FROM parted_1 WHERE v <-> q() < 1700;
+SELECT range_shown('SELECT id FROM range_parted_1 WHERE v <-> range_q() < 1500');
+SELECT count(*) > 5 AS some, count(*) FILTER (WHERE id % 2 = 0) AS hidden FROM range_parted_1 WHERE v <-> range_q() < 1700;
 RESET enable_seqscan;
 RESET ROLE;
-REVOKE ALL ON parted_1, far FROM range_reader;
+REVOKE ALL ON range_parted_1, range_far FROM range_reader;
 DROP ROLE range_reader;

@@ -1,5 +1,6 @@
 // See distance_sample.hpp. Samples stay until the table's or the index's description changes, as it does with ANALYZE
-// and VACUUM. The rows are those of blocks that lie at equal distances, so that one table always gives one sample.
+// and VACUUM, or the table's size. The rows are those of blocks that lie at equal distances, so that one table always
+// gives one sample.
 #include "am/filtered/distance_sample.hpp"
 
 #include <algorithm>
@@ -35,6 +36,7 @@ constexpr int kLikeRows = 8;        // rows that stand for a query that is not k
 constexpr int kTail = 12;           // below the distance of this rank, shares are extrapolated
 constexpr double kLeastPart = 1e-3; // of that distance: nearer rows, such as the query's own, count as this near
 constexpr int kSamples = 32;        // of a session
+constexpr BlockNumber kMostGrowth = 2; // of the table, or shrinkage, until it is read anew
 
 /// Distances to one query.
 struct Distances
@@ -48,6 +50,7 @@ struct Sample
 	Oid index;
 	Oid table;
 	bool stale;
+	BlockNumber n_blocks; // of the table
 	MemoryContext context;
 	int n_seen; // rows, those with NULL among them
 	int n;
@@ -77,7 +80,7 @@ struct Reader
 	TupleTableSlot *slot;
 };
 
-/// Add the row at this place to the sample. False: there is none that the snapshot sees and the index has.
+/// Add the row at this place to the sample. False: there is no live one that the index has.
 bool
 add_row(Reader *reader, ItemPointer place, Sample *sample)
 {
@@ -85,7 +88,9 @@ add_row(Reader *reader, ItemPointer place, Sample *sample)
 	bool isnull[INDEX_MAX_KEYS];
 
 	ResetPerTupleExprContext(reader->estate);
-	if (!table_tuple_fetch_row_version(reader->table, place, GetActiveSnapshot(), reader->slot) ||
+	// By the query's snapshot a serializable transaction would count as one that has read these rows. They stay as long
+	// as it does.
+	if (!table_tuple_fetch_row_version(reader->table, place, SnapshotSelf, reader->slot) ||
 		!ExecQual(reader->predicate, GetPerTupleExprContext(reader->estate)))
 		return false;
 	sample->n_seen++;
@@ -157,19 +162,28 @@ read_sample(Oid table_oid, Oid index_oid)
 	return sample;
 }
 
+/// True if the sample may stand for the rows of the index, whose table has this number of blocks.
+bool
+is_good(const Sample *sample, Oid index, BlockNumber n_blocks)
+{
+	return sample != nullptr && sample->index == index && !sample->stale && sample->n >= kLeastRows &&
+		n_blocks / kMostGrowth <= sample->n_blocks && sample->n_blocks / kMostGrowth <= n_blocks;
+}
+
 Sample *
-sample_of(Oid table, Oid index)
+sample_of(Oid table, Oid index, BlockNumber n_blocks)
 {
 	static bool registered = false;
 	Sample **place = &samples[index % kSamples];
 	Sample *fresh;
 
-	if (*place != nullptr && (*place)->index == index && !(*place)->stale)
+	if (is_good(*place, index, n_blocks))
 		return *place;
 	if (!registered)
 		CacheRegisterRelcacheCallback(note_changed, static_cast<Datum>(0));
 	registered = true;
 	fresh = read_sample(table, index);
+	fresh->n_blocks = n_blocks;
 	if (*place != nullptr)
 		MemoryContextDelete((*place)->context);
 	*place = fresh;
@@ -264,7 +278,7 @@ distance_sample_share(PlannerInfo *root, const IndexOptInfo *index, const Distan
 	int n = 0;
 
 	if (ActiveSnapshotSet())
-		sample = sample_of(planner_rt_fetch(index->rel->relid, root)->relid, index->indexoid);
+		sample = sample_of(planner_rt_fetch(index->rel->relid, root)->relid, index->indexoid, index->rel->pages);
 	if (sample != nullptr && sample->n >= kLeastRows)
 	{
 		const Datum query =
