@@ -383,3 +383,13 @@ CREATE OPERATOR CLASS sparsevec_l1_ops
 	FOR TYPE sparsevec USING gpuflat AS
 	OPERATOR 1 <+> (sparsevec, sparsevec) FOR ORDER BY float_ops,
 	FUNCTION 1 sparsevec_l1_shape();
+
+-- Range search under a name; the planner puts the operators in its place, so that an index serves it.
+CREATE FUNCTION vectorgpu_within(v vector, query vector, radius float8) RETURNS boolean
+	LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN v <-> query < radius;
+
+CREATE FUNCTION vectorgpu_within(v halfvec, query halfvec, radius float8) RETURNS boolean
+	LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN v <-> query < radius;
+
+CREATE FUNCTION vectorgpu_within(v sparsevec, query sparsevec, radius float8) RETURNS boolean
+	LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN v <-> query < radius;

@@ -5,8 +5,10 @@
 #include "am/filtered/bitmap_path.hpp"
 #include "am/filtered/clause.hpp"
 #include "am/filtered/filtered_plan.hpp"
+#include "am/filtered/range_clauses.hpp"
 #include "am/filtered/sort_key.hpp"
 #include "am/method/index_access.hpp"
+#include "am/scan/scan_settings.hpp"
 #include "pg/define_setting.hpp"
 
 extern "C"
@@ -44,7 +46,9 @@ struct Draft
 	PlannerInfo *root;
 	IndexOptInfo *index;
 	SortKey order;
-	List *clauses; // IndexClause
+	List *pathkeys; // NIL: the query asks for another order, or none
+	Relids outer;   // the tables that give the path's parameters
+	List *clauses;  // IndexClause
 	ReadClauses read;
 	bool beyond_core; // core's path of this index has fewer conditions
 };
@@ -121,14 +125,14 @@ index_path(const Draft *draft, const BitmapChoice *bitmap)
 	path->path.pathtype = T_IndexScan;
 	path->path.parent = rel;
 	path->path.pathtarget = rel->reltarget;
-	path->path.param_info = get_baserel_parampathinfo(draft->root, rel, rel->lateral_relids);
-	path->path.pathkeys = list_make1(linitial(draft->root->query_pathkeys));
+	path->path.param_info = range_parameters(draft->root, draft->index, draft->outer);
+	path->path.pathkeys = draft->pathkeys;
 	path->indexinfo = draft->index;
 	path->indexclauses = bitmap != nullptr ? lappend(list_copy(draft->clauses), bitmap_clause(bitmap)) : draft->clauses;
 	path->indexorderbys = list_make1(draft->order.distance);
 	path->indexorderbycols = list_make1_int(0);
 	path->indexscandir = ForwardScanDirection;
-	cost_index(path, draft->root, 1, false);
+	cost_index(path, draft->root, range_loops(draft->root, draft->outer), false);
 	path->indexclauses = draft->clauses;
 	if (draft->order.expression != draft->order.distance) // for those who look for what the query orders by
 		path->indexorderbys = lappend(path->indexorderbys, draft->order.expression);
@@ -159,28 +163,64 @@ add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
 	add_path(draft->index->rel, &path->path);
 }
 
+/// Paths for conditions that bound a distance, with whatever else key columns decide.
 void
-consider_index(PlannerInfo *root, IndexOptInfo *index, List **known_bitmaps)
+consider_ranges(Draft draft)
 {
-	Draft draft = {root, index, {}, NIL, {NIL, NIL}, false};
-	const bool other_keys = list_length(root->query_pathkeys) > 1;
+	ListCell *cell;
+
+	foreach (cell, range_orders(draft.root, draft.index, draft.pathkeys != NIL ? draft.order.distance : nullptr))
+	{
+		const RangeOrder *range = static_cast<const RangeOrder *>(lfirst(cell));
+		Expr *distance = reinterpret_cast<Expr *>(range->distance);
+
+		draft.order = {.distance = distance, .expression = distance};
+		draft.pathkeys = NIL;
+		draft.outer = range->outer;
+		add_filtered_path(&draft, nullptr);
+	}
+}
+
+/// Set how the index serves the query's order, if it does; true if core may make no path in it.
+bool
+take_order(Draft *draft)
+{
+	const bool other_keys = list_length(draft->root->query_pathkeys) > 1;
+	bool derived;
+
+	if (draft->root->query_pathkeys == NIL)
+		return false;
+	draft->order = sort_key_find(draft->root, draft->index);
+	// Core sorts by the other keys among rows whose first keys are equal, which it takes to be side by side. From 17 on
+	// it has such a path itself, unless the second key is a distance by the same index.
+	derived = orders_enabled && (!draft->order.core || other_keys);
+	if (draft->order.distance == nullptr || (!draft->order.core && !derived) ||
+		(other_keys && sort_key_is_rough(draft->index)))
+		return false;
+	draft->pathkeys = list_make1(linitial(draft->root->query_pathkeys));
+	return derived;
+}
+
+void
+consider_index(PlannerInfo *root, IndexOptInfo *index, bool ranges, List **known_bitmaps)
+{
+	Draft draft = {root, index, {}, NIL, index->rel->lateral_relids, NIL, {NIL, NIL}, false};
 	BitmapChoice bitmap;
-	bool derived; // core may make no path in this order
+	bool derived;
 	ListCell *cell;
 
 	if (!is_ours(index) || (index->indpred != NIL && !index->predOK))
 		return;
-	draft.order = sort_key_find(root, index);
-	// Core sorts by the other keys among rows whose first keys are equal, which it takes to be side by side. From 17 on
-	// it has such a path itself, unless the second key is a distance by the same index.
-	derived = orders_enabled && (!draft.order.core || other_keys);
-	if (draft.order.distance == nullptr || (!draft.order.core && !derived) || (other_keys && sort_key_is_rough(index)))
-		return;
+	derived = take_order(&draft);
 	foreach (cell, index->indrestrictinfo)
 		take_clause(&draft, lfirst_node(RestrictInfo, cell));
+	if (ranges)
+		consider_ranges(draft);
+	if (draft.pathkeys == NIL)
+		return;
 	if (draft.beyond_core || derived)
 		add_filtered_path(&draft, nullptr);
-	if (!enabled)
+	if (!enabled || index->rel->baserestrictinfo == NIL)
 		return;
 	bitmap = bitmap_choose(root, index, draft.clauses, known_bitmaps);
 	if (bitmap.bitmap != nullptr)
@@ -190,17 +230,24 @@ consider_index(PlannerInfo *root, IndexOptInfo *index, List **known_bitmaps)
 void
 rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index relation, RangeTblEntry *entry)
 {
+	bool ranges = range_search() != RangeSearch::kOff;
 	List *known_bitmaps = NIL;
 	ListCell *cell;
 
 	if (previous_hook != nullptr)
 		previous_hook(root, rel, relation, entry);
-	if ((!enabled && !orders_enabled) || !enable_indexscan || entry->rtekind != RTE_RELATION || entry->inh ||
-		entry->tablesample != nullptr || root->query_pathkeys == NIL || IS_DUMMY_REL(rel) ||
-		(!orders_enabled && rel->baserestrictinfo == NIL))
+	if (entry->rtekind != RTE_RELATION || IS_DUMMY_REL(rel))
+		return;
+	if (entry->inh && ranges)
+		range_estimate_parent(root, rel);
+	if (entry->inh || entry->tablesample != nullptr || !enable_indexscan)
+		return;
+	ranges = ranges && range_estimate(root, rel);
+	if (!ranges &&
+		(root->query_pathkeys == NIL || !(orders_enabled || (enabled && rel->baserestrictinfo != NIL))))
 		return;
 	foreach (cell, rel->indexlist)
-		consider_index(root, lfirst_node(IndexOptInfo, cell), &known_bitmaps);
+		consider_index(root, lfirst_node(IndexOptInfo, cell), ranges, &known_bitmaps);
 }
 
 } // namespace

@@ -44,7 +44,7 @@ filter_of(const IndexPath *scan, List *clauses)
 void
 take_clauses(const IndexPath *scan, List *path_numbers, List **numbers, List **conditions)
 {
-	bool wants_value = false;
+	int flags = scan->path.pathkeys == NIL ? kPlanUnordered : 0;
 	int n = 0;
 	ListCell *cell;
 
@@ -54,10 +54,10 @@ take_clauses(const IndexPath *scan, List *path_numbers, List **numbers, List **c
 		const IndexClause *clause = lfirst_node(IndexClause, cell);
 
 		*conditions = lappend(*conditions, clause->rinfo->clause);
-		wants_value = wants_value || clause->indexcol == 0;
+		flags |= clause->indexcol == 0 ? kPlanWantsValue : 0;
 		n += clause->indexcol > 0;
 	}
-	*numbers = list_make3_int(wants_value ? 1 : 0, static_cast<int>(ClauseOp::kAnd), n);
+	*numbers = list_make3_int(flags, static_cast<int>(ClauseOp::kAnd), n);
 	*numbers = list_concat(*numbers, path_numbers);
 }
 

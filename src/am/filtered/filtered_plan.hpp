@@ -18,8 +18,14 @@ extern const CustomPathMethods filtered_path_methods;
 enum FilteredPlanPart
 {
 	kPlanIndex,      // OIDs: of the index
-	kPlanNumbers,    // integers: 1 if rows without a value to order by are not wanted, else 0; then as in clause.hpp
+	kPlanNumbers,    // integers: of FilteredPlanFlag, or'ed; then as in clause.hpp
 	kPlanOrderFlags, // integers: SortKey::nulls_first, SortKey::nan_first
+};
+
+enum FilteredPlanFlag
+{
+	kPlanWantsValue = 1, // rows without a value to order by are not wanted
+	kPlanUnordered = 2,  // the query does not ask for the order: it serves conditions that bound the distance
 };
 
 /// The expressions of a plan, each a list.

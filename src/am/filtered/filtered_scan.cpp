@@ -60,7 +60,7 @@ void
 find_parts(FilteredScanState *state)
 {
 	const List *flags = static_cast<const List *>(list_nth(plan_of(state)->custom_private, kPlanOrderFlags));
-	const bool wants_value = linitial_int(state->numbers) != 0;
+	const bool wants_value = (linitial_int(state->numbers) & kPlanWantsValue) != 0;
 	const bool nulls_first = linitial_int(flags) != 0 && !wants_value;
 	const bool nan_first = lsecond_int(flags) != 0;
 
@@ -103,7 +103,8 @@ start(FilteredScanState *state)
 {
 	ResetExprContext(state->context);
 	set_order(state, &state->key);
-	scan_condition_set(state->node.scan, condition_tree(state));
+	scan_condition_set(state->node.scan, lthird_int(state->numbers) > 0 ? condition_tree(state) : nullptr);
+	scan_unordered_set(state->node.scan, (linitial_int(state->numbers) & kPlanUnordered) != 0);
 	scan_rows_set(state->node.scan, bitmap_rows_find(&state->bitmap));
 	state->part = 0;
 	start_part(state);

@@ -4,6 +4,7 @@
 #include "am/filtered/sort_key.hpp"
 
 #include "am/method/am_interface.hpp"
+#include "am/method/distance_clause.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -86,28 +87,17 @@ metric_of(const IndexOptInfo *index)
 
 /// Return the operator expression if the index's first column is ordered by it, with the column on the left; or null.
 Expr *
-as_distance(IndexOptInfo *index, OpExpr *order)
+as_distance(IndexOptInfo *index, Expr *expression)
 {
-	Oid opno = order->opno;
+	OpExpr *order = index_distance(index, expression);
 	Node *query;
 
-	if (list_length(order->args) != 2 ||
-		(OidIsValid(index->indexcollations[0]) && index->indexcollations[0] != order->inputcollid))
+	if (order == nullptr ||
+		get_op_opfamily_sortfamily(order->opno, index->opfamily[0]) !=
+			lookup_type_cache(FLOAT8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf)
 		return nullptr;
-	if (!match_index_to_operand(static_cast<Node *>(linitial(order->args)), 0, index))
-	{
-		opno = get_commutator(opno);
-		if (!OidIsValid(opno) || !match_index_to_operand(static_cast<Node *>(lsecond(order->args)), 0, index))
-			return nullptr;
-		order = static_cast<OpExpr *>(copyObjectImpl(order));
-		order->opno = opno;
-		order->opfuncid = get_opcode(opno);
-		order->args = list_make2(lsecond(order->args), linitial(order->args));
-	}
 	query = static_cast<Node *>(lsecond(order->args));
-	if (get_op_opfamily_sortfamily(opno, index->opfamily[0]) !=
-			lookup_type_cache(FLOAT8OID, TYPECACHE_BTREE_OPFAMILY)->btree_opf ||
-		contain_var_clause(query) || contain_volatile_functions(query) || contain_subplans(query))
+	if (contain_var_clause(query) || contain_volatile_functions(query) || contain_subplans(query))
 		return nullptr;
 	return reinterpret_cast<Expr *>(order);
 }
@@ -155,7 +145,7 @@ read_distance(IndexOptInfo *index, Expr *expression)
 	if (IsA(expression, FuncExpr) && read_call(expression, &call))
 		order = operator_of_call(index, call, &found.decreasing);
 	if (order != nullptr && IsA(order, OpExpr))
-		found.distance = as_distance(index, reinterpret_cast<OpExpr *>(order));
+		found.distance = as_distance(index, order);
 	if (found.distance == nullptr)
 		return found;
 	switch (metric_of(index))
@@ -334,7 +324,7 @@ sort_key_find(PlannerInfo *root, IndexOptInfo *index)
 			.distance = found.distance,
 			.expression = expression,
 			.core = !descending && !key->pk_nulls_first && IsA(expression, OpExpr) &&
-				as_distance(index, reinterpret_cast<OpExpr *>(expression)) != nullptr,
+				as_distance(index, expression) != nullptr,
 			.nulls_first = key->pk_nulls_first,
 			.nan_first = descending && (metric == Metric::kCosine || metric == Metric::kInnerProduct),
 		};

@@ -2,6 +2,7 @@
 #include "am/method/cost.hpp"
 
 #include "am/method/am_interface.hpp"
+#include "am/method/distance_clause.hpp"
 #include "am/scan/batch_plan.hpp"
 #include "am/scan/few_rows.hpp"
 #include "storage/page.hpp"
@@ -184,7 +185,10 @@ common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost, Cos
 		return true;
 	}
 	if (path->indexorderbys != NIL)
+	{
+		*selectivity *= share_within_bound(root, path);
 		return false;
+	}
 	// Row ids alone, in the order of the table.
 	get_tablespace_page_costs(index->reltablespace, nullptr, &seq_page);
 	*startup_cost = 0;
@@ -215,7 +219,7 @@ few_cost_estimate(PlannerInfo *root, const IndexPath *path, const ScanDemand &de
 	if (!from_table && gpu_search_cost(path, kGpuExactUs, 0, &by_gpu))
 		*startup_cost = Min(*startup_cost, by_gpu * few_searches(root, demand));
 	*startup_cost += visit_cost(root, path, few);
-	*total_cost = *startup_cost + return_cost(few.rows);
+	*total_cost = *startup_cost + return_cost(few.rows * demand.within);
 	*pages = Min(*pages, few.rows);
 	return true;
 }
@@ -253,7 +257,7 @@ void
 add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand, Cost pass_of_all, Cost *startup_cost,
 	Cost *total_cost)
 {
-	const double rows = Max(demand.rows * demand.passing, 1.0);
+	const double rows = Max(demand.rows * demand.passing * demand.within, 1.0);
 	Cost by_gpu;
 
 	if (demand.exact)
@@ -261,7 +265,7 @@ add_run_cost(PlannerInfo *root, const IndexPath *path, const ScanDemand &demand,
 	if (!gpu_search_cost(path, 0, 0, &by_gpu)) // which has it
 		*startup_cost += codes_cost(path);
 	*startup_cost += visit_cost(root, path, demand);
-	*total_cost = *startup_cost + kPassesOfAll * pass_of_all * (1 - demand.visited / rows) + return_cost(rows);
+	*total_cost = *startup_cost + kPassesOfAll * pass_of_all * Max(1 - demand.visited / rows, 0.0) + return_cost(rows);
 }
 
 double
@@ -315,7 +319,7 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	if (common_cost_estimate(root, path, startup_cost, total_cost, selectivity, correlation, pages))
 		return;
 	demand = scan_demand(root, path);
-	rows = Max(demand.rows * demand.passing, 1.0);
+	rows = Max(demand.rows * demand.passing * demand.within, 1.0);
 	if (path_is_sparse(path) || !gpu_search_cost(path, kGpuExactUs, *pages, &pass))
 		pass = pass_cost(path, *pages, demand.rows) + codes_cost(path);
 	n_passes = batch_plan_exact_batches(demand, 0, 0);

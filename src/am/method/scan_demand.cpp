@@ -1,6 +1,7 @@
 // See scan_demand.hpp.
 #include "am/method/scan_demand.hpp"
 
+#include "am/method/distance_clause.hpp"
 #include "am/scan/scan_settings.hpp"
 
 #include <cmath>
@@ -201,9 +202,12 @@ every_row_wanted(const PlannerInfo *root)
 
 /// As batch_plan_start decides.
 bool
-is_exact(const PlannerInfo *root, double rows)
+is_exact(const PlannerInfo *root, const IndexPath *path, double rows, double within)
 {
-	return scan_drops_late_rows() && (root->limit_tuples * kMostOfTable > rows || every_row_wanted(root));
+	if (path->path.pathkeys == NIL || every_row_wanted(root))
+		return within < 1 ? range_search() != RangeSearch::kApproximate || within * kMostOfTable > 1
+						  : scan_drops_late_rows();
+	return scan_drops_late_rows() && root->limit_tuples * kMostOfTable > rows;
 }
 
 } // namespace
@@ -212,26 +216,27 @@ ScanDemand
 scan_demand(PlannerInfo *root, const IndexPath *path)
 {
 	const RelOptInfo *rel = path->indexinfo->rel;
+	double most; // rows that the scan can return
 	ScanDemand demand;
 
-	demand.exact = is_exact(root, Max(path->indexinfo->tuples, 1.0));
 	demand.rows = Max(path->indexinfo->tuples, 1.0);
 	demand.passing = conditions_share(root, path);
+	demand.within = Max(share_within_bound(root, path), kLeastShare);
+	demand.exact = is_exact(root, path, demand.rows, demand.within);
+	most = demand.rows * demand.passing * demand.within;
 	// Core rounds its rows.
-	demand.share = path->path.rows + 0.5 >= demand.rows * demand.passing
-		? 1
-		: Max(path->path.rows / (demand.rows * demand.passing), kLeastShare);
+	demand.share = path->path.rows + 0.5 >= most ? 1 : Max(path->path.rows / most, kLeastShare);
 	if (root->limit_tuples <= 0)
 	{
-		demand.visited = Min(kFirstBatch, Max(demand.rows * demand.passing, 1.0));
+		demand.visited = Max(demand.within < 1 ? most : Min(kFirstBatch, most), 1.0);
 		demand.wanted = demand.visited * demand.share;
 		return demand;
 	}
 	demand.wanted = root->limit_tuples;
 	if (rel->reloptkind == RELOPT_BASEREL)
 		demand.wanted /= rows_of_joins(root, rel);
-	demand.wanted = Max(Min(demand.wanted, demand.rows * demand.passing * demand.share), 1.0);
-	demand.visited = Min(demand.wanted / demand.share, Max(demand.rows * demand.passing, 1.0));
+	demand.wanted = Max(Min(demand.wanted, most * demand.share), 1.0);
+	demand.visited = Min(demand.wanted / demand.share, Max(most, 1.0));
 	return demand;
 }
 

@@ -17,6 +17,7 @@ struct ScanDemand
 	double rows;    // of the index
 	double passing; // of its rows, the share that meets conditions on key columns, by the planner's estimate: only
 					// these are returned; in (0, 1]
+	double within;  // of these, those within the bound that ends the scan; in (0, 1], 1: nothing bounds the distance
 	double share;   // of these, those that pass the scan's other conditions; in (0, 1]
 	double wanted;  // rows that pass
 	double visited; // rows that the scan returns for these, if those that pass are spread evenly

@@ -156,12 +156,12 @@ rows_for(uint64 left, double share)
 	return rows < static_cast<double>(PG_INT64_MAX) ? static_cast<uint64>(rows) : PG_INT64_MAX;
 }
 
-/// wanted: rows that are to pass; 0: not known.
+/// wanted: rows that are to pass; 0: not known. in_range: then, those that are expected within a bound; 0: not known.
 uint64
-first_batch(uint64 wanted, double expected_share)
+first_batch(uint64 wanted, uint64 in_range, double expected_share)
 {
 	if (wanted == 0)
-		return kFirstBatch;
+		return std::max(kFirstBatch, in_range > 0 ? rows_for(in_range, 1) : 0);
 	if (expected_share >= 1)
 		return wanted;
 	return std::min(rows_for(wanted, expected_share), kMostTimes * wanted + kFirstBatch);
@@ -223,7 +223,11 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 	const bool approximate = state->am->approximate != nullptr && state->phase == ScanPhase::kScored;
 	const bool strict = !state->rounds.relaxed;
 	const uint64 n_rows = scan_rows_at_most(state);
+	const bool in_range = state->bounds.bounded && (wish->end <= pg::ScanEnd::kNothing || state->unordered);
+	const bool approximate_range =
+		in_range && range_search() == RangeSearch::kApproximate && wish->expected * kMostOfTable <= 1;
 
+	state->plan.in_range = in_range ? static_cast<uint64>(wish->expected * static_cast<double>(n_rows)) : 0;
 	state->plan.wanted = wish->end == pg::ScanEnd::kCount ? Max(Min(wish->rows, n_rows), UINT64CONST(1)) : 0;
 	state->plan.filtered = wish->filtered;
 	state->plan.expected_share = wish->selectivity * (state->am->approximate != nullptr ? 1 : expected_live(scan));
@@ -233,7 +237,7 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 	// A row that a later step finds before the last one returned would be missing from the whole. So would one below a
 	// bound that another row has passed, even if late rows are returned.
 	state->plan.exact = approximate && !state->plan.one_search &&
-		((wish->end <= pg::ScanEnd::kNothing && (strict || state->bounds.bounded)) ||
+		(((in_range || (strict && wish->end <= pg::ScanEnd::kNothing)) && !approximate_range) ||
 			(strict && !wish->shared &&
 				(is_most(scan, state->plan.wanted, n_rows) || is_most_of_passing(scan, state, n_rows, wish))) ||
 			is_most(scan, kFewRows, n_rows));
@@ -306,7 +310,7 @@ batch_plan_exact_batches(const ScanDemand &demand, double n_before, double size)
 	for (; n_before < demand.visited && n < kMostPlanned; n++)
 	{
 		if (size == 0)
-			size = static_cast<double>(first_batch(static_cast<uint64>(std::ceil(demand.wanted)), demand.share));
+			size = static_cast<double>(first_batch(static_cast<uint64>(std::ceil(demand.wanted)), 0, demand.share));
 		else
 			size = static_cast<double>(batch_behind(static_cast<uint64>(n_before), static_cast<uint64>(size),
 				static_cast<uint64>(Max(demand.wanted - n_before * demand.share, 1.0)), demand.share));
@@ -325,7 +329,7 @@ batch_plan_rows(IndexScanDesc scan, ScanState *state)
 	// Once all rows were looked at, and behind those with a value, the order is exact.
 	state->plan.by_rank = state->plan.expects_few;
 	state->plan.from_first = false;
-	return state->batch.size == 0 ? first_batch(state->plan.wanted, state->plan.expected_share)
+	return state->batch.size == 0 ? first_batch(state->plan.wanted, state->plan.in_range, state->plan.expected_share)
 								  : next_batch(scan, state);
 }
 

@@ -30,5 +30,8 @@ enum class NanRows : uint8
 
 /// Set which rows a scan in order of a distance returns by whether that is NaN. As scan_condition_set.
 void scan_nan_set(IndexScanDesc scan, NanRows rows);
+/// Set whether the caller wants all rows below a bound of the distance in any order, so that a Limit above, which takes
+/// any of them, makes no scan approximate. As scan_condition_set.
+void scan_unordered_set(IndexScanDesc scan, bool unordered);
 
 } // namespace vectorgpu::am

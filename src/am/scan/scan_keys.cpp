@@ -113,6 +113,12 @@ scan_nan_set(IndexScanDesc scan, NanRows rows)
 }
 
 void
+scan_unordered_set(IndexScanDesc scan, bool unordered)
+{
+	static_cast<ScanState *>(scan->opaque)->unordered = unordered;
+}
+
+void
 scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 {
 	KeyFilter *filter = std::exchange(state->filter, nullptr);

@@ -26,7 +26,15 @@ const struct config_enum_entry kScanOrders[] = {
 	{nullptr, 0, false},
 };
 
+const struct config_enum_entry kRangeSearches[] = {
+	{"off", static_cast<int>(RangeSearch::kOff), false},
+	{"exact", static_cast<int>(RangeSearch::kExact), false},
+	{"approximate", static_cast<int>(RangeSearch::kApproximate), false},
+	{nullptr, 0, false},
+};
+
 int scan_order = kStrict;
+int ranges = static_cast<int>(RangeSearch::kExact);
 bool stable_pages = true;
 
 } // namespace
@@ -43,6 +51,16 @@ scan_define_gucs()
 		"If off, a scan under a LIMIT without a condition is one search for as many rows, which is faster for more "
 		"than 32.",
 		&stable_pages, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	pg::define_enum("vectorgpu.range_search",
+		"Plans may have scans of an index for conditions that bound a distance, without ORDER BY and LIMIT.",
+		"exact finds all rows, approximate those that an approximate index finds at its recall target.", &ranges,
+		static_cast<int>(RangeSearch::kExact), kRangeSearches, PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr, nullptr);
+}
+
+RangeSearch
+range_search()
+{
+	return static_cast<RangeSearch>(ranges);
 }
 
 bool

@@ -4,11 +4,22 @@
 namespace vectorgpu::am
 {
 
-/// Defines vectorgpu.scan_order and vectorgpu.stable_pages; called by _PG_init.
+/// How conditions that bound a distance, without ORDER BY and LIMIT, are searched.
+enum class RangeSearch : int
+{
+	kOff,         // as other conditions are
+	kExact,       // by an index, all rows
+	kApproximate, // by an index; an approximate one finds the share of its recall target
+};
+
+/// Defines vectorgpu.scan_order, vectorgpu.stable_pages and vectorgpu.range_search; called by _PG_init.
 void scan_define_gucs();
 
 /// vectorgpu.stable_pages.
 bool scan_pages_are_stable();
+
+/// vectorgpu.range_search.
+RangeSearch range_search();
 
 /// True if scans leave out rows that they find too late (vectorgpu.scan_order = strict).
 bool scan_drops_late_rows();

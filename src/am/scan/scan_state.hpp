@@ -53,10 +53,12 @@ struct ScanPlace
 /// How many rows batches ask for (batch_plan.hpp).
 struct ScanPlan
 {
-	uint64 given_limit;    // scan_set_limit; 0: none
-	bool one_search;       // one search for all rows, without steps
-	uint64 wanted;         // rows that a Limit wants of this scan; 0: not known
-	bool filtered;         // conditions drop rows on the way to the Limit
+	uint64 given_limit; // scan_set_limit; 0: none
+	bool one_search;    // one search for all rows, without steps
+	uint64 in_range; // rows that the planner expects within a bound; 0: only a part of them is wanted, or there is no
+					 // bound
+	uint64 wanted;   // rows that a Limit wants of this scan; 0: not known
+	bool filtered;   // conditions drop rows on the way to the Limit
 	double expected_share; // of the scan's rows, those expected to pass the conditions and to be visible
 	uint64 max_batch_size; // work_mem holds this number of rows
 	bool exact; // approximate access methods: every pass looks at all rows: nothing ends the scan before its last row
@@ -159,6 +161,7 @@ struct ScanState
 	const KeyTree *tree;   // scan_condition.hpp; null: none was set
 	const RowSet *rows;    // scan_condition.hpp; null: none were set
 	NanRows nan_rows;      // scan_condition.hpp
+	bool unordered;        // scan_condition.hpp
 	KeyFilter *filter;     // conditions on key columns, and `rows`; null: there are none
 	bool rechecks;         // the executor tests the scan's keys again
 	bool not_null;         // rows whose first column is NULL are not wanted
