@@ -243,8 +243,7 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index relation, RangeTblEntry *
 	if (entry->inh || entry->tablesample != nullptr || !enable_indexscan)
 		return;
 	ranges = ranges && range_estimate(root, rel);
-	if (!ranges &&
-		(root->query_pathkeys == NIL || !(orders_enabled || (enabled && rel->baserestrictinfo != NIL))))
+	if (!ranges && (root->query_pathkeys == NIL || !(orders_enabled || (enabled && rel->baserestrictinfo != NIL))))
 		return;
 	foreach (cell, rel->indexlist)
 		consider_index(root, lfirst_node(IndexOptInfo, cell), ranges, &known_bitmaps);
