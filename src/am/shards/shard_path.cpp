@@ -1,5 +1,5 @@
 // See shard_path.hpp. What this file knows of postgres_fdw: it makes a path in the query's order where the remote
-// server can compute it; the private list of a path begins with two booleans, the second of which adds the query's
+// server can compute it; the private list of a path begins with two booleans, and the second one adds the query's
 // LIMIT; and a plan's conditions that are not sent are its qual.
 #include "am/shards/shard_path.hpp"
 
