@@ -123,8 +123,8 @@ few_searches(const PlannerInfo *root, const ScanDemand &demand)
 {
 	const double first_step = static_cast<double>(batch_plan_step_end(0));
 
-	return root->limit_tuples > 0 ? batch_plan_exact_batches(demand, 0, 0)
-								  : 1 + batch_plan_exact_batches(demand, first_step, first_step);
+	return demand.exact || root->limit_tuples > 0 ? batch_plan_exact_batches(demand, 0, 0)
+												  : 1 + batch_plan_exact_batches(demand, first_step, first_step);
 }
 
 /// True if the worker compares, in its own memory, the rows that meet conditions.
