@@ -118,14 +118,16 @@ scans_of_lists(PlannerInfo *root, const IndexPath *path)
 }
 
 /// The searches of a scan of an approximate access method that compares one by one the rows that meet conditions. They
-/// are exact: the first asks for all that the LIMIT wants, without one for those of a first step.
+/// are exact: the first asks for all that the LIMIT wants, or for those of a first step where the LIMIT is not known,
+/// or the executor drops rows.
 double
 few_searches(const PlannerInfo *root, const ScanDemand &demand)
 {
 	const double first_step = static_cast<double>(batch_plan_step_end(0));
 
-	return root->limit_tuples > 0 ? batch_plan_exact_batches(demand, 0, 0)
-								  : 1 + batch_plan_exact_batches(demand, first_step, first_step);
+	if (demand.exact || (root->limit_tuples > 0 && demand.share >= 1))
+		return batch_plan_exact_batches(demand, 0, 0);
+	return 1 + batch_plan_exact_batches(demand, first_step, first_step);
 }
 
 /// True if the worker compares, in its own memory, the rows that meet conditions.
