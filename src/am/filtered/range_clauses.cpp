@@ -7,7 +7,6 @@
 #include "am/filtered/distance_sample.hpp"
 #include "am/method/distance_clause.hpp"
 
-#include <cmath>
 #include <cstring>
 
 extern "C"
@@ -96,7 +95,6 @@ estimate(PlannerInfo *root, RelOptInfo *rel, const List *conditions, bool *chang
 	ListCell *cell;
 
 	*changed = false;
-
 	foreach (cell, conditions)
 	{
 		RestrictInfo *condition = lfirst_node(RestrictInfo, cell);

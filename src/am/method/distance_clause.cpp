@@ -3,7 +3,6 @@
 
 extern "C"
 {
-#include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
