@@ -66,7 +66,7 @@ INSERT INTO orders (key) VALUES
 	('(embedding <-> $q) / 10 - 3'), ('(1 - (embedding <=> $q))::real DESC'), ('round((1 - (embedding <=> $q))::numeric, 3) DESC'), ('100 * (1 - (embedding <=> $q)) DESC'),
 	('embedding <-> $q NULLS FIRST'), ('embedding <-> $q, id'), ('1 - (embedding <=> $q) DESC, id DESC'),
 -- and those that do not
-	('embedding <-> $q DESC'), ('1 - (embedding <=> $q)'), ('inner_product(embedding, $q)'), ('1 / (embedding <-> $q) DESC'), ('1 / (1 - (embedding <=> $q))'), ('0 * (embedding <-> $q)'), ('exp(-(embedding <-> $q)) DESC'),
+	('embedding <-> $q DESC'), ('1 - (embedding <=> $q)'), ('inner_product(embedding, $q)'), ('1 / (embedding <-> $q) DESC'), ('1 / (sqrt(2 + (embedding <-> $q)) - 1.9) DESC'), ('1 / (1 - (embedding <=> $q))'), ('0 * (embedding <-> $q)'), ('exp(-(embedding <-> $q)) DESC'),
 	('abs(embedding <#> $q)'), ('(embedding <-> $q) + random()'), ('(embedding <-> $q) + part'), ('sqrt(embedding <#> $q)'), ('(embedding <-> $q) * ''inf'''), ('(embedding <-> $q)::text'), ('l1_distance(embedding, $q)');
 SELECT key, pg_temp.shape(format('SELECT id FROM chunks ORDER BY %s LIMIT 10', replace(key, '$q', '''[0.1,0.9,40]'''))) AS plan FROM orders ORDER BY n;
 SET vectorgpu.enable_derived_order = off;

@@ -30,6 +30,8 @@ CREATE FUNCTION spared(rest text, OUT n bigint, OUT result text) LANGUAGE sql AS
 SELECT * FROM spared($$ORDER BY v <-> '[20, 6, 1]' LIMIT 3$$);
 SELECT n, length(result) FROM spared($$ORDER BY v <-> '[20, 6, 1]'$$);
 SELECT * FROM spared($$WHERE id % 2 = 0 ORDER BY v <-> '[20, 6, 1]' LIMIT 3 OFFSET 1$$);
+-- So is an expression of the distance that the index's order follows.
+SELECT * FROM calls($$SELECT id FROM unread ORDER BY 1 - (v <-> '[20, 6, 1]') DESC LIMIT 3$$);
 -- Read by the query, by ties, by a sort, by a join above.
 SELECT result FROM calls($$SELECT id, v <-> '[20, 6, 1]' FROM unread ORDER BY v <-> '[20, 6, 1]' LIMIT 2$$);
 SELECT * FROM spared($$ORDER BY v <-> '[20, 6, 1]' FETCH FIRST 3 ROWS WITH TIES$$);

@@ -49,6 +49,19 @@ set_order(FilteredScanState *state, ScanKey key)
 		right, order->inputcollid, get_opcode(order->opno), value);
 }
 
+/// True if the plan's order begins with rows without a value, or with those at NaN.
+bool
+nulls_come_first(const FilteredScanState *state)
+{
+	return linitial_int(static_cast<const List *>(list_nth(plan_of(state)->custom_private, kPlanOrderFlags))) != 0;
+}
+
+bool
+nan_comes_first(const FilteredScanState *state)
+{
+	return lsecond_int(static_cast<const List *>(list_nth(plan_of(state)->custom_private, kPlanOrderFlags))) != 0;
+}
+
 void
 add_part(FilteredScanState *state, ScanPart part)
 {
@@ -59,10 +72,9 @@ add_part(FilteredScanState *state, ScanPart part)
 void
 find_parts(FilteredScanState *state)
 {
-	const List *flags = static_cast<const List *>(list_nth(plan_of(state)->custom_private, kPlanOrderFlags));
 	const bool wants_value = (linitial_int(state->numbers) & kPlanWantsValue) != 0;
-	const bool nulls_first = linitial_int(flags) != 0 && !wants_value;
-	const bool nan_first = lsecond_int(flags) != 0;
+	const bool nulls_first = nulls_come_first(state) && !wants_value;
+	const bool nan_first = nan_comes_first(state);
 
 	if (nulls_first)
 		add_part(state, ScanPart::kNull);
@@ -84,16 +96,14 @@ void
 start_part(FilteredScanState *state)
 {
 	const ScanPart part = state->parts[state->part];
-	const bool nan_apart =
-		lsecond_int(static_cast<const List *>(list_nth(plan_of(state)->custom_private, kPlanOrderFlags))) != 0;
 	ScanKeyData value;
 
 	ScanKeyEntryInitialize(&value, SK_ISNULL | (part == ScanPart::kNull ? SK_SEARCHNULL : SK_SEARCHNOTNULL), 1,
 		InvalidStrategy, InvalidOid, InvalidOid, InvalidOid, 0);
-	scan_nan_set(state->node.scan,
-		part == ScanPart::kNan ? NanRows::kOnly
-			: nan_apart        ? NanRows::kNone
-							   : NanRows::kLast);
+	if (part == ScanPart::kNan)
+		scan_nan_set(state->node.scan, NanRows::kOnly);
+	else
+		scan_nan_set(state->node.scan, nan_comes_first(state) ? NanRows::kNone : NanRows::kLast);
 	index_rescan(state->node.scan, &value, keys_of_part(state), &state->key, 1);
 }
 

@@ -194,7 +194,10 @@ apply_function(Oid function, Monotone *found)
 			return true;
 		case F_SQRT_FLOAT8:
 		case F_DSQRT:
-			return found->least >= 0; // of a negative number it is an error
+			if (!(found->least >= 0)) // of a negative number it is an error
+				return false;
+			found->least = std::sqrt(found->least);
+			return true;
 		default:
 			return false;
 	}
