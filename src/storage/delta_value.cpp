@@ -2,6 +2,7 @@
 #include "storage/delta_value.hpp"
 
 #include "storage/delta_map.hpp"
+#include "engine/distance/sparse.hpp"
 
 namespace vectorgpu::am
 {
@@ -46,12 +47,25 @@ slots_for(const MetaData *meta, Size n_bytes)
 	return Max((n_bytes + piece_bytes(meta) - 1) / piece_bytes(meta), UINT64CONST(1));
 }
 
-/// Raise an error if the row does not end where there is room for rows.
-void
-require_room(Relation index, const MetaData *meta, uint64 first, uint64 n_slots)
+/// The most bytes of a stored value, with its length.
+Size
+most_bytes(const MetaData *meta)
 {
-	if (n_slots > delta_room_end(meta) - first)
+	return meta->am == AmId::kSparse ? sizeof(uint32) + engine::kMostSparseBytes : kMaxValueBytes;
+}
+
+/// Return delta_used_bytes of the row whose first slot has number `first`. Raise an error if its value is longer than
+/// any, or does not end where there is room for rows: memory is taken for what this returns.
+Size
+used_bytes(Relation index, const MetaData *meta, uint64 first, uint64 header, const char *first_piece)
+{
+	const Size used = delta_used_bytes(meta, header, first_piece);
+
+	if ((header & kDeltaNull) == 0 && stored_bytes(first_piece) > most_bytes(meta))
+		page_corrupted(index, 0, psprintf("Row " UINT64_FORMAT " of the delta is longer than any value.", first));
+	if (slots_for(meta, used) > delta_room_end(meta) - first)
 		page_corrupted(index, 0, psprintf("Row " UINT64_FORMAT " of the delta is longer than the delta.", first));
+	return used;
 }
 
 } // namespace
@@ -109,8 +123,7 @@ delta_read_value(Relation index, const MetaData *meta, uint64 first, ValueBuffer
 	value_reserve(dest, piece);
 	if (!delta_read(index, meta, first, 1, headers, dest->data, piece))
 		return false;
-	n_slots = delta_slots_of(meta, headers[0], dest->data);
-	require_room(index, meta, first, n_slots);
+	n_slots = slots_for(meta, used_bytes(index, meta, first, headers[0], dest->data));
 	value_reserve(dest, n_slots * piece);
 	for (uint64 slot = 1; slot < n_slots; slot += lengthof(headers))
 	{
@@ -136,8 +149,7 @@ delta_read_keys(Relation index, const MetaData *meta, uint64 first, char *image)
 
 	if (intact)
 	{
-		used = delta_used_bytes(meta, header, piece);
-		require_room(index, meta, first, slots_for(meta, used));
+		used = used_bytes(index, meta, first, header, piece);
 		// Usually all of it is in the first slot.
 		if (used <= piece_bytes(meta))
 			memcpy(image, piece + used - n_bytes, n_bytes);

@@ -73,6 +73,10 @@ struct SegmentFormat
 	/// The format version that an index has from its first such segment on, unless it has a higher one. 0: segments are
 	/// those of every release.
 	uint32 version;
+
+	/// True if the segment, or, null, the options of the index, may be of an index below `version`, which an earlier
+	/// release made. n_rows and sizes are checked. Null: there are no such indexes.
+	bool (*may_be_older)(const MetaData *meta, const SegmentEntry *segment);
 };
 
 /// Raise the version of a metapage that is to list a new segment. format: null if the segment has plain vectors only.

@@ -105,6 +105,30 @@ is("@made{@indexes}", '3 4 3 4', "versions of new indexes: @indexes");
 my ($current, $newest) = (3, 5);    # the newest: of indexes with key columns
 leave_unchecked($node, 'they are given other versions; check_index looks at what REINDEX makes', @indexes);
 
+# What release 0.2 does not understand is damage in an index of its version.
+my @later = qw(t_gpugraph_v t_gpumatch_v t_texts_v t_sparse_v no_rows_v);
+
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE t_sparse AS SELECT format('{%s:1,7:2}/9', 1 + i % 6)::sparsevec(9) AS v FROM generate_series(1, 50) i;
+CREATE INDEX t_sparse_v ON t_sparse USING gpuflat (v);
+CREATE TABLE t_texts AS SELECT md5(i::text) AS v FROM generate_series(1, 50) i;
+CREATE INDEX t_texts_v ON t_texts USING gpumatch (v text_gram_ops);
+CREATE TABLE no_rows (v vector(8));
+CREATE INDEX no_rows_v ON no_rows USING gpugraph (v);
+SQL
+leave_unchecked($node, 'they are given other versions', qw(t_sparse_v t_texts_v no_rows_v));
+for my $version ($current, 4)
+{
+	set_version($version, 1, 0, @later);
+	for my $index (@later)
+	{
+		my ($state, $err) = psql_state($node, "SELECT vectorgpu_check('$index')");
+
+		is($state, $version == 4 ? '00000' : 'XX002', "$index with version $version") or diag($err);
+		like($err, qr/The metapage has the version of an earlier release/, "$index with version $version: what is wrong") if $version != 4;
+	}
+}
+
 # A newer one that keeps the rest of the page, a newer one with another page, an older one.
 my $deleted = 420;
 for my $case ([ $newest + 1, 0, 'newer' ], [ $newest + 7, 1, 'newer, with an unknown page' ], [ $current - 1, 0, 'older' ])

@@ -65,6 +65,18 @@ sub filtered
 	return;
 }
 
+# The last update in a server that has the library of an earlier release in memory, for which plpgsql stands: it has no such function.
+my $update = $node->config_data('--sharedir') . "/extension/vectorgpu--$versions[-1]--" . $node->safe_psql('postgres', q{SELECT default_version FROM pg_available_extensions WHERE name = 'vectorgpu'}) . '.sql';
+my ($probe) = slurp_file($update) =~ /^(DO \$script\$.*?^\$script\$;)/ms;
+for my $case ([ 'plpgsql', '55000', qr/is that of an earlier release\nHINT:  .*restart the server/ ], [ 'vectorgpu', '00000', qr/^$/ ])
+{
+	my ($library, $expected, $says) = @$case;
+	my ($state, $err) = psql_state($node, $probe =~ s/MODULE_PATHNAME/\$libdir\/$library/r);
+
+	is($state, $expected, "the update with the library $library in memory");
+	like($err, $says, 'and what it says');
+}
+
 for my $version (@versions)
 {
 	my $db = 'old_' . $version =~ tr/./_/r;
@@ -162,6 +174,7 @@ for my $version (@versions)
 	$node->safe_psql('postgres', "DROP DATABASE $db");
 }
 (my $log = slurp_file($node->logfile)) =~ s/ERROR:  data type integer has no default operator class for access method//g;
+$log =~ s/ERROR:  the library of vectorgpu in this server's memory is that of an earlier release//;
 unlike($log, qr/PANIC|TRAP|terminated by signal|ERROR:/, 'no other error, no crash');
 $node->stop;
 done_testing();

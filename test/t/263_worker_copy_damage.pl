@@ -43,6 +43,7 @@ my $set    = "ARRAY['of row ' || i, CASE WHEN i = ANY ('{" . join(',', @marked) 
 
 sub elements_of { my ($i) = @_; return map { $i % 2 * 128 - 64 + $_ * $i / 1024 } 1 .. 8; }
 sub vector_of { return unpack 'H*', pack 'f<8', elements_of(@_); }
+sub sparse_of { my ($i) = @_; return unpack 'H*', pack 'l<2f<2', 0, $i, $i / 2, 2; }
 sub norm_of { return unpack 'H*', pack 'd<', sum(map { $_ * $_ } elements_of(@_)); } # exact
 
 # The bitmap of the dead among ids $first and above, without its first and its last bytes.
@@ -56,7 +57,7 @@ sub dead_bits
 }
 
 # Parts of each kind of copy besides rows. Lists: offsets, centroids, numbers of rows by place; lists of codes also the codec and the codes. Graphs: header,
-# parts, entry points, edges; with codes also thresholds and codes. Sets: rows of each element, elements.
+# parts, entry points, edges; with codes also thresholds and codes. Sets: rows of each element, elements. Sparse vectors: their ends, elements.
 my $lists = unpack 'H*', pack 'Q<3', 0, $built / 2, $built;
 my $list_bytes = 24 + 2 * 8 * 4 + $built * 4;
 my $edge_bytes = $built * 16 * 4;
@@ -70,7 +71,8 @@ my %structure = (
 	graph  => [ [ 'an entry point', $graph, 32 ], [ 'an edge', $graph, 32 + int($edge_bytes / 2) ] ],
 	hashed => [ [ 'an edge', $hashed, 32 + int($edge_bytes / 2) ], [ 'a code', $hashed, 32 + $edge_bytes + 16 + 64 * 4 + 64 * 8 + $built * 4 ] ],
 	match  => [ [ 'the rows that have an element', $marked, 6 ], [ 'an element', unpack('H*', 'of row 321'), 3 ] ],
-	texts  => [ [ 'a text', unpack('H*', 'of row 321of row 322'), 8 ], [ 'the size of a text', $sizes, 800, 'derived values' ] ]);
+	texts  => [ [ 'a text', unpack('H*', 'of row 321of row 322'), 8 ], [ 'the size of a text', $sizes, 800, 'derived values' ] ],
+	sparse => [ [ 'the end of a row', unpack('H*', pack 'Q<3', map { $_ * 16 } 300 .. 302), 8 ], [ 'an element', sparse_of(300), 8 ] ]);
 my %indexes = (
 	flat   => 'gpuflat (v vector_l2_ops)',
 	ivf    => 'gpuivf (v vector_l2_ops) WITH (lists = 2)',
@@ -78,14 +80,16 @@ my %indexes = (
 	graph  => 'gpugraph (v vector_l2_ops) WITH (degree = 16)',
 	hashed => 'gpugraph (v vector_l2_ops) WITH (degree = 16, hash_bits = 64)',
 	match  => 'gpumatch (v)',
-	texts  => 'gpumatch (v text_gram_ops)');
+	texts  => 'gpumatch (v text_gram_ops)',
+	sparse => 'gpuflat (v)');
 
-for my $kind (qw(flat ivf codes graph hashed match texts))
+for my $kind (qw(flat ivf codes graph hashed match texts sparse))
 {
 	my ($table, $index) = ("t_$kind", "i_$kind");
 	my ($type, $value, $order) =
 		$kind eq 'match' ? ('text[]', $set, q{v <#> '{marked,"of row 18"}'})
 	  : $kind eq 'texts' ? ('text', q{'of row ' || i}, q{v <~> 'of row 188'})
+	  : $kind eq 'sparse' ? ('sparsevec(9000)', q{format('{1:%s,%s:2}/9000', i / 2.0, i + 1)::sparsevec}, q{v <-> '{1:94,189:2}/9000'})
 	  :                    ('vector(8)', $vector, q{v <-> '[63,62,61,64,64,65,66,67]'});
 	my $has_vectors = $type eq 'vector(8)';
 	my $n_held = $kind eq 'texts' ? $built + 2 * ($all - $built) : $all; # values of the delta take two slots there
@@ -106,7 +110,7 @@ for my $kind (qw(flat ivf codes graph hashed match texts))
 		!$has_vectors || $kind eq 'codes' ? () : ([ 'a vector of a segment', vector_of(300), 16, 'vectors' ], [ 'a norm of a segment', norm_of(300), 0, 'derived values' ]),
 		[ 'tombstones of a segment', dead_bits(1, 20, 16), 8, 'tombstones' ],
 		$n_held != $all ? () : [ 'row ids of the delta', $ids->(641 .. 644), 8, 'row ids' ],
-		[ 'a value of the delta', $has_vectors ? vector_of(650) : unpack('H*', 'of row 650'), 8, 'vectors' ],
+		[ 'a value of the delta', $has_vectors ? vector_of(650) : $kind eq 'sparse' ? sparse_of(650) : unpack('H*', 'of row 650'), 8, 'vectors' ],
 		$has_vectors ? [ 'a norm of the delta', norm_of(650), 0, 'derived values' ] : (),
 		$n_held != $all ? () : [ 'tombstones of the delta', dead_bits($built + 1, 2, 9), 4, 'tombstones' ],
 		map { [ @$_[ 0 .. 2 ], $_->[3] // 'structure' ] } @{ $structure{$kind} });

@@ -85,6 +85,12 @@ copies_equal('with rows of the delta');
 $node->safe_psql('postgres', 'DELETE FROM t WHERE id % 7 = 3; VACUUM t; SELECT make_rows(4401, 4500)');
 compare('with dead rows');
 copies_equal('with dead rows');
+if (worker_stat($node, 'engine') eq 'cuda')
+{
+	my ($by_gpu, $by_pages) = map { $node->safe_psql('postgres', "$settings; SET vectorgpu.worker = $_; EXPLAIN SELECT id FROM t ORDER BY v <-> '{1:2}/100000' LIMIT 5") =~ /t_l2 on t  \(cost=([0-9.]+)/ } qw(on off);
+
+	cmp_ok($by_gpu, '<', $by_pages, 'a search by the GPU costs less than one of the pages');
+}
 is($node->safe_psql('postgres', "SELECT resident_bytes > 100000 FROM vectorgpu_indexes WHERE index_name = 't_l2'"), 't', 'vectorgpu_indexes shows the copy');
 $node->safe_psql('postgres', "SELECT vectorgpu_merge('t_l2'), vectorgpu_merge('t_cosine')");
 compare('merged');

@@ -45,58 +45,21 @@ for_each(engine::ThreadPool *pool, size_t n, Work work)
 
 } // namespace
 
-DeviceHashedCopy::DeviceHashedCopy(
-	const engine::CopySpec &spec, Budget *budget, Uploader *uploader, engine::ThreadPool *pool)
-	: HostBackedCopy(spec), budget_(budget), uploader_(uploader), pool_(pool)
+std::shared_ptr<const engine::SegmentGraph>
+DeviceHashedCopy::made_of(engine::SegmentId id) const
 {
-}
-
-Status
-DeviceHashedCopy::prepare_segment(engine::SegmentId id)
-{
-	const std::lock_guard writing(device_mutex_);
-
-	return prepare(id);
-}
-
-Status
-DeviceHashedCopy::seal_segment(engine::SegmentId id)
-{
-	const std::lock_guard writing(device_mutex_);
-
-	VECTORGPU_TRY(prepare(id));
-	return host_.seal_segment(id);
-}
-
-/// Caller holds device_mutex_.
-Status
-DeviceHashedCopy::prepare(engine::SegmentId id)
-{
-	VECTORGPU_TRY(host_.prepare_segment(id));
-	return take_prepared(id, host_.prepared_graph(id));
-}
-
-Status
-DeviceHashedCopy::drop_segment(engine::SegmentId id)
-{
-	const std::lock_guard writing(device_mutex_);
-
-	VECTORGPU_TRY(host_.drop_segment(id));
-	forget(id);
-	return Status::ok();
+	return host_.prepared_graph(id);
 }
 
 Status
 DeviceHashedCopy::upload(engine::SegmentId id, const std::shared_ptr<const engine::SegmentGraph> &graph)
 {
-	if (graph == nullptr || graph->layout().n_rows == 0) // a segment without rows
-		return Status::ok();
-	if (const std::shared_ptr<const HashedPart> held = find_part(id); held != nullptr && held->graph == graph)
+	if (graph->layout().n_rows == 0)
 		return Status::ok();
 
 	auto made = std::make_shared<HashedPart>();
 
-	made->graph = graph;
+	made->made = graph;
 	made->unsupported = graph->layout().n_rows > kMostRows;
 	for (const engine::GraphPartLayout &part : graph->parts())
 		made->unsupported = made->unsupported || part.n_entries > kernels::kCodeGraphMostEntries;
@@ -140,8 +103,6 @@ DeviceHashedCopy::send_part(const engine::SegmentGraph &graph, HashedPart *part)
 Status
 DeviceHashedCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
 {
-	const Device *device = budget_->device();
-
 	VECTORGPU_TRY(host_.check_derived(id, first, n_rows, n_different));
 
 	const std::shared_ptr<const HashedPart> segment = find_part(id);
@@ -149,19 +110,16 @@ DeviceHashedCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_r
 	if (segment == nullptr || segment->unsupported)
 		return Status::ok();
 
-	const engine::SegmentGraph &graph = *segment->graph;
+	const engine::SegmentGraph &graph = *segment->made;
 	const engine::GraphHeader &header = graph.layout().header;
 	const size_t edge_bytes = header.degree * sizeof(uint32_t);
 	const size_t code_bytes = header.hash_bits / 8;
 	const std::lock_guard lock(uploader_->mutex);
-	const auto look = [&](const Held &held, const void *host, size_t at, size_t n_bytes)
-	{
-		return count_different(
-			device, uploader_, held.as<uint8_t>() + at, static_cast<const uint8_t *>(host) + at, n_bytes, n_different);
-	};
 
-	VECTORGPU_TRY(look(segment->edges, graph.edges(), first * edge_bytes, n_rows * edge_bytes));
-	VECTORGPU_TRY(look(segment->codes, graph.codes(), first * code_bytes, n_rows * code_bytes));
+	VECTORGPU_TRY(compare(
+		segment->edges, first * edge_bytes, graph.edges() + first * header.degree, n_rows * edge_bytes, n_different));
+	VECTORGPU_TRY(compare(
+		segment->codes, first * code_bytes, graph.codes() + first * code_bytes, n_rows * code_bytes, n_different));
 	if (first > 0)
 		return Status::ok();
 
@@ -169,17 +127,18 @@ DeviceHashedCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_r
 
 	for (size_t i = 0; i < header.n_entries; i++)
 		std::memcpy(entry_codes.data() + i * code_bytes, graph.codes() + graph.entries()[i] * code_bytes, code_bytes);
-	VECTORGPU_TRY(look(segment->entry_nodes, graph.entries(), 0, header.n_entries * sizeof(uint32_t)));
-	return look(segment->entry_codes, entry_codes.data(), 0, entry_codes.size());
+	VECTORGPU_TRY(compare(segment->entry_nodes, 0, graph.entries(), header.n_entries * sizeof(uint32_t), n_different));
+	return compare(segment->entry_codes, 0, entry_codes.data(), entry_codes.size(), n_different);
 }
 
 /// Return null if the host has to find the nodes.
 std::shared_ptr<const HashedPart>
 DeviceHashedCopy::find(const engine::RowsView &view) const
 {
-	std::shared_ptr<const HashedPart> part = view.graph == nullptr ? nullptr : find_part(view.segment);
+	std::shared_ptr<const HashedPart> part =
+		view.graph == nullptr ? nullptr : find_part(view.segment, view.graph.get());
 
-	return part != nullptr && part->graph == view.graph && !part->unsupported ? part : nullptr;
+	return part != nullptr && !part->unsupported ? part : nullptr;
 }
 
 /// A chunk of queries on their way through a segment, in the context's buffers.
@@ -224,7 +183,7 @@ Status
 DeviceHashedCopy::make_wave(const Batch &batch, const engine::RowsView &view, const HashedPart &part,
 	std::span<const uint32_t> numbers, Wave *wave)
 {
-	const engine::SegmentGraph &graph = *part.graph;
+	const engine::SegmentGraph &graph = *part.made;
 	const SearchContext &context = *batch.means.context;
 	const size_t n = numbers.size();
 	const uint32_t code_bytes = graph.layout().header.hash_bits / 8;
@@ -265,7 +224,7 @@ void
 DeviceHashedCopy::hash_queries(
 	const Batch &batch, const engine::RowsView &view, const HashedPart &part, const Wave &wave) const
 {
-	const engine::graph::HashModel model = part.graph->hash_model(spec());
+	const engine::graph::HashModel model = part.made->hash_model(spec());
 	const size_t n = wave.numbers.size();
 	std::vector<std::vector<float>> work(pool_->n_threads());
 	std::atomic<size_t> next{0};
@@ -299,7 +258,7 @@ DeviceHashedCopy::search_wave(Batch *batch, const engine::RowsView &view, const 
 	VECTORGPU_TRY(device->check(
 		cudaMemcpyAsync(wave->d_widths, wave->h_widths, n * sizeof(uint32_t), cudaMemcpyHostToDevice, stream.get()),
 		"send widths"));
-	for (const engine::GraphPartLayout &layout : part.graph->parts())
+	for (const engine::GraphPartLayout &layout : part.made->parts())
 	{
 		args.entry_codes = part.entry_codes.as<uint8_t>() + size_t{layout.first_entry} * args.code_bytes;
 		args.entry_nodes = part.entry_nodes.as<uint32_t>() + layout.first_entry;
@@ -326,7 +285,8 @@ Status
 DeviceHashedCopy::search_device(
 	Batch *batch, const engine::RowsView &view, const HashedPart &part, std::span<const uint32_t> numbers)
 {
-	const size_t code_bytes = part.graph->layout().header.hash_bits / 8;
+	const size_t code_bytes = part.made->layout().header.hash_bits / 8;
+	StreamEnd end(batch->means.device, &batch->means.context->stream);
 
 	while (!numbers.empty())
 	{
@@ -340,6 +300,7 @@ DeviceHashedCopy::search_device(
 		VECTORGPU_TRY(search_wave(batch, view, part, &wave));
 		numbers = numbers.subspan(n);
 	}
+	end.reached();
 	return Status::ok();
 }
 
@@ -362,15 +323,13 @@ Status
 DeviceHashedCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,
 	std::vector<std::vector<engine::Neighbor>> *results, BatchCounts *counts, engine::SearchControl *control)
 {
-	const Device *const device = means.device;
-	SearchContext *const context = means.context;
 	const std::shared_ptr<const engine::Snapshot> snapshot = host_.snapshot();
 	std::vector<engine::SearchQuery> exact;
 	std::vector<uint32_t> exact_numbers;
 	std::vector<uint32_t> narrow;
 	Batch batch = {means, queries, {}, control};
 	std::vector<std::unique_ptr<engine::HashedAnswer>> &answers = batch.answers;
-	Status status = device->provoke(context->stream.get());
+	Status status = means.device->provoke(means.context->stream.get());
 
 	answers.resize(queries.size());
 	results->resize(queries.size());
@@ -413,13 +372,7 @@ DeviceHashedCopy::search(const SearchMeans &means, std::span<const engine::Searc
 					answers[number].get());
 			});
 	}
-	if (!status.is_ok())
-	{
-		// No work on the stream may still read the segments: they may be freed once this returns.
-		if (!device->fatal())
-			VECTORGPU_TRY(context->stream.synchronize());
-		return status;
-	}
+	VECTORGPU_TRY(status);
 	{
 		engine::ThreadPool *const helpers = narrow.size() < pool_->n_threads() ? pool_ : nullptr;
 

@@ -6,12 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "cuda/device/uploader.hpp"
-#include "cuda/resident/host_backed_copy.hpp"
+#include "cuda/resident/cpu_backed_copy.hpp"
 #include "engine/copies/segment_graph.hpp"
-#include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/cpu_engine_hashed.hpp"
-#include "engine/cpu/thread_pool.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -19,23 +16,18 @@ namespace vectorgpu::cuda
 /// The device's part of a segment. Immutable.
 struct HashedPart
 {
-	std::shared_ptr<const engine::SegmentGraph> graph; // what it was made of
-	bool unsupported = false;                          // the device never holds any of it
-	Held edges;                                        // [n_rows, degree] uint32
-	Held codes;                                        // [n_rows, code_bytes]
-	Held entry_nodes;                                  // [n_entries] uint32
-	Held entry_codes;                                  // [n_entries, code_bytes]
+	std::shared_ptr<const engine::SegmentGraph> made;
+	bool unsupported = false; // the device never holds any of it
+	Held edges;               // [n_rows, degree] uint32
+	Held codes;               // [n_rows, code_bytes]
+	Held entry_nodes;         // [n_entries] uint32
+	Held entry_codes;         // [n_entries, code_bytes]
 };
 
-class DeviceHashedCopy final : public HostBackedCopy<engine::CpuCopy, engine::SegmentGraph, const HashedPart>
+class DeviceHashedCopy final : public CpuBackedCopy<engine::SegmentGraph, HashedPart>
 {
 public:
-	/// pool: of the host's threads. The pointers outlive the copy.
-	DeviceHashedCopy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, engine::ThreadPool *pool);
-
-	Status prepare_segment(engine::SegmentId segment) override;
-	Status seal_segment(engine::SegmentId segment) override;
-	Status drop_segment(engine::SegmentId segment) override;
+	using CpuBackedCopy::CpuBackedCopy;
 
 	/// Also compares the device's part with the host's.
 	Status check_derived(
@@ -56,7 +48,7 @@ private:
 
 	struct Wave;
 
-	Status prepare(engine::SegmentId segment);
+	std::shared_ptr<const engine::SegmentGraph> made_of(engine::SegmentId segment) const override;
 	Status upload(engine::SegmentId id, const std::shared_ptr<const engine::SegmentGraph> &graph) override;
 	Status send_part(const engine::SegmentGraph &graph, HashedPart *part);
 	std::shared_ptr<const HashedPart> find(const engine::RowsView &view) const;
@@ -70,10 +62,6 @@ private:
 	Status search_exact(const engine::Snapshot &snapshot, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *found, BatchCounts *counts, engine::SearchControl *control) const;
 	Status search_wave(Batch *batch, const engine::RowsView &view, const HashedPart &part, Wave *wave);
-
-	Budget *const budget_;
-	Uploader *const uploader_;
-	engine::ThreadPool *const pool_;
 };
 
 } // namespace vectorgpu::cuda

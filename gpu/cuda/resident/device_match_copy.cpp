@@ -151,8 +151,6 @@ DeviceMatchCopy::upload(engine::SegmentId id, const std::shared_ptr<const engine
 		DeviceMatchIndex::list_bytes(index.tiles(), index.n_keys()) + index.tiles().size() * sizeof(kernels::MatchTile);
 	const uint64_t left = left_beside(id);
 
-	if (const std::shared_ptr<MatchPart> held = find_part(id); held != nullptr && held->made == made)
-		return Status::ok();
 	(void) take_part(id); // goes first: the device never has a segment twice
 	part->made = made;
 	// Texts are compared with every query, which is faster than counting n-grams to find the few that need comparing.
@@ -169,9 +167,7 @@ DeviceMatchCopy::upload(engine::SegmentId id, const std::shared_ptr<const engine
 std::shared_ptr<MatchPart>
 DeviceMatchCopy::find(const engine::MatchSegmentView &view) const
 {
-	std::shared_ptr<MatchPart> part = find_part(view.id);
-
-	return part != nullptr && part->made == view.segment ? part : nullptr;
+	return find_part(view.id, view.segment.get());
 }
 
 uint64_t

@@ -22,6 +22,19 @@ constexpr size_t kSlackBytes = 8192;               // of each buffer, for alignm
 constexpr uint32_t kHashed = kMaxSparseDimensions; // queries are prepared with hash tables, whatever the index has
 constexpr uint64_t kMostTileRows = (uint64_t{1} << 31) - 1; // a warp each
 
+/// Bytes of hash tables that a chunk may have: in pinned memory behind the queries, and in half of the workspace. 0:
+/// the context's buffers are too small.
+size_t
+table_room(const SearchContext &context)
+{
+	constexpr size_t kQueryBytes = kMostQueries * sizeof(kernels::SparseBoundQuery) + kArenaAlignment;
+	constexpr size_t kOutBytes = kMostQueries * sizeof(float) + kSlackBytes; // bounds of a row
+	const size_t in = std::min(context.pinned_in.bytes(), context.workspace.bytes() / 2);
+	const size_t out = std::min(context.pinned_out.bytes(), context.workspace.bytes() / 2);
+
+	return in > kQueryBytes + kSlackBytes && out > kOutBytes + kSlackBytes ? in - kQueryBytes - kSlackBytes : 0;
+}
+
 } // namespace
 
 struct DeviceSparseCopy::Call
@@ -43,45 +56,10 @@ struct DeviceSparseCopy::Chunk
 	size_t used; // of the workspace
 };
 
-DeviceSparseCopy::DeviceSparseCopy(
-	const engine::CopySpec &spec, Budget *budget, Uploader *uploader, engine::ThreadPool *pool)
-	: HostBackedCopy(spec), budget_(budget), uploader_(uploader), pool_(pool)
+std::shared_ptr<const engine::SparseRows>
+DeviceSparseCopy::made_of(engine::SegmentId id) const
 {
-}
-
-Status
-DeviceSparseCopy::prepare_segment(engine::SegmentId id)
-{
-	const std::lock_guard writing(device_mutex_);
-
-	return prepare(id);
-}
-
-Status
-DeviceSparseCopy::seal_segment(engine::SegmentId id)
-{
-	const std::lock_guard writing(device_mutex_);
-
-	VECTORGPU_TRY(prepare(id));
-	return host_.seal_segment(id);
-}
-
-/// Caller holds device_mutex_.
-Status
-DeviceSparseCopy::prepare(engine::SegmentId id)
-{
-	VECTORGPU_TRY(host_.prepare_segment(id));
-	return take_prepared(id, host_.prepared_sparse(id));
-}
-
-Status
-DeviceSparseCopy::drop_segment(engine::SegmentId id)
-{
-	const std::lock_guard writing(device_mutex_);
-
-	VECTORGPU_TRY(host_.drop_segment(id));
-	forget(id);
-	return Status::ok();
+	return host_.prepared_sparse(id);
 }
 
 Status
@@ -89,21 +67,20 @@ DeviceSparseCopy::upload(engine::SegmentId id, const std::shared_ptr<const engin
 {
 	const Device *device = budget_->device();
 
-	if (rows == nullptr || rows->bytes().empty()) // a segment without rows
-		return Status::ok();
-	if (const std::shared_ptr<const SparsePart> held = find_part(id); held != nullptr && held->rows == rows)
+	if (rows->bytes().empty()) // a segment without rows
 		return Status::ok();
 
 	auto made = std::make_shared<SparsePart>();
 
-	made->rows = rows;
+	made->made = rows;
 	VECTORGPU_TRY(made->bytes.allocate(budget_, rows->bytes().size(), "sparse vectors"));
 	{
 		const std::lock_guard uploading(uploader_->mutex);
 		uint8_t *const to = made->bytes.as<uint8_t>();
 
 		VECTORGPU_TRY(send_bytes(device, uploader_, to, rows->bytes().data(), rows->bytes().size()));
-		VECTORGPU_TRY(device->damage("gpu_flip_derived", to, 0, uploader_->stream.get()));
+		if (rows->bytes().size() > rows->elements_at()) // of the last value: with another end, kernels read elsewhere
+			VECTORGPU_TRY(device->damage("gpu_flip_derived", to, rows->bytes().size() - 1, uploader_->stream.get()));
 		VECTORGPU_TRY(uploader_->stream.synchronize());
 	}
 	put_part(id, std::move(made));
@@ -120,40 +97,45 @@ DeviceSparseCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_r
 	if (part == nullptr || n_rows == 0)
 		return Status::ok();
 
-	const engine::SparseRows &rows = *part->rows;
+	const engine::SparseRows &rows = *part->made;
 	const uint64_t start = rows.elements_at() + rows.start(first);
+	const uint64_t end = rows.elements_at() + rows.ends()[first + n_rows - 1];
 	const std::lock_guard lock(uploader_->mutex);
-	const auto look = [&](uint64_t at, size_t n_bytes)
-	{
-		return count_different(budget_->device(), uploader_, part->bytes.as<uint8_t>() + at, rows.bytes().data() + at,
-			n_bytes, n_different);
-	};
 
-	VECTORGPU_TRY(look(first * sizeof(uint64_t), n_rows * sizeof(uint64_t)));
-	return look(start, rows.elements_at() + rows.ends()[first + n_rows - 1] - start);
+	VECTORGPU_TRY(
+		compare(part->bytes, first * sizeof(uint64_t), rows.ends() + first, n_rows * sizeof(uint64_t), n_different));
+	return compare(part->bytes, start, rows.bytes().data() + start, end - start, n_different);
 }
 
 /// Return null if the host has to compare the rows: none are on the device, or few pass.
 std::shared_ptr<const SparsePart>
 DeviceSparseCopy::find(const engine::RowsView &view) const
 {
-	if (view.rows.last == 0 || (view.passing != nullptr && view.passing->listed()))
+	if (view.rows.last == 0 || view.sparse == nullptr || (view.passing != nullptr && view.passing->listed()))
 		return nullptr;
 
-	const std::shared_ptr<const SparsePart> part = find_part(view.segment);
-
-	return part != nullptr && part->rows == view.sparse ? part : nullptr;
+	return find_part(view.segment, view.sparse.get());
 }
 
-/// Prepare queries from number `first` on, as many as fit the context's buffers, and send them.
+/// True if there is room for the table of each query: else the host searches for them all.
+bool
+DeviceSparseCopy::holds_tables(const Call &call)
+{
+	const size_t room = table_room(*call.means.context);
+
+	return std::all_of(call.vectors.begin(), call.vectors.end(),
+		[room](const engine::SparseVector &vector) { return engine::sparse_table_bytes(vector.n, kHashed) <= room; });
+}
+
+/// Prepare queries from number `first` on, as many as fit the context's buffers, one at least, and send them.
 Status
 DeviceSparseCopy::send_chunk(const Call &call, size_t first, Chunk *chunk)
 {
 	const SearchContext &context = *call.means.context;
+	const size_t room = table_room(context);
 	Arena arena(context.workspace.get(), context.workspace.bytes());
 	Arena in(context.pinned_in.as<uint8_t>(), context.pinned_in.bytes());
 	kernels::SparseBoundQuery *const queries = in.take<kernels::SparseBoundQuery>(kMostQueries);
-	const size_t most = std::min(in.left(), context.workspace.bytes() / 2) - kSlackBytes;
 	size_t bytes = 0;
 
 	*chunk = {first, 0, nullptr, nullptr, 0};
@@ -162,7 +144,7 @@ DeviceSparseCopy::send_chunk(const Call &call, size_t first, Chunk *chunk)
 		const engine::SparseVector &vector = call.vectors[first + chunk->n];
 		const size_t needed = engine::sparse_table_bytes(vector.n, kHashed);
 
-		if (bytes + needed > most)
+		if (bytes + needed > room)
 			break;
 
 		engine::SparseSlot *const slots =
@@ -205,7 +187,7 @@ DeviceSparseCopy::search_segment(
 	args.slots = chunk.d_slots;
 	args.n_queries = static_cast<uint32_t>(chunk.n);
 	args.ends = part.bytes.as<uint64_t>();
-	args.elements = part.bytes.as<uint8_t>() + part.rows->elements_at();
+	args.elements = part.bytes.as<uint8_t>() + part.made->elements_at();
 	args.bounds = reinterpret_cast<float *>(context.workspace.as<uint8_t>() + chunk.used);
 	for (uint64_t first = 0; first < view.rows.last; first += tile)
 	{
@@ -244,26 +226,29 @@ DeviceSparseCopy::search_group(const engine::Snapshot &snapshot, Call *call) con
 	engine::Snapshot on_host;
 	std::vector<std::vector<engine::Neighbor>> found;
 
+	call->vectors.resize(call->queries.size());
+	for (size_t i = 0; i < call->queries.size(); i++)
+		(void) engine::open_sparse(call->queries[i].query, call->queries[i].query_bytes, &call->vectors[i]);
+
+	const bool holds = holds_tables(*call);
+
 	on_host.delta = snapshot.delta;
 	on_host.n_rows = snapshot.n_rows;
 	for (const auto &view : snapshot.segments)
-		if (std::shared_ptr<const SparsePart> part = find(*view); part != nullptr)
+		if (std::shared_ptr<const SparsePart> part = holds ? find(*view) : nullptr; part != nullptr)
 			on_device.emplace_back(view.get(), std::move(part));
 		else
 			on_host.segments.push_back(view);
 	call->counts->n_rescored += engine::search_sparse(spec(), on_host, call->queries, *pool_, &found, call->control);
-	call->vectors.resize(call->queries.size());
 	call->selections = std::vector<engine::Selection>(call->queries.size());
 	for (size_t i = 0; i < call->queries.size(); i++)
 	{
-		const engine::SearchQuery &query = call->queries[i];
-
-		(void) engine::open_sparse(query.query, query.query_bytes, &call->vectors[i]);
-		call->selections[i].start(query, snapshot.n_rows);
+		call->selections[i].start(call->queries[i], snapshot.n_rows);
 		for (const engine::Neighbor &one : found[i])
 			engine::topk_push(call->selections[i].topk(), &one.score, &one.row, 1, nullptr, 0);
 	}
 
+	StreamEnd end(call->means.device, &call->means.context->stream);
 	Chunk chunk;
 
 	for (size_t first = 0; first < call->queries.size() && !on_device.empty(); first += chunk.n)
@@ -272,6 +257,7 @@ DeviceSparseCopy::search_group(const engine::Snapshot &snapshot, Call *call) con
 		for (const auto &[view, part] : on_device)
 			VECTORGPU_TRY(search_segment(*view, *part, chunk, call));
 	}
+	end.reached();
 	return Status::ok();
 }
 
@@ -280,7 +266,7 @@ DeviceSparseCopy::search(const SearchMeans &means, std::span<const engine::Searc
 	std::vector<std::vector<engine::Neighbor>> *results, BatchCounts *counts, engine::SearchControl *control)
 {
 	const std::shared_ptr<const engine::Snapshot> snapshot = host_.snapshot();
-	Status status = engine::check_sparse_queries(queries);
+	Status status;
 	const auto search_rows = [&](const engine::Snapshot &rows, std::span<const engine::SearchQuery> group,
 								 std::vector<std::vector<engine::Neighbor>> *found)
 	{
@@ -293,15 +279,12 @@ DeviceSparseCopy::search(const SearchMeans &means, std::span<const engine::Searc
 			(*found)[i] = call.selections[i].finish();
 	};
 
-	VECTORGPU_TRY(status);
-	status = means.device->provoke(means.context->stream.get());
+	VECTORGPU_TRY(engine::check_sparse_queries(queries));
+	VECTORGPU_TRY(means.device->provoke(means.context->stream.get()));
 	if (engine::has_conditions(queries))
 		VECTORGPU_TRY(engine::search_groups(*snapshot, queries, search_rows, results, control));
 	else
 		search_rows(*snapshot, queries, results);
-	// No work on the stream may still read the segments: they may be freed once this returns.
-	if (!status.is_ok() && !means.device->fatal())
-		VECTORGPU_TRY(means.context->stream.synchronize());
 	VECTORGPU_TRY(status);
 	return is_stopped(control) ? stopped() : Status::ok();
 }

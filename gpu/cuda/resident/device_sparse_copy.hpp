@@ -7,12 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "cuda/device/uploader.hpp"
-#include "cuda/resident/host_backed_copy.hpp"
+#include "cuda/resident/cpu_backed_copy.hpp"
 #include "engine/copies/sparse_rows.hpp"
-#include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/selection.hpp"
-#include "engine/cpu/thread_pool.hpp"
 #include "kernels/sparse/sparse.hpp"
 
 namespace vectorgpu::cuda
@@ -21,19 +18,14 @@ namespace vectorgpu::cuda
 /// The device's part of a segment. Immutable.
 struct SparsePart
 {
-	std::shared_ptr<const engine::SparseRows> rows; // what it was made of
-	Held bytes;                                     // its description
+	std::shared_ptr<const engine::SparseRows> made;
+	Held bytes; // its description
 };
 
-class DeviceSparseCopy final : public HostBackedCopy<engine::CpuCopy, engine::SparseRows, const SparsePart>
+class DeviceSparseCopy final : public CpuBackedCopy<engine::SparseRows, SparsePart>
 {
 public:
-	/// pool: of the host's threads. The pointers outlive the copy.
-	DeviceSparseCopy(const engine::CopySpec &spec, Budget *budget, Uploader *uploader, engine::ThreadPool *pool);
-
-	Status prepare_segment(engine::SegmentId segment) override;
-	Status seal_segment(engine::SegmentId segment) override;
-	Status drop_segment(engine::SegmentId segment) override;
+	using CpuBackedCopy::CpuBackedCopy;
 
 	/// Also compares the device's part with the host's.
 	Status check_derived(
@@ -49,16 +41,13 @@ private:
 	/// Some of them, in the context's buffers.
 	struct Chunk;
 
-	Status prepare(engine::SegmentId segment);
+	std::shared_ptr<const engine::SparseRows> made_of(engine::SegmentId segment) const override;
 	Status upload(engine::SegmentId id, const std::shared_ptr<const engine::SparseRows> &rows) override;
 	std::shared_ptr<const SparsePart> find(const engine::RowsView &view) const;
 	Status search_group(const engine::Snapshot &snapshot, Call *call) const;
+	static bool holds_tables(const Call &call);
 	static Status send_chunk(const Call &call, size_t first, Chunk *chunk);
 	Status search_segment(const engine::RowsView &view, const SparsePart &part, const Chunk &chunk, Call *call) const;
-
-	Budget *const budget_;
-	Uploader *const uploader_;
-	engine::ThreadPool *const pool_;
 };
 
 } // namespace vectorgpu::cuda

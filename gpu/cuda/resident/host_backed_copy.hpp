@@ -14,7 +14,7 @@ namespace vectorgpu::cuda
 {
 
 /// Host: the copy in host memory. Made: what it makes of a segment once all of the segment has come. Part: what the
-/// device holds of a segment.
+/// device holds of a segment; its `made` is what it was made of.
 template <class Host, class Made, class Part>
 class HostBackedCopy : public ResidentCopy
 {
@@ -73,7 +73,7 @@ public:
 
 		attached_ = true;
 		for (const auto &[id, made] : prepared_)
-			if (Status uploaded = upload(id, made); !uploaded.is_ok() && status.is_ok())
+			if (Status uploaded = bring(id, made); !uploaded.is_ok() && status.is_ok())
 				status = std::move(uploaded);
 		return status;
 	}
@@ -95,7 +95,8 @@ protected:
 	{
 	}
 
-	/// Upload the device's part of a prepared segment, unless it is there. Caller holds device_mutex_.
+	/// Upload the device's part of a prepared segment, which is not there, and put_part() it. made: not null. Caller
+	/// holds device_mutex_.
 	virtual Status upload(engine::SegmentId id, const std::shared_ptr<const Made> &made) = 0;
 
 	/// All of a segment has come. The host searches it if the device has no room for it or refuses it; the failure of a
@@ -106,7 +107,7 @@ protected:
 		if (!attached_)
 			return Status::ok();
 
-		const Status status = upload(id, made);
+		const Status status = bring(id, made);
 
 		return status.code == StatusCode::kOutOfMemory || status.code == StatusCode::kInternal ? Status::ok() : status;
 	}
@@ -118,13 +119,14 @@ protected:
 		(void) take_part(id);
 	}
 
-	/// Return the device's part of a segment, or null.
-	std::shared_ptr<Part> find_part(engine::SegmentId id) const
+	/// Return the device's part of a segment, or null. made: if it is given, only the part that was made of it.
+	std::shared_ptr<Part> find_part(engine::SegmentId id, const Made *made = nullptr) const
 	{
 		const std::lock_guard lock(mutex_);
 		const auto found = parts_.find(id);
 
-		return found == parts_.end() ? nullptr : found->second;
+		return found == parts_.end() || (made != nullptr && found->second->made.get() != made) ? nullptr
+																							   : found->second;
 	}
 
 	void put_part(engine::SegmentId id, std::shared_ptr<Part> part)
@@ -155,6 +157,12 @@ protected:
 	std::map<engine::SegmentId, std::shared_ptr<Part>> parts_;
 
 private:
+	/// Caller holds device_mutex_.
+	Status bring(engine::SegmentId id, const std::shared_ptr<const Made> &made)
+	{
+		return made == nullptr || find_part(id, made.get()) != nullptr ? Status::ok() : upload(id, made);
+	}
+
 	std::map<engine::SegmentId, std::shared_ptr<const Made>> prepared_; // under device_mutex_, as the next one
 	bool attached_ = true;
 };

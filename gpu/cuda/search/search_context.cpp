@@ -31,4 +31,14 @@ SearchContext::create(const Device *device, size_t workspace_bytes, size_t pinne
 	return pinned_out.allocate(device, pinned_bytes, "results");
 }
 
+StreamEnd::~StreamEnd()
+{
+	if (reached_ || device_->fatal())
+		return;
+
+	const GpuWait wait(device_);
+
+	device_->check_quietly(cudaStreamSynchronize(stream_->get()), "finish work on the GPU");
+}
+
 } // namespace vectorgpu::cuda

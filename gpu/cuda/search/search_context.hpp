@@ -33,4 +33,23 @@ struct SearchContext
 	Status create(const Device *device, size_t workspace_bytes, size_t pinned_bytes);
 };
 
+/// Waits for a search's stream if the search fails, or is left by an exception, with work on it: that work may read
+/// memory of the copy, or the context's buffers. Declare it behind what holds that memory.
+class StreamEnd
+{
+public:
+	StreamEnd(const Device *device, const Stream *stream) : device_(device), stream_(stream) {}
+	~StreamEnd();
+	StreamEnd(const StreamEnd &) = delete;
+	StreamEnd &operator=(const StreamEnd &) = delete;
+
+	/// The search has waited for all of its work.
+	void reached() { reached_ = true; }
+
+private:
+	const Device *const device_;
+	const Stream *const stream_;
+	bool reached_ = false;
+};
+
 } // namespace vectorgpu::cuda

@@ -166,10 +166,7 @@ run(engine::Engine *engine, const Case &test, engine::CopyKind kind, engine::Cop
 	Made made(test, head, spec);
 	const ivf::CodeModel model = ivf::make_code_model(spec, made.model.data());
 
-	VECTORGPU_TRY(engine->load_segment(copy, 1, {make_ids(kRows), made.rows.data(), kRows}));
-	VECTORGPU_TRY(engine->load_structure(copy, 1, kLists, made.description));
-	VECTORGPU_TRY(engine->seal_segment(copy, 1));
-	VECTORGPU_TRY(engine->set_tombstones(copy, 1, make_tombstones(kRows, kRows)));
+	VECTORGPU_TRY(load_sealed(engine, copy, kRows, made.rows.data(), kLists, made.description));
 	for (size_t q = 0; q < test.n_queries; q++)
 	{
 		batch.push_back({made.queries.data() + q % kDistinct * test.dim, kNeighbors, false, {}});

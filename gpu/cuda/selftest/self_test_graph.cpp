@@ -162,10 +162,7 @@ run(engine::Engine *engine, const Case &test, engine::CopyId copy, uint32_t step
 	std::vector<engine::SearchQuery> batch;
 	std::vector<std::vector<Neighbor>> found;
 
-	VECTORGPU_TRY(engine->load_segment(copy, 1, {make_ids(kRows), vectors.data(), kRows}));
-	VECTORGPU_TRY(engine->load_structure(copy, 1, kDegree, made.description));
-	VECTORGPU_TRY(engine->seal_segment(copy, 1));
-	VECTORGPU_TRY(engine->set_tombstones(copy, 1, make_tombstones(kRows, kRows)));
+	VECTORGPU_TRY(load_sealed(engine, copy, kRows, vectors.data(), kDegree, made.description));
 	for (size_t q = 0; q < test.n_queries; q++)
 	{
 		batch.push_back({queries.data() + q % kDistinct * row_bytes, kNeighbors, false, {}});

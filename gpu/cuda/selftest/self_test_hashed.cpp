@@ -126,10 +126,7 @@ answers(engine::Engine *engine, const Case &test, const Made &made, size_t n_que
 	return with_copy(engine, {{Metric::kL2, ElementType::kFloat32, kDim}, engine::CopyKind::kHashedGraph},
 		[&](engine::CopyId copy)
 		{
-			VECTORGPU_TRY(engine->load_segment(copy, 1, {make_ids(test.n_rows), made.vectors.data(), test.n_rows}));
-			VECTORGPU_TRY(engine->load_structure(copy, 1, kDegree, made.description));
-			VECTORGPU_TRY(engine->seal_segment(copy, 1));
-			VECTORGPU_TRY(engine->set_tombstones(copy, 1, make_tombstones(test.n_rows, test.n_rows)));
+			VECTORGPU_TRY(load_sealed(engine, copy, test.n_rows, made.vectors.data(), kDegree, made.description));
 			return engine->search(copy, batch, found);
 		});
 }

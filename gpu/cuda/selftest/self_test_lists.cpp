@@ -129,10 +129,7 @@ run(engine::Engine *engine, const RowCase &test, engine::CopyId copy)
 	std::vector<engine::SearchQuery> batch(test.n_queries);
 	std::vector<std::vector<Neighbor>> found;
 
-	VECTORGPU_TRY(engine->load_segment(copy, 1, {make_ids(kRows), lists.by_place.data(), kRows}));
-	VECTORGPU_TRY(engine->load_structure(copy, 1, kLists, lists.description));
-	VECTORGPU_TRY(engine->seal_segment(copy, 1));
-	VECTORGPU_TRY(engine->set_tombstones(copy, 1, make_tombstones(kRows, kRows)));
+	VECTORGPU_TRY(load_sealed(engine, copy, kRows, lists.by_place.data(), kLists, lists.description));
 	for (uint32_t q = 0; q < test.n_queries; q++)
 	{
 		batch[q] = {lists.queries.data() + q * test.row_bytes(), test.k, false, {}};

@@ -77,10 +77,7 @@ check(engine::Engine *engine, const Expected &expected, const char *what, uint64
 		with_copy(engine, {{expected.metric, ElementType::kSet, kSlotBytes}, engine::CopyKind::kMatch},
 			[&](engine::CopyId copy)
 			{
-				VECTORGPU_TRY(engine->load_segment(copy, 1, {make_ids(kRows), nullptr, kRows}));
-				VECTORGPU_TRY(engine->load_structure(copy, 1, 1, expected.description));
-				VECTORGPU_TRY(engine->seal_segment(copy, 1));
-				VECTORGPU_TRY(engine->set_tombstones(copy, 1, make_tombstones(kRows, kRows)));
+				VECTORGPU_TRY(load_sealed(engine, copy, kRows, nullptr, 1, expected.description));
 				return engine->search(copy, batch, &found);
 			});
 

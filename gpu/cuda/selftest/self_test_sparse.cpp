@@ -76,10 +76,7 @@ search(engine::Engine *engine, Metric metric, const std::vector<Vector> &rows,
 	return with_copy(engine, {{metric, ElementType::kSet, kSlotBytes}, engine::CopyKind::kSparse},
 		[&](engine::CopyId copy)
 		{
-			VECTORGPU_TRY(engine->load_segment(copy, 1, {make_ids(kRows), nullptr, kRows}));
-			VECTORGPU_TRY(engine->load_structure(copy, 1, 1, description));
-			VECTORGPU_TRY(engine->seal_segment(copy, 1));
-			VECTORGPU_TRY(engine->set_tombstones(copy, 1, make_tombstones(kRows, kRows)));
+			VECTORGPU_TRY(load_sealed(engine, copy, kRows, nullptr, 1, description));
 			return engine->search(copy, queries, found);
 		});
 }

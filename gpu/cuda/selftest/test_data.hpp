@@ -96,6 +96,18 @@ failed(const std::string &message)
 	return Status::error(StatusCode::kUnavailable, message);
 }
 
+/// Loads segment 1 of a copy, of n_rows rows with a structure, seals it and marks the dead rows. vectors: null if
+/// segments have none. The first error of these.
+inline Status
+load_sealed(engine::Engine *engine, engine::CopyId copy, size_t n_rows, const void *vectors, uint32_t parameter,
+	std::span<const uint8_t> structure)
+{
+	VECTORGPU_TRY(engine->load_segment(copy, 1, {make_ids(n_rows), vectors, n_rows}));
+	VECTORGPU_TRY(engine->load_structure(copy, 1, parameter, structure));
+	VECTORGPU_TRY(engine->seal_segment(copy, 1));
+	return engine->set_tombstones(copy, 1, make_tombstones(n_rows, n_rows));
+}
+
 /// Creates a copy, calls run(copy), and drops the copy. The first error of these.
 template <class Run>
 Status

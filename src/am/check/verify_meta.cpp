@@ -76,6 +76,23 @@ check_shape(Relation index, const MetaData *meta)
 		page_corrupted(index, 0, psprintf("The metapage has %u dimensions, the column %d.", meta->dim, typmod));
 }
 
+/// What an earlier release would not understand is not in an index of that release's version.
+void
+check_version(Relation index, const MetaData *meta)
+{
+	const SegmentFormat *format = access_method(index, meta)->format;
+
+	if (format == nullptr || meta->version >= format->version)
+		return;
+	require(index, format->may_be_older != nullptr && format->may_be_older(meta, nullptr),
+		"The metapage has the version of an earlier release, which had no such indexes.");
+	for (uint32 i = 0; i < meta->n_segments; i++)
+		if (!format->may_be_older(meta, &meta->segments[i]))
+			page_corrupted(index, 0,
+				psprintf("The metapage has the version of an earlier release, which had no segments like %u.",
+					meta->segments[i].id));
+}
+
 void
 check_stream(Relation index, const SegmentEntry *segment, StreamKind kind, uint64 n_bytes)
 {
@@ -205,6 +222,7 @@ check_metapage(Relation index, const MetaData *meta, CheckResult *result)
 	require(index, meta->high_water >= 1, "The metapage says that the index has no blocks.");
 	check_shape(index, meta);
 	check_segments(index, meta, list);
+	check_version(index, meta);
 	check_chunks(index, meta, delta_list(meta), "delta chunk", list);
 	check_chunks(index, meta, alias_list(meta), "shared-entry chunk", list);
 	require(index, meta->version != kPlainVersion || (meta->alias_first == 0 && meta->n_alias_chunks == 0),

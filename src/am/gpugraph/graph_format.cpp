@@ -134,6 +134,14 @@ format_end(void *state)
 	spool_close(&writer->codes);
 }
 
+/// SegmentFormat::may_be_older: release 0.2 chose no degrees, and its models end before the depths.
+bool
+may_be_older(const MetaData *meta, const SegmentEntry *segment)
+{
+	return graph_options(meta)->degree != 0 &&
+		(segment == nullptr || segment->streams[static_cast<int>(kGraphStream)].n_bytes < sizeof(GraphModel));
+}
+
 } // namespace
 
 const SegmentFormat kGraphFormat = {
@@ -148,6 +156,7 @@ const SegmentFormat kGraphFormat = {
 	.check_entry = graph_check_entry,
 	.check = graph_check,
 	.version = kSegmentVersion, // release 0.2 would take the longer GraphModel for damage
+	.may_be_older = may_be_older,
 };
 
 } // namespace vectorgpu::am

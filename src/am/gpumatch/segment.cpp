@@ -443,6 +443,15 @@ match_end(void *opaque)
 		BufFileClose(state->runs[i]);
 }
 
+/// SegmentFormat::may_be_older: release 0.2 wrote lists of rows, and values beside texts.
+bool
+may_be_older(const MetaData *, const SegmentEntry *segment)
+{
+	return segment == nullptr ||
+		(segment->streams[static_cast<int>(kTileLists)].n_bytes == 0 &&
+			(segment->n_rows == 0 || match_has_values(segment)));
+}
+
 } // namespace
 
 const SegmentFormat kMatchFormat = {
@@ -455,6 +464,7 @@ const SegmentFormat kMatchFormat = {
 	.check_entry = match_check_entry,
 	.check = match_check,
 	.version = kSegmentVersion, // release 0.2 would take tile lists for no lists, and find no row
+	.may_be_older = may_be_older,
 };
 
 } // namespace vectorgpu::am

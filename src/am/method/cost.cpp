@@ -53,6 +53,10 @@ constexpr double kGpuExactUs = 75;   // an exact search by an H200, the request 
 constexpr double kGpuCodes = 0.2;    // of codes_cost: the worker tests codes with wide registers, or has kept the rows
 constexpr double kGpuPagesPerUs =
 	1600; // and the bytes it reads: most rows are narrower there, and several searches share a read
+// Estimates, of sparse vectors: the GPU bounds each row, its elements read at .5 TB/s, since each is looked up in a
+// hash table, and the bounds are read back and compared by the host.
+constexpr double kGpuSparsePagesPerUs = 60;
+constexpr double kGpuSparseRowUs = 0.001;
 constexpr double kLeastWorkerPages =
 	128; // the worker answers smaller indexes only where vectorgpu.worker_min_size was lowered for tests
 
@@ -153,6 +157,15 @@ few_cost(const IndexPath *path, const ScanDemand &demand, double n_searches, boo
 
 	return cpu_operator_cost * kScanCost + codes_cost(path) +
 		rows * few_row_cost(path->indexinfo, by_worker) * n_searches;
+}
+
+/// gpu_search_cost of an exact search of all rows.
+bool
+gpu_exact_cost(const IndexPath *path, double pages, double rows, Cost *cost)
+{
+	if (path_is_sparse(path))
+		return gpu_search_cost(path, kGpuExactUs + pages / kGpuSparsePagesPerUs + rows * kGpuSparseRowUs, 0, cost);
+	return gpu_search_cost(path, kGpuExactUs, pages, cost);
 }
 
 } // namespace
@@ -322,7 +335,7 @@ exact_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 		return;
 	demand = scan_demand(root, path);
 	rows = Max(demand.rows * demand.passing * demand.within, 1.0);
-	if (path_is_sparse(path) || !gpu_search_cost(path, kGpuExactUs, *pages, &pass))
+	if (!gpu_exact_cost(path, *pages, demand.rows, &pass))
 		pass = pass_cost(path, *pages, demand.rows) + codes_cost(path);
 	n_passes = batch_plan_exact_batches(demand, 0, 0);
 	few = few_cost(path, demand, n_passes, worker_compares(path, demand));

@@ -230,10 +230,18 @@ key_filter_values(
 
 	for (uint64 i = 0; i < n && intact; i++)
 	{
+		const RowId row = headers[i] & kDeltaRowIdMask;
+
 		if ((headers[i] & (kDeltaContinued | kDeltaDead)) != 0)
 			continue;
+		// The rows that another index has found are few, and the codes of each are read from a page of their own.
+		if (filter->rows != nullptr && !row_set_has(&filter->entries, row))
+		{
+			headers[i] |= kDeltaDead;
+			continue;
+		}
 		intact = delta_read_keys(index, meta, first + i, image);
-		if (intact && !key_filter_passes(filter, meta, headers[i] & kDeltaRowIdMask, image))
+		if (intact && !key_filter_passes(filter, meta, row, image))
 			headers[i] |= kDeltaDead;
 	}
 	pfree(image);

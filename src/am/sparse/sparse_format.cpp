@@ -144,6 +144,7 @@ const SegmentFormat kSparseFormat = {
 	.check_entry = sparse_check_entry,
 	.check = sparse_check,
 	.version = kSegmentVersion,
+	.may_be_older = nullptr, // release 0.2 has no sparsevec
 };
 
 } // namespace vectorgpu::am

@@ -122,7 +122,7 @@ offer_match_delta(
 		}
 		n_slots = 1;
 		// No other value begins in the slots of a value, so that each slot is read once.
-		if (is_dead(delta, at) || !read_slot_value(rows, at, slot_bytes, &value, &n_slots))
+		if (is_dead(delta, at) || !read_slot_value(rows, at, slot_bytes, UINT32_MAX, &value, &n_slots))
 			continue;
 
 		uint32_t length;

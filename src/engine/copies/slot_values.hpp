@@ -2,7 +2,7 @@
 //
 // A slot is a row of the delta: `dim` bytes. A value is a uint32 length and that many bytes; it takes one or more
 // slots. Its row is that of the first slot; the others count as dead, and no value begins in them. Nothing that was
-// sent is trusted: a value whose last slots have not come is left out.
+// sent is trusted: a value whose last slots have not come, or that is longer than any, is left out.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,11 @@
 namespace vectorgpu::engine
 {
 
-/// The value that begins in the slot `at`; n_slots: what it takes. False: its last slots have not come.
+/// The value that begins in the slot `at`, of at most `most_bytes` behind its length; n_slots: what it takes. False: it
+/// is longer, or its last slots have not come. Throws bad_alloc.
 inline bool
-read_slot_value(const RowListView &rows, uint64_t at, size_t slot_bytes, std::vector<uint8_t> *value, uint64_t *n_slots)
+read_slot_value(const RowListView &rows, uint64_t at, size_t slot_bytes, uint32_t most_bytes,
+	std::vector<uint8_t> *value, uint64_t *n_slots)
 {
 	uint32_t length;
 
@@ -25,7 +27,7 @@ read_slot_value(const RowListView &rows, uint64_t at, size_t slot_bytes, std::ve
 	const uint64_t n_bytes = sizeof(length) + uint64_t{length};
 	const uint64_t n_wanted = (n_bytes + slot_bytes - 1) / slot_bytes;
 
-	if (n_wanted > rows.last - at)
+	if (length > most_bytes || n_wanted > rows.last - at)
 		return false;
 	value->resize(n_wanted * slot_bytes);
 	for (uint64_t i = 0; i < n_wanted; i++)

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 
 namespace vectorgpu::engine
 {
@@ -24,25 +23,23 @@ SparseRows::append(uint64_t n_rows, std::span<const uint8_t> bytes)
 	const uint64_t ends_bytes = n_rows * sizeof(uint64_t);
 	const size_t before = bytes_.size();
 
-	bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-	if (n_rows == 0 || before >= ends_bytes || bytes_.size() < ends_bytes)
-		return;
-
-	// The last end has come and tells the size. Growing by doubling would take twice the memory.
-	const uint64_t elements = ends()[n_rows - 1];
-
-	if (elements <= n_rows * kMostSparseBytes)
+	// The last end comes with these bytes and tells the size. Growing by doubling would take twice the memory.
+	if (n_rows > 0 && before < ends_bytes && before + bytes.size() >= ends_bytes)
 	{
-		try
+		uint8_t last[sizeof(uint64_t)];
+		uint64_t elements;
+
+		for (size_t i = 0; i < sizeof(last); i++) // it may have come in two pieces
 		{
+			const size_t at = ends_bytes - sizeof(last) + i;
+
+			last[i] = at < before ? bytes_[at] : bytes[at - before];
+		}
+		std::memcpy(&elements, last, sizeof(elements));
+		if (elements <= n_rows * kMostSparseBytes)
 			bytes_.reserve(ends_bytes + elements);
-		}
-		catch (const std::exception &)
-		{
-			bytes_.resize(before);
-			throw;
-		}
 	}
+	bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
 }
 
 Status

@@ -1,16 +1,14 @@
-// See cpu_engine_search.hpp. The rows are cut into spans; each thread takes the next span and runs all queries over it,
-// with a selection of its own per query; the selections are merged at the end. (score, row) is a total order, so the
-// answer does not depend on which thread took which span.
+// See cpu_engine_search.hpp. The rows are cut into spans (span_search.hpp).
 #include "engine/cpu/cpu_engine_search.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 
 #include "engine/cpu/gemm_filter.hpp"
 #include "engine/cpu/passing_rows.hpp"
 #include "engine/cpu/row_scores.hpp"
 #include "engine/cpu/selection.hpp"
+#include "engine/cpu/span_search.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/distance/topk.hpp"
 
@@ -146,11 +144,11 @@ public:
 	{
 		for (size_t i = 0; i < selections_.size(); i++)
 			selections_[i].merge(&other->selections_[i]);
-		n_rescored_ += other->n_rescored_;
+		n_scored_ += other->n_scored_;
 	}
 
 	Selection &selection(size_t query) { return selections_[query]; }
-	uint64_t n_rescored() const { return n_rescored_; }
+	uint64_t n_scored() const { return n_scored_; }
 
 private:
 	/// Rows of a block, at most kDirectBlockRows, that do not follow each other.
@@ -274,7 +272,7 @@ private:
 				continue;
 			}
 			score_rows(query, span, first + survivors[i], run);
-			n_rescored_ += run;
+			n_scored_ += run;
 			i += run;
 		}
 		selections_[query].tighten();
@@ -288,7 +286,7 @@ private:
 	std::vector<size_t> filtered_;      // the others, kQueriesPerProduct to a filter
 	std::vector<GemmFilter> filters_;
 	std::vector<size_t> block_rows_; // rows of each filter's next block
-	uint64_t n_rescored_ = 0;
+	uint64_t n_scored_ = 0;
 };
 
 } // namespace
@@ -306,12 +304,10 @@ search_snapshot(const DistanceSpec &spec, const Snapshot &snapshot, std::span<co
 	add_spans(snapshot.delta, row_bytes, &spans);
 
 	const bool filtered = queries.size() >= options.gemm_min_queries && gemm_filter_supports(spec);
-	const size_t n_workers = std::max<size_t>(1, std::min(pool.n_threads(), spans.size()));
-	std::vector<std::unique_ptr<Searcher>> searchers(n_workers);
-	std::atomic<size_t> next_span{0};
 
-	pool.run(n_workers,
-		[&](size_t worker)
+	results->resize(queries.size());
+	return search_spans(spans, queries, pool, *results, control,
+		[&]
 		{
 			auto searcher = std::make_unique<Searcher>(spec, queries, snapshot.n_rows);
 
@@ -319,28 +315,8 @@ search_snapshot(const DistanceSpec &spec, const Snapshot &snapshot, std::span<co
 				searcher->use_filter();
 			else
 				searcher->use_no_filter();
-			for (size_t span; (span = next_span.fetch_add(1, std::memory_order_relaxed)) < spans.size();)
-			{
-				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
-					break;
-				searcher->search(spans[span]);
-				if (control != nullptr)
-					control->progress.fetch_add(1, std::memory_order_relaxed);
-			}
-			searchers[worker] = std::move(searcher);
+			return searcher;
 		});
-
-	for (size_t worker = 1; worker < n_workers; worker++)
-		if (searchers[worker] != nullptr) // null: the call was dropped
-			searchers[0]->merge(searchers[worker].get());
-	results->resize(queries.size());
-	for (size_t i = 0; i < queries.size(); i++)
-	{
-		(*results)[i] = searchers[0]->selection(i).finish();
-		if (queries[i].coverage != nullptr)
-			*queries[i].coverage = Coverage::kAll;
-	}
-	return searchers[0]->n_rescored();
 }
 
 } // namespace vectorgpu::engine

@@ -1,15 +1,14 @@
-// See cpu_engine_sparse.hpp. The rows are cut into spans; each thread takes the next span and runs all queries over it,
-// with a selection of its own per query; the selections are merged at the end. (score, row) is a total order, so the
-// answer does not depend on which thread took which span.
+// See cpu_engine_sparse.hpp. The rows are cut into spans (span_search.hpp). A batch whose tables take more than a bound
+// goes over the rows in several groups of queries.
 #include "engine/cpu/cpu_engine_sparse.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <memory>
 
 #include "engine/copies/slot_values.hpp"
 #include "engine/cpu/passing_rows.hpp"
+#include "engine/cpu/span_search.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/distance/sparse_query.hpp"
 
@@ -23,7 +22,7 @@ constexpr uint64_t kSpanBytes = 256 * 1024;            // of elements: they stay
 constexpr uint64_t kSpanRows = 2048;                   // at most
 constexpr size_t kBlockRows = 256;                     // offered at a time
 constexpr size_t kFirstBlockRows = 32;                 // of the first block, when no bound rules out anything
-constexpr uint64_t kMostTableBytes = 32 * 1024 * 1024; // of all queries' elements by index
+constexpr uint64_t kMostTableBytes = 32 * 1024 * 1024; // of the tables of a group of queries
 
 /// Rows [first, last) of a segment or of those listed in it, or slots of the delta.
 struct SparseSpan
@@ -68,35 +67,45 @@ add_spans(const RowsView &view, size_t slot_bytes, std::vector<SparseSpan> *span
 	}
 }
 
-/// The queries of a batch, prepared.
+/// The number of dimensions that tables of the queries' elements have: of all that rows of segments and queries use,
+/// or, hashed, of all that there are.
+uint32_t
+table_dim(const Snapshot &snapshot, std::span<const SparseVector> queries)
+{
+	uint32_t dim = 1;
+
+	for (const auto &view : snapshot.segments)
+		dim = std::max(dim, view->sparse != nullptr ? view->sparse->dim() : 0);
+	for (const SparseVector &vector : queries)
+		if (vector.n > 0)
+			dim = std::max(dim, static_cast<uint32_t>(vector.indices[vector.n - 1]) + 1);
+	// Tables of all dimensions are fastest, but not if they leave no cache for the rows.
+	return uint64_t{dim} * sizeof(float) * queries.size() > kMostTableBytes ? kMaxSparseDimensions : dim;
+}
+
+/// The first queries of those given, as many as kMostTableBytes has tables for and one at least, prepared.
 class SparseQueries
 {
 public:
-	SparseQueries(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries)
+	SparseQueries(Metric metric, uint32_t dim, std::span<const SparseVector> vectors) : dim_(dim)
 	{
-		std::vector<SparseVector> vectors(queries.size());
+		uint64_t n_bytes = 0;
 
-		for (const auto &view : snapshot.segments)
-			dim_ = std::max(dim_, view->sparse != nullptr ? view->sparse->dim() : 0);
-		for (size_t i = 0; i < queries.size(); i++)
-		{
-			(void) open_sparse(queries[i].query, queries[i].query_bytes, &vectors[i]);
-			if (vectors[i].n > 0)
-				dim_ = std::max(dim_, static_cast<uint32_t>(vectors[i].indices[vectors[i].n - 1]) + 1);
-		}
-		// Tables of all dimensions are fastest, but not if they leave no cache for the rows.
-		if (uint64_t{dim_} * sizeof(float) * queries.size() > kMostTableBytes)
-			dim_ = kMaxSparseDimensions;
 		for (const SparseVector &vector : vectors)
 		{
+			const size_t own_bytes = sparse_table_bytes(vector.n, dim_);
+
+			n_bytes += own_bytes;
+			if (n_bytes > kMostTableBytes && !prepared_.empty())
+				break;
 			// as floats, for their alignment
-			tables_.push_back(
-				std::make_unique_for_overwrite<float[]>(sparse_table_bytes(vector.n, dim_) / sizeof(float)));
+			tables_.push_back(std::make_unique_for_overwrite<float[]>(own_bytes / sizeof(float)));
 			prepared_.emplace_back();
-			sparse_query_init(&prepared_.back(), spec.metric, vector, dim_, tables_.back().get());
+			sparse_query_init(&prepared_.back(), metric, vector, dim_, tables_.back().get());
 		}
 	}
 
+	size_t size() const { return prepared_.size(); }
 	const SparseQuery &operator[](size_t i) const { return prepared_[i]; }
 
 	/// True if bounds can be computed for the vector: rows of the delta may have more dimensions than the others.
@@ -106,7 +115,7 @@ public:
 	}
 
 private:
-	uint32_t dim_ = 1;
+	const uint32_t dim_;
 	std::vector<std::unique_ptr<float[]>> tables_;
 	std::vector<SparseQuery> prepared_;
 };
@@ -116,8 +125,8 @@ class SparseSearcher
 {
 public:
 	SparseSearcher(
-		const DistanceSpec &spec, std::span<const SearchQuery> queries, const SparseQueries &prepared, uint64_t n_rows)
-		: slot_bytes_(vector_bytes(spec.element, spec.dim)), prepared_(prepared), selections_(queries.size())
+		size_t slot_bytes, std::span<const SearchQuery> queries, const SparseQueries &prepared, uint64_t n_rows)
+		: slot_bytes_(slot_bytes), prepared_(prepared), selections_(queries.size())
 	{
 		for (size_t i = 0; i < queries.size(); i++)
 			selections_[i].start(queries[i], n_rows);
@@ -161,7 +170,8 @@ private:
 			SparseVector vector;
 
 			n_slots = 1;
-			if (is_dead(*span.view, at) || !read_slot_value(rows, at, slot_bytes_, &value_, &n_slots) ||
+			if (is_dead(*span.view, at) ||
+				!read_slot_value(rows, at, slot_bytes_, kMostSparseBytes, &value_, &n_slots) ||
 				!open_sparse(value_.data(), value_.size(), &vector))
 				continue;
 			add(vector, rows.row_id(at));
@@ -273,45 +283,39 @@ uint64_t
 search_sparse(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 	ThreadPool &pool, std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 {
-	const SparseQueries prepared(spec, snapshot, queries);
+	const size_t slot_bytes = vector_bytes(spec.element, spec.dim);
 	std::vector<SparseSpan> spans;
+	std::vector<SparseVector> vectors(queries.size());
+	uint64_t n_scored = 0;
 
 	for (const auto &segment : snapshot.segments)
 		if (segment->rows.last > 0)
-			add_spans(*segment, vector_bytes(spec.element, spec.dim), &spans);
-	add_spans(snapshot.delta, vector_bytes(spec.element, spec.dim), &spans);
-
-	const size_t n_workers = std::max<size_t>(1, std::min(pool.n_threads(), spans.size()));
-	std::vector<std::unique_ptr<SparseSearcher>> searchers(n_workers);
-	std::atomic<size_t> next_span{0};
-
-	pool.run(n_workers,
-		[&](size_t worker)
-		{
-			auto searcher = std::make_unique<SparseSearcher>(spec, queries, prepared, snapshot.n_rows);
-
-			for (size_t span; (span = next_span.fetch_add(1, std::memory_order_relaxed)) < spans.size();)
-			{
-				if (control != nullptr && control->stop.load(std::memory_order_relaxed))
-					break;
-				searcher->search(spans[span]);
-				if (control != nullptr)
-					control->progress.fetch_add(1, std::memory_order_relaxed);
-			}
-			searchers[worker] = std::move(searcher);
-		});
-
-	for (size_t worker = 1; worker < n_workers; worker++)
-		if (searchers[worker] != nullptr) // null: the call was dropped
-			searchers[0]->merge(searchers[worker].get());
-	results->resize(queries.size());
+			add_spans(*segment, slot_bytes, &spans);
+	add_spans(snapshot.delta, slot_bytes, &spans);
+	results->assign(queries.size(), {});
 	for (size_t i = 0; i < queries.size(); i++)
 	{
-		(*results)[i] = searchers[0]->selection(i).finish();
+		(void) open_sparse(queries[i].query, queries[i].query_bytes, &vectors[i]);
 		if (queries[i].coverage != nullptr)
 			*queries[i].coverage = Coverage::kAll;
 	}
-	return searchers[0]->n_scored();
+	if (spans.empty())
+		return 0;
+
+	const uint32_t dim = table_dim(snapshot, vectors);
+
+	for (size_t first = 0, n; first < queries.size(); first += n)
+	{
+		const SparseQueries prepared(spec.metric, dim, std::span(vectors).subspan(first));
+		const std::span<const SearchQuery> some = queries.subspan(first, prepared.size());
+
+		n = prepared.size();
+		if (control != nullptr && control->stop.load(std::memory_order_relaxed))
+			break;
+		n_scored += search_spans(spans, some, pool, std::span(*results).subspan(first, n), control,
+			[&] { return std::make_unique<SparseSearcher>(slot_bytes, some, prepared, snapshot.n_rows); });
+	}
+	return n_scored;
 }
 
 } // namespace vectorgpu::engine

@@ -4,6 +4,7 @@
 #include "engine/graph_rows.hpp"
 #include "engine/interface/list_builder.hpp"
 #include "engine/list_rows.hpp"
+#include "engine/sparse_copy.hpp"
 #include "engines.hpp"
 #include "match/copies.hpp"
 
@@ -410,6 +411,7 @@ TEST(GpuFault, ADamagedCopyOfACopyIsFound)
 	GraphedRows graph(prepared.rows, 16, 1, Edges::kRandom);
 	vectorgpu::test::MatchRows sets(1, 20000, 10, 10);
 	vectorgpu::test::TextRows texts(1, 20000, 10, 10);
+	std::vector<engine::test::SparseRow> sparse;
 	const auto load = [&](const engine::CopySpec &spec, CopyId copy)
 	{
 		if (spec.kind == CopyKind::kLists)
@@ -419,6 +421,12 @@ TEST(GpuFault, ADamagedCopyOfACopyIsFound)
 			VECTORGPU_TRY(engine->load_segment(copy, 1, prepared.rows.block()));
 			return engine->seal_segment(copy, 1);
 		}
+		if (spec.kind == CopyKind::kSparse)
+		{
+			VECTORGPU_TRY(engine->load_segment(copy, 1, {prepared.rows.block().row_ids, nullptr, sparse.size()}));
+			VECTORGPU_TRY(engine->load_structure(copy, 1, 1, engine::test::sparse_description(sparse)));
+			return engine->seal_segment(copy, 1);
+		}
 		if (spec.kind != CopyKind::kMatch)
 			return graph.load(engine, copy, 1);
 		(spec.distance.metric == Metric::kEdit ? static_cast<vectorgpu::test::MatchRows *>(&texts) : &sets)
@@ -426,9 +434,12 @@ TEST(GpuFault, ADamagedCopyOfACopyIsFound)
 		return Status::ok();
 	};
 
+	for (int i = 0; i < 20000; i++)
+		sparse.push_back(engine::test::random_sparse(rng, 20, 1000));
 	for (const engine::CopySpec &spec : {engine::CopySpec(prepared.rows.spec), {prepared.rows.spec, CopyKind::kLists},
 			 {prepared.rows.spec, CopyKind::kGraph}, {prepared.rows.spec, CopyKind::kHashedGraph},
-			 vectorgpu::test::match_spec(), vectorgpu::test::match_spec(Metric::kEdit)})
+			 vectorgpu::test::match_spec(), vectorgpu::test::match_spec(Metric::kEdit),
+			 engine::test::sparse_spec(Metric::kL2)})
 	{
 		if (spec.kind == CopyKind::kHashedGraph)
 			graph.add_codes(64);

@@ -14,20 +14,23 @@ namespace
 {
 
 using engine::test::expect_sparse_answers;
+using engine::test::expect_sparse_batch;
+using engine::test::full_sparse;
 using engine::test::sparse_spec;
 using engine::test::SparseCopy;
+using engine::test::SparseRow;
 
 constexpr Metric kMetrics[] = {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1};
 
 std::unique_ptr<CudaEngine>
-make_engine(uint64_t memory_bytes = 0, size_t workspace_bytes = size_t{256} << 20)
+make_engine(uint64_t memory_bytes = 0, size_t pinned_bytes = size_t{64} << 20)
 {
 	std::unique_ptr<CudaEngine> made;
 	CudaEngineOptions options;
 
 	options.self_test = false;
 	options.memory_bytes = memory_bytes;
-	options.workspace_bytes = workspace_bytes;
+	options.pinned_bytes = pinned_bytes;
 
 	const Status status = make_cuda_engine(options, &made);
 
@@ -62,19 +65,56 @@ TEST(SparseCopyOfTheDevice, LongRowsAndLargeBatches)
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct})
 	{
 		SparseCopy held(make_engine(), metric, 200000, 5, {300, 20, 5}, 16000);
-		std::vector<std::vector<uint8_t>> stored;
-		std::vector<engine::SearchQuery> queries(150);
-		std::vector<std::vector<engine::Neighbor>> results;
 
-		for (size_t i = 0; i < queries.size(); i++)
+		ASSERT_NO_FATAL_FAILURE(expect_sparse_batch(&held, {held.rows.begin(), held.rows.begin() + 150}, 7));
+	}
+}
+
+// Rows and queries of the most elements: the tables of a query take a megabyte, those of all queries several chunks.
+TEST(SparseCopyOfTheDevice, TheLongestRowsAndQueries)
+{
+	constexpr uint32_t kMost = 16000;
+
+	for (const Metric metric : kMetrics)
+		for (const uint32_t dim : {16000u, 1000000000u})
 		{
-			stored.push_back(held.rows[i].stored());
-			queries[i] = {stored[i].data(), 7, false, {}};
-			queries[i].query_bytes = stored[i].size();
+			std::unique_ptr<CudaEngine> made = make_engine(0, 8 << 20);
+			CudaEngine *const cuda = made.get();
+			SparseCopy held(std::move(made), metric, dim, 12, {12, 9, 3}, kMost, true);
+			std::vector<SparseRow> vectors = {{}};
+
+			SCOPED_TRACE(testing::Message() << "metric " << static_cast<int>(metric) << " dim " << dim);
+			for (int i = 0; i < 40; i++)
+				vectors.push_back(full_sparse(held.rng, i % 4 == 0 ? kMost : kMost / 2 + 1, dim));
+			ASSERT_NO_FATAL_FAILURE(expect_sparse_batch(&held, vectors, 5));
+			EXPECT_EQ(cuda->n_sparse(), 2 * vectors.size());
 		}
-		ASSERT_TRUE(held.engine->search(held.copy, queries, &results).is_ok());
-		for (size_t i = 0; i < queries.size(); i++)
-			ASSERT_NO_FATAL_FAILURE(engine::test::expect_same_bits(results[i], held.nearest(held.rows[i], 7)));
+}
+
+// Pinned memory for some queries at a time, and for the bounds of a part of a segment. Queries whose tables do not fit
+// are the host's.
+TEST(SparseCopyOfTheDevice, SeveralTilesOfRows)
+{
+	constexpr uint32_t kDim = 30000;
+
+	for (const Metric metric : kMetrics)
+	{
+		std::unique_ptr<CudaEngine> made = make_engine(0, 128 << 10);
+		CudaEngine *const cuda = made.get();
+		SparseCopy held(std::move(made), metric, kDim, 3, {9000, 250, 90});
+		std::vector<SparseRow> vectors;
+
+		SCOPED_TRACE(testing::Message() << "metric " << static_cast<int>(metric));
+		for (int i = 0; i < 100; i++)
+			vectors.push_back(engine::test::random_sparse(held.rng, 40, kDim));
+		ASSERT_NO_FATAL_FAILURE(expect_sparse_batch(&held, vectors, 10));
+		EXPECT_EQ(cuda->n_sparse(), 2 * vectors.size());
+		ASSERT_NO_FATAL_FAILURE(expect_sparse_answers(&held, 40, kDim));
+
+		const uint64_t bounded = cuda->n_sparse();
+
+		ASSERT_NO_FATAL_FAILURE(expect_sparse_batch(&held, {full_sparse(held.rng, 16000, kDim)}, 10));
+		EXPECT_EQ(cuda->n_sparse(), bounded);
 	}
 }
 

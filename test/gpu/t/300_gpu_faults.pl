@@ -241,12 +241,14 @@ for my $nth ('1,2,4,6', '0')
 my %damages = (
 	gpu_flip         => [qw(gpuflat gpuivf gpugraph)],
 	gpu_flip_norm    => [qw(gpuflat gpuivf gpugraph)],
-	gpu_flip_derived => [qw(gpuflat gpuivf gpugraph gpumatch)]);
+	gpu_flip_derived => [qw(gpuflat gpuivf gpugraph gpumatch sparse)]);
+$node->safe_psql('postgres', "CREATE TABLE t_sparse AS SELECT format('{%s:1,%s:2}/1000', 1 + i % 500, 501 + i % 500)::sparsevec(1000) AS v FROM generate_series(1, 3000) i; CREATE INDEX i_sparse ON t_sparse USING gpuflat (v)")
+  if !$simulated;
 for my $fault ($simulated ? () : sort keys %damages)
 {
 	ok(restart_with_fault("$fault:0:error"), "$fault: a worker");
-	$node->safe_psql('postgres', join ';', map { "SELECT vectorgpu_prewarm('i_$_')" } @methods);
-	for my $method (@methods)
+	$node->safe_psql('postgres', join ';', map { "SELECT vectorgpu_prewarm('i_$_')" } @methods, 'sparse');
+	for my $method (@methods, 'sparse')
 	{
 		my ($rc, $out, $err) = $node->psql('postgres', "SELECT vectorgpu_check('i_$method', false, true)");
 

@@ -49,6 +49,23 @@ TEST_P(CpuEngineSparse, empty_parts_and_long_rows)
 	}
 }
 
+// Rows and queries of the most elements. The queries' tables take more than a group of queries may.
+TEST_P(CpuEngineSparse, the_longest_rows_and_queries)
+{
+	constexpr uint32_t kMost = 16000;
+
+	for (const uint32_t dim : {16000u, 1000000000u})
+	{
+		SparseCopy held(make_cpu_engine({.n_threads = 2}), GetParam(), dim, 12, {12, 9, 3}, kMost, true);
+		std::vector<SparseRow> vectors = {full_sparse(held.rng, kMost, dim), {}};
+
+		SCOPED_TRACE(testing::Message() << "dim " << dim);
+		for (int i = 0; i < 40; i++)
+			vectors.push_back(full_sparse(held.rng, i % 4 == 0 ? kMost : kMost / 2 + 1, dim));
+		ASSERT_NO_FATAL_FAILURE(expect_sparse_batch(&held, vectors, 5));
+	}
+}
+
 TEST_P(CpuEngineSparse, changes_while_it_is_held)
 {
 	SparseCopy held = make(1000, 9);
@@ -234,6 +251,25 @@ TEST_P(CpuEngineSparse, rows_are_offered_by_bounds)
 			ASSERT_NO_FATAL_FAILURE(expect_same_bits(selection.finish(), held.nearest(vector, k)));
 		}
 	EXPECT_LT(n_scored, 3 * 5 * 3000 * 6 / 7); // not all rows that live
+}
+
+// Pieces of every size: the last end, which tells how much is to come, may come in two.
+TEST(CpuEngineSparseRows, they_come_in_pieces)
+{
+	std::mt19937 rng(2);
+	const std::vector<SparseRow> rows = {random_sparse(rng, 9, 100), {}, full_sparse(rng, 5, 100)};
+	const std::vector<uint8_t> description = sparse_description(rows);
+
+	for (size_t step = 1; step <= description.size(); step++)
+	{
+		SparseRows held;
+
+		SCOPED_TRACE(step);
+		for (size_t at = 0; at < description.size(); at += step)
+			held.append(rows.size(), std::span(description).subspan(at, std::min(step, description.size() - at)));
+		ASSERT_OK(held.check(rows.size()));
+		ASSERT_TRUE(std::equal(description.begin(), description.end(), held.bytes().begin(), held.bytes().end()));
+	}
 }
 
 TEST(CpuEngineSparseShapes, others_are_refused)

@@ -99,6 +99,21 @@ random_sparse(std::mt19937 &rng, uint32_t most, uint32_t dim)
 	return row;
 }
 
+/// A row of exactly n elements, n <= dim, spread over all dimensions.
+inline SparseRow
+full_sparse(std::mt19937 &rng, uint32_t n, uint32_t dim)
+{
+	const uint32_t step = dim / n;
+	SparseRow row;
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		row.indices.push_back(static_cast<int32_t>(i * step + rng() % step));
+		row.values.push_back((static_cast<float>(rng() % 31) - 15.5f) / 4);
+	}
+	return row;
+}
+
 inline CopySpec
 sparse_spec(Metric metric)
 {
@@ -109,15 +124,16 @@ sparse_spec(Metric metric)
 class SparseCopy
 {
 public:
+	/// full: all rows have `most` elements.
 	SparseCopy(std::unique_ptr<Engine> made, Metric metric, uint32_t dim, uint32_t seed,
-		std::vector<size_t> sizes = {700, 250, 90}, uint32_t most = 40)
+		std::vector<size_t> sizes = {700, 250, 90}, uint32_t most = 40, bool full = false)
 		: engine(std::move(made)), rng(seed), delta_part(sizes.size() - 1), metric_(metric)
 	{
 		EXPECT_TRUE(engine->create(sparse_spec(metric), &copy).is_ok());
 		for (size_t part = 0; part < sizes.size(); part++)
 			for (size_t i = 0; i < sizes[part]; i++)
 			{
-				rows.push_back(random_sparse(rng, most, dim));
+				rows.push_back(full ? full_sparse(rng, most, dim) : random_sparse(rng, most, dim));
 				parts.push_back(part);
 				ids.push_back((part + 1) << 40 | (i + 1) << 4 | 1);
 				dead.push_back(rng() % 7 == 0);
@@ -281,6 +297,29 @@ expect_same_bits(const std::vector<Neighbor> &found, const std::vector<Neighbor>
 	{
 		ASSERT_EQ(found[i].row, expected[i].row) << "place " << i;
 		ASSERT_EQ(std::bit_cast<uint64_t>(found[i].score), std::bit_cast<uint64_t>(expected[i].score)) << "place " << i;
+	}
+}
+
+/// Queries of one batch have the answers of the definition.
+inline void
+expect_sparse_batch(SparseCopy *held, const std::vector<SparseRow> &vectors, size_t k)
+{
+	std::vector<std::vector<uint8_t>> stored;
+	std::vector<SearchQuery> queries(vectors.size());
+	std::vector<std::vector<Neighbor>> results;
+
+	for (size_t i = 0; i < vectors.size(); i++)
+	{
+		stored.push_back(vectors[i].stored());
+		queries[i] = {stored[i].data(), k, false, {}};
+		queries[i].query_bytes = stored[i].size();
+	}
+	ASSERT_TRUE(held->engine->search(held->copy, queries, &results).is_ok());
+	ASSERT_EQ(results.size(), vectors.size());
+	for (size_t i = 0; i < vectors.size(); i++)
+	{
+		SCOPED_TRACE(testing::Message() << "query " << i);
+		ASSERT_NO_FATAL_FAILURE(expect_same_bits(results[i], held->nearest(vectors[i], k)));
 	}
 }
 
