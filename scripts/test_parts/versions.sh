@@ -209,7 +209,7 @@ version_tap() {
 	if [ -z "$FILES${1:-}" ]; then
 		# Not empty: 060 for gpuivf too.
 		TAP_ONLY=$VERSION_FILES TAP_EXCEPT='^$' TAP_WITHOUT=$VERSION_METHODS_LEFT_OUT${BRIEF:+|@gpu}
-		[ -z "${BRIEF:-}" ] || TAP_ONLY='/(010|067|069|075|076)_'
+		[ -z "${BRIEF:-}" ] || TAP_ONLY='/(010|067|075|076)_'
 	fi
 	part_tap "tap$KIND" test/t 1800
 }

@@ -18,10 +18,10 @@ namespace vectorgpu::engine
 inline double
 wider(double share)
 {
-	constexpr double kMost = 1.8;
-	constexpr double kLeast = 1.6;
+	constexpr double kMost = 1.5;
+	constexpr double kLeast = 1.35;
 	constexpr double kMostUpTo = .12;
-	constexpr double kLeastFrom = .3;
+	constexpr double kLeastFrom = .5;
 	const double part = std::clamp((share - kMostUpTo) / (kLeastFrom - kMostUpTo), 0., 1.);
 
 	return 1 + (kMost - part * (kMost - kLeast) - 1) * std::min(1., 4 * (1 - share));
