@@ -204,12 +204,14 @@ common_cost_estimate(PlannerInfo *root, IndexPath *path, Cost *startup_cost, Cos
 		*selectivity *= share_within_bound(root, path);
 		return false;
 	}
-	// Row ids alone, in the order of the table.
+	// Row ids alone, in the order of the table. Each that passes costs what one costs in a btree.
 	get_tablespace_page_costs(index->reltablespace, nullptr, &seq_page);
 	*startup_cost = 0;
 	*pages = Max(std::ceil(Max(index->tuples, 1.0) * kPagesOfRowIds), 1.0);
 	*total_cost = scans_of_lists(root, path) *
-		(*pages * seq_page + Max(index->tuples, 1.0) * cpu_operator_cost + codes_cost(path));
+			(cpu_operator_cost * kScanCost + *pages * seq_page + Max(index->tuples, 1.0) * cpu_operator_cost +
+				codes_cost(path)) +
+		*selectivity * index->rel->tuples * cpu_index_tuple_cost;
 	*correlation = 1;
 	return true;
 }
