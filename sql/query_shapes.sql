@@ -93,7 +93,7 @@ BEGIN
 	FOR query IN
 		SELECT format('SELECT ROW(%s)::text FROM %s %s ORDER BY %s %s', regexp_replace(key, ' (DESC|NULLS \w+)', '', 'g'), relation, condition, key, tail)
 		FROM unnest(operators) operator, unnest(ARRAY['''[1,2]''', '''[0,0]''', '''[3e38,3e38]''', '(SELECT NULL::vector)']) q, format('(v %s %s)', operator, q) d,
-			unnest(ARRAY[d || ' NULLS FIRST', '1 - ' || d || ' DESC', '1 - ' || d || ' DESC NULLS LAST', d || ' / 3 + 1, id', '-2 * ' || d || ' DESC, id']) key,
+			unnest(ARRAY[d, d || ' NULLS FIRST', '1 - ' || d || ' DESC', '1 - ' || d || ' DESC NULLS LAST', d || ' / 3 + 1, id', '-2 * ' || d || ' DESC, id']) key,
 			unnest(ARRAY['', 'WHERE v IS NOT NULL', 'WHERE g IN (1, 3)', 'WHERE 1 - ' || d || ' > -0.5']) condition, unnest(ARRAY['', 'LIMIT 12 OFFSET 3']) tail
 	LOOP
 		PERFORM set_config(setting, 'off', true) FROM unnest(ARRAY['enable_seqscan', 'enable_sort', 'enable_bitmapscan']) setting;
@@ -110,6 +110,12 @@ CREATE INDEX numbers_by_l2 ON numbers USING gpuflat (v vector_l2_ops, g);
 CREATE INDEX numbers_by_cosine ON numbers USING gpuflat (v vector_cosine_ops, g);
 CREATE INDEX numbers_by_ip ON numbers USING gpuflat (v vector_ip_ops, g);
 SELECT * FROM pg_temp.wrong_orders('numbers', '{<->,<=>,<#>}');
+-- the one class of gpumatch whose distance can be NaN
+DROP INDEX numbers_by_cosine;
+CREATE INDEX numbers_by_lsh ON numbers USING gpumatch (v vector_lsh_cosine_ops, g);
+SELECT * FROM pg_temp.wrong_orders('numbers', '{<=>}');
+DROP INDEX numbers_by_lsh;
+CREATE INDEX numbers_by_cosine ON numbers USING gpuflat (v vector_cosine_ops, g);
 -- rows of the delta, others dead
 INSERT INTO numbers SELECT id + 100, g, v FROM pg_temp.random_vectors(30);
 DELETE FROM numbers WHERE id % 4 = 1;
@@ -142,6 +148,13 @@ SELECT * FROM pg_temp.same_as_by_distance();
 DROP INDEX points_by_cosine;
 CREATE INDEX points_by_cosine ON points USING gpugraph (v vector_cosine_ops);
 SELECT * FROM pg_temp.same_as_by_distance();
+DROP INDEX points_by_cosine;
+CREATE INDEX points_by_cosine ON points USING gpumatch (v vector_lsh_cosine_ops);
+SELECT * FROM pg_temp.same_as_by_distance();
+INSERT INTO points SELECT i, array_fill(0, ARRAY[8])::vector FROM generate_series(3001, 3060) i;
+SELECT cardinality(pg_temp.column_of(query, true)) AS by_index, cardinality(pg_temp.column_of(query, false)) AS by_sort FROM unnest(ARRAY[
+	'SELECT id FROM points ORDER BY 1 - (v <=> ''[1,2,3,4,5,6,7,8]'') DESC', 'SELECT id FROM points WHERE v IS NOT NULL ORDER BY 1 - (v <=> ''[0,0,0,0,0,0,0,0]'') DESC',
+	'SELECT id FROM points WHERE 1 - (v <=> ''[1,2,3,4,5,6,7,8]'') > 0.8 ORDER BY v <=> ''[1,2,3,4,5,6,7,8]''']) query;
 DROP TABLE points;
 
 -- partitions, prepared statements, cursors, LATERAL
