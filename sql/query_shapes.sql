@@ -155,7 +155,22 @@ INSERT INTO points SELECT i, array_fill(0, ARRAY[8])::vector FROM generate_serie
 SELECT cardinality(pg_temp.column_of(query, true)) AS by_index, cardinality(pg_temp.column_of(query, false)) AS by_sort FROM unnest(ARRAY[
 	'SELECT id FROM points ORDER BY 1 - (v <=> ''[1,2,3,4,5,6,7,8]'') DESC', 'SELECT id FROM points WHERE v IS NOT NULL ORDER BY 1 - (v <=> ''[0,0,0,0,0,0,0,0]'') DESC',
 	'SELECT id FROM points WHERE 1 - (v <=> ''[1,2,3,4,5,6,7,8]'') > 0.8 ORDER BY v <=> ''[1,2,3,4,5,6,7,8]''']) query;
-DROP TABLE points;
+-- few rows are expected to meet the condition, and half of them do: the look for NaN does not go by steps, and nothing is left out
+CREATE TABLE halves (id int, k int, v vector(8)) WITH (autovacuum_enabled = off);
+INSERT INTO halves SELECT id, (id % 20 = 0)::int, v FROM points WHERE id <= 3000;
+ANALYZE halves;
+TRUNCATE halves;
+INSERT INTO halves SELECT id, id % 2, v FROM points WHERE id <= 3000;
+CREATE INDEX halves_by_cosine ON halves USING gpugraph (v vector_cosine_ops, k);
+CREATE FUNCTION pg_temp.explained(query text) RETURNS TABLE (line text) LANGUAGE plpgsql AS $$
+BEGIN
+	SET LOCAL enable_seqscan = off;
+	SET LOCAL enable_sort = off;
+	RETURN QUERY EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query;
+END $$;
+SELECT bool_or(line ~ 'Filtered Scan.*rows=20') AS by_index, bool_or(line ~ 'First Rows: NULL, NaN') AS nan_first, bool_or(line ~ 'Rows Left Out') AS leaves_out
+FROM pg_temp.explained('SELECT id FROM halves WHERE k IN (1) ORDER BY 1 - (v <=> ''[1,2,3,4,5,6,7,8]'') DESC LIMIT 20');
+DROP TABLE points, halves;
 
 -- partitions, prepared statements, cursors, LATERAL
 CREATE TABLE parts (id int, v vector(2)) PARTITION BY RANGE (id);
