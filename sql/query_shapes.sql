@@ -75,6 +75,7 @@ RESET vectorgpu.enable_derived_order;
 EXPLAIN (COSTS OFF) SELECT id, 1 - (embedding <=> '[0.1,0.9,40]') AS similarity FROM chunks WHERE part < 8 ORDER BY similarity DESC LIMIT 10;
 EXPLAIN (COSTS OFF) SELECT id FROM chunks ORDER BY (embedding <#> '[0.1,0.9,40]') * -1 DESC NULLS LAST LIMIT 10;
 EXPLAIN (COSTS OFF) SELECT id FROM chunks ORDER BY 1 / (1 + (embedding <-> '[0.1,0.9,40]')) DESC LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT id FROM chunks WHERE embedding IS NOT NULL ORDER BY 1 - (embedding <=> '[0.1,0.9,40]') DESC LIMIT 10;
 
 -- NULL, NaN, zero vectors, infinite sums, duplicates: the order is that of a sort
 CREATE FUNCTION pg_temp.random_vectors(n int) RETURNS TABLE (id int, g int, v vector) LANGUAGE sql AS $$
