@@ -75,6 +75,7 @@ RESET vectorgpu.enable_derived_order;
 EXPLAIN (COSTS OFF) SELECT id, 1 - (embedding <=> '[0.1,0.9,40]') AS similarity FROM chunks WHERE part < 8 ORDER BY similarity DESC LIMIT 10;
 EXPLAIN (COSTS OFF) SELECT id FROM chunks ORDER BY (embedding <#> '[0.1,0.9,40]') * -1 DESC NULLS LAST LIMIT 10;
 EXPLAIN (COSTS OFF) SELECT id FROM chunks ORDER BY 1 / (1 + (embedding <-> '[0.1,0.9,40]')) DESC LIMIT 10;
+EXPLAIN (COSTS OFF) SELECT id FROM chunks WHERE embedding IS NOT NULL ORDER BY 1 - (embedding <=> '[0.1,0.9,40]') DESC LIMIT 10;
 
 -- NULL, NaN, zero vectors, infinite sums, duplicates: the order is that of a sort
 CREATE FUNCTION pg_temp.random_vectors(n int) RETURNS TABLE (id int, g int, v vector) LANGUAGE sql AS $$
@@ -93,7 +94,7 @@ BEGIN
 	FOR query IN
 		SELECT format('SELECT ROW(%s)::text FROM %s %s ORDER BY %s %s', regexp_replace(key, ' (DESC|NULLS \w+)', '', 'g'), relation, condition, key, tail)
 		FROM unnest(operators) operator, unnest(ARRAY['''[1,2]''', '''[0,0]''', '''[3e38,3e38]''', '(SELECT NULL::vector)']) q, format('(v %s %s)', operator, q) d,
-			unnest(ARRAY[d || ' NULLS FIRST', '1 - ' || d || ' DESC', '1 - ' || d || ' DESC NULLS LAST', d || ' / 3 + 1, id', '-2 * ' || d || ' DESC, id']) key,
+			unnest(ARRAY[d, d || ' NULLS FIRST', '1 - ' || d || ' DESC', '1 - ' || d || ' DESC NULLS LAST', d || ' / 3 + 1, id', '-2 * ' || d || ' DESC, id']) key,
 			unnest(ARRAY['', 'WHERE v IS NOT NULL', 'WHERE g IN (1, 3)', 'WHERE 1 - ' || d || ' > -0.5']) condition, unnest(ARRAY['', 'LIMIT 12 OFFSET 3']) tail
 	LOOP
 		PERFORM set_config(setting, 'off', true) FROM unnest(ARRAY['enable_seqscan', 'enable_sort', 'enable_bitmapscan']) setting;
@@ -110,6 +111,12 @@ CREATE INDEX numbers_by_l2 ON numbers USING gpuflat (v vector_l2_ops, g);
 CREATE INDEX numbers_by_cosine ON numbers USING gpuflat (v vector_cosine_ops, g);
 CREATE INDEX numbers_by_ip ON numbers USING gpuflat (v vector_ip_ops, g);
 SELECT * FROM pg_temp.wrong_orders('numbers', '{<->,<=>,<#>}');
+-- the one class of gpumatch whose distance can be NaN
+DROP INDEX numbers_by_cosine;
+CREATE INDEX numbers_by_lsh ON numbers USING gpumatch (v vector_lsh_cosine_ops, g);
+SELECT * FROM pg_temp.wrong_orders('numbers', '{<=>}');
+DROP INDEX numbers_by_lsh;
+CREATE INDEX numbers_by_cosine ON numbers USING gpuflat (v vector_cosine_ops, g);
 -- rows of the delta, others dead
 INSERT INTO numbers SELECT id + 100, g, v FROM pg_temp.random_vectors(30);
 DELETE FROM numbers WHERE id % 4 = 1;
@@ -142,7 +149,29 @@ SELECT * FROM pg_temp.same_as_by_distance();
 DROP INDEX points_by_cosine;
 CREATE INDEX points_by_cosine ON points USING gpugraph (v vector_cosine_ops);
 SELECT * FROM pg_temp.same_as_by_distance();
-DROP TABLE points;
+DROP INDEX points_by_cosine;
+CREATE INDEX points_by_cosine ON points USING gpumatch (v vector_lsh_cosine_ops);
+SELECT * FROM pg_temp.same_as_by_distance();
+INSERT INTO points SELECT i, array_fill(0, ARRAY[8])::vector FROM generate_series(3001, 3060) i;
+SELECT cardinality(pg_temp.column_of(query, true)) AS by_index, cardinality(pg_temp.column_of(query, false)) AS by_sort FROM unnest(ARRAY[
+	'SELECT id FROM points ORDER BY 1 - (v <=> ''[1,2,3,4,5,6,7,8]'') DESC', 'SELECT id FROM points WHERE v IS NOT NULL ORDER BY 1 - (v <=> ''[0,0,0,0,0,0,0,0]'') DESC',
+	'SELECT id FROM points WHERE 1 - (v <=> ''[1,2,3,4,5,6,7,8]'') > 0.8 ORDER BY v <=> ''[1,2,3,4,5,6,7,8]''']) query;
+-- few rows are expected to meet the condition, and half of them do: the look for NaN does not go by steps, and nothing is left out
+CREATE TABLE halves (id int, k int, v vector(8)) WITH (autovacuum_enabled = off);
+INSERT INTO halves SELECT id, (id % 20 = 0)::int, v FROM points WHERE id <= 3000;
+ANALYZE halves;
+TRUNCATE halves;
+INSERT INTO halves SELECT id, id % 2, v FROM points WHERE id <= 3000;
+CREATE INDEX halves_by_cosine ON halves USING gpugraph (v vector_cosine_ops, k);
+CREATE FUNCTION pg_temp.explained(query text) RETURNS TABLE (line text) LANGUAGE plpgsql AS $$
+BEGIN
+	SET LOCAL enable_seqscan = off;
+	SET LOCAL enable_sort = off;
+	RETURN QUERY EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query;
+END $$;
+SELECT bool_or(line ~ 'Filtered Scan.*rows=20') AS by_index, bool_or(line ~ 'First Rows: NULL, NaN') AS nan_first, bool_or(line ~ 'Rows Left Out') AS leaves_out
+FROM pg_temp.explained('SELECT id FROM halves WHERE k IN (1) ORDER BY 1 - (v <=> ''[1,2,3,4,5,6,7,8]'') DESC LIMIT 20');
+DROP TABLE points, halves;
 
 -- partitions, prepared statements, cursors, LATERAL
 CREATE TABLE parts (id int, v vector(2)) PARTITION BY RANGE (id);

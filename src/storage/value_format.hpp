@@ -45,7 +45,7 @@ struct ValueFormat
 	/// The most terms in the sum of a distance.
 	uint32 most_terms;
 
-	/// The score of a row can be NaN.
+	/// The score of a row can be NaN, if its metric allows it (nan_rows_may_be).
 	bool scores_may_be_nan;
 
 	/// Return the shape of a new index, without its options. Raises an error for a column that cannot be indexed.

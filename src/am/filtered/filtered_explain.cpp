@@ -39,9 +39,11 @@ show_rechecked(const PlanState *state, ExplainState *es)
 
 /// The rows without a number as distance that come before all others.
 void
-show_first_rows(const List *flags, ExplainState *es)
+show_first_rows(const CustomScan *plan, ExplainState *es)
 {
-	const bool nulls = linitial_int(flags) != 0;
+	const List *flags = static_cast<const List *>(list_nth(plan->custom_private, kPlanOrderFlags));
+	const List *numbers = static_cast<const List *>(list_nth(plan->custom_private, kPlanNumbers));
+	const bool nulls = linitial_int(flags) != 0 && (linitial_int(numbers) & kPlanWantsValue) == 0;
 	const bool nan = lsecond_int(flags) != 0;
 
 	if (nulls || nan)
@@ -68,7 +70,7 @@ filtered_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 	if (es->analyze && state->instrument != nullptr)
 		show_rechecked(state, es);
 	show_expressions("Order By", list_make1(linitial(plan_expressions(plan, kPlanOrder))), state, ancestors, es);
-	show_first_rows(static_cast<const List *>(list_nth(plan->custom_private, kPlanOrderFlags)), es);
+	show_first_rows(plan, es);
 }
 
 } // namespace vectorgpu::am

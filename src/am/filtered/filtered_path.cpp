@@ -194,8 +194,7 @@ take_order(Draft *draft)
 	// Core sorts by the other keys among rows whose first keys are equal, which it takes to be side by side. From 17 on
 	// it has such a path itself, unless the second key is a distance by the same index.
 	derived = orders_enabled && (!draft->order.core || other_keys);
-	if (draft->order.distance == nullptr || (!draft->order.core && !derived) ||
-		(other_keys && sort_key_is_rough(draft->index)))
+	if (draft->order.distance == nullptr || (!draft->order.core && !derived) || (other_keys && draft->order.rough))
 		return false;
 	draft->pathkeys = list_make1(linitial(draft->root->query_pathkeys));
 	return derived;

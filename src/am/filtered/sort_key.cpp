@@ -71,18 +71,29 @@ read_call(Expr *expression, Call *call)
 	return false;
 }
 
-int32
-shape_of(const IndexOptInfo *index)
+/// The index whose order is compared with a key, and what its operator class says of the first column.
+struct Ordered
 {
-	const Oid shape = get_opfamily_proc(index->opfamily[0], index->opcintype[0], index->opcintype[0], kShapeSupport);
+	IndexOptInfo *index;
+	Metric metric;
+	Oid opno;     // of the distance
+	bool foreign; // kForeignDistance
+};
 
-	return OidIsValid(shape) ? DatumGetInt32(OidFunctionCall0(shape)) : 0;
-}
-
-Metric
-metric_of(const IndexOptInfo *index)
+/// False if the operator class says nothing of its distance.
+bool
+read_class(IndexOptInfo *index, Ordered *ordered)
 {
-	return static_cast<Metric>(shape_of(index) & 0xFF);
+	const Oid type = index->opcintype[0];
+	const Oid shape = get_opfamily_proc(index->opfamily[0], type, type, kShapeSupport);
+	const Oid opno = get_opfamily_member(index->opfamily[0], type, type, kDistanceStrategy);
+	int32 code;
+
+	if (!OidIsValid(shape) || !OidIsValid(opno))
+		return false;
+	code = DatumGetInt32(OidFunctionCall0(shape));
+	*ordered = {index, static_cast<Metric>(code & 0xFF), opno, (code & kForeignDistance) != 0};
+	return true;
 }
 
 /// Return the operator expression if the index's first column is ordered by it, with the column on the left; or null.
@@ -115,40 +126,39 @@ is_inner_product(Oid function, Oid negative)
 
 /// Return a call of the function behind the index's operator, or of inner_product(), as that operator.
 Expr *
-operator_of_call(IndexOptInfo *index, const Call &call, bool *negated)
+operator_of_call(const Ordered &ordered, const Call &call, bool *negated)
 {
-	const Oid type = index->opcintype[0];
-	const Oid opno = get_opfamily_member(index->opfamily[0], type, type, kDistanceStrategy);
+	const Oid type = ordered.index->opcintype[0];
+	const Oid function = get_opcode(ordered.opno);
 	Expr *order;
 
-	if (!OidIsValid(opno) || list_length(call.args) != 2 ||
-		exprType(static_cast<Node *>(linitial(call.args))) != type ||
+	if (list_length(call.args) != 2 || exprType(static_cast<Node *>(linitial(call.args))) != type ||
 		exprType(static_cast<Node *>(lsecond(call.args))) != type)
 		return nullptr;
-	*negated = metric_of(index) == Metric::kInnerProduct && is_inner_product(call.function, get_opcode(opno));
-	if (call.function != get_opcode(opno) && !*negated)
+	*negated = ordered.metric == Metric::kInnerProduct && is_inner_product(call.function, function);
+	if (call.function != function && !*negated)
 		return nullptr;
-	order = make_opclause(opno, FLOAT8OID, false, static_cast<Expr *>(linitial(call.args)),
+	order = make_opclause(ordered.opno, FLOAT8OID, false, static_cast<Expr *>(linitial(call.args)),
 		static_cast<Expr *>(lsecond(call.args)), InvalidOid, call.collation);
-	reinterpret_cast<OpExpr *>(order)->opfuncid = get_opcode(opno);
+	reinterpret_cast<OpExpr *>(order)->opfuncid = function;
 	return order;
 }
 
 /// The distance itself, as an operator or a function.
 Monotone
-read_distance(IndexOptInfo *index, Expr *expression)
+read_distance(const Ordered &ordered, Expr *expression)
 {
 	Monotone found = {nullptr, false, kNoLeast};
 	Expr *order = expression;
 	Call call;
 
 	if (IsA(expression, FuncExpr) && read_call(expression, &call))
-		order = operator_of_call(index, call, &found.decreasing);
+		order = operator_of_call(ordered, call, &found.decreasing);
 	if (order != nullptr && IsA(order, OpExpr))
-		found.distance = as_distance(index, order);
+		found.distance = as_distance(ordered.index, order);
 	if (found.distance == nullptr)
 		return found;
-	switch (metric_of(index))
+	switch (ordered.metric)
 	{
 		case Metric::kL2:
 		case Metric::kL1:
@@ -265,10 +275,10 @@ read_number(const Node *node, double *number)
 }
 
 Monotone
-read_monotone(IndexOptInfo *index, Expr *expression)
+read_monotone(const Ordered &ordered, Expr *expression)
 {
 	constexpr Monotone kNone = {nullptr, false, kNoLeast};
-	Monotone found = read_distance(index, expression);
+	Monotone found = read_distance(ordered, expression);
 	double number;
 	Call call;
 	bool serves;
@@ -283,17 +293,17 @@ read_monotone(IndexOptInfo *index, Expr *expression)
 		if (list_length(call.args) == 2 &&
 			(!IsA(digits, Const) || reinterpret_cast<const Const *>(digits)->constisnull))
 			return kNone;
-		found = read_monotone(index, static_cast<Expr *>(linitial(call.args)));
+		found = read_monotone(ordered, static_cast<Expr *>(linitial(call.args)));
 		serves = found.distance != nullptr && apply_function(call.function, &found);
 	}
 	else if (read_number(static_cast<Node *>(linitial(call.args)), &number))
 	{
-		found = read_monotone(index, static_cast<Expr *>(lsecond(call.args)));
+		found = read_monotone(ordered, static_cast<Expr *>(lsecond(call.args)));
 		serves = found.distance != nullptr && apply_left(number, call.function, &found);
 	}
 	else if (read_number(static_cast<Node *>(lsecond(call.args)), &number))
 	{
-		found = read_monotone(index, static_cast<Expr *>(linitial(call.args)));
+		found = read_monotone(ordered, static_cast<Expr *>(linitial(call.args)));
 		serves = found.distance != nullptr && apply_right(call.function, number, &found);
 	}
 	else
@@ -308,16 +318,16 @@ sort_key_find(PlannerInfo *root, IndexOptInfo *index)
 {
 	const PathKey *key = linitial_node(PathKey, root->query_pathkeys);
 	const bool descending = pg::is_descending(key);
+	Ordered ordered;
 	ListCell *cell;
 
-	if (key->pk_eclass->ec_has_volatile)
+	if (key->pk_eclass->ec_has_volatile || !read_class(index, &ordered))
 		return {};
 	foreach (cell, pg::equal_expressions(key->pk_eclass, index->rel))
 	{
 		Expr *expression = static_cast<Expr *>(lfirst(cell));
-		const Monotone found = read_monotone(index, expression);
+		const Monotone found = read_monotone(ordered, expression);
 		const Oid type = exprType(reinterpret_cast<Node *>(expression));
-		const Metric metric = metric_of(index);
 
 		// Not by another operator family's idea of the type's order.
 		if (found.distance == nullptr || found.decreasing != descending ||
@@ -329,16 +339,11 @@ sort_key_find(PlannerInfo *root, IndexOptInfo *index)
 			.core = !descending && !key->pk_nulls_first && IsA(expression, OpExpr) &&
 				as_distance(index, expression) != nullptr,
 			.nulls_first = key->pk_nulls_first,
-			.nan_first = descending && (metric == Metric::kCosine || metric == Metric::kInnerProduct),
+			.nan_first = descending && (ordered.metric == Metric::kCosine || ordered.metric == Metric::kInnerProduct),
+			.rough = ordered.foreign,
 		};
 	}
 	return {};
-}
-
-bool
-sort_key_is_rough(const IndexOptInfo *index)
-{
-	return (shape_of(index) & kForeignDistance) != 0;
 }
 
 } // namespace vectorgpu::am

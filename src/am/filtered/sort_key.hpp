@@ -21,13 +21,10 @@ struct SortKey
 	bool core;        // core orders by it, too: the distance, ascending, NULLs last
 	bool nulls_first;
 	bool nan_first; // rows whose distance is NaN, which may exist, come before all numbers: the key is descending
+	bool rough;     // distances may differ in their last bits from the operator's: rows of equal keys may be apart
 };
 
 /// Return how the index serves the query's first sort key.
 SortKey sort_key_find(PlannerInfo *root, IndexOptInfo *index);
-
-/// True if the distance of the index may differ in its last bits from what the key's operator returns, so that rows of
-/// equal keys may be apart.
-bool sort_key_is_rough(const IndexOptInfo *index);
 
 } // namespace vectorgpu::am

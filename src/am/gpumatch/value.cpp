@@ -253,7 +253,7 @@ match_make_query(const MatchOptions &options, const types::SliceList &list)
 const ValueFormat kMatchValues = {
 	.element_name = "set",
 	.most_terms = kMaxDimensions, // of signatures of vectors
-	.scores_may_be_nan = false,
+	.scores_may_be_nan = true,    // of cosine distances
 	.shape = match_shape,
 	.type_holds = match_type_holds,
 	.dimensions = nullptr,

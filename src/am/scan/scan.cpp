@@ -113,7 +113,7 @@ seek_nan(IndexScanDesc scan, ScanState *state)
 {
 	state->bounds.nan_only = true;
 	state->bounds.skips_segments = nan_rows_none_in_segments(scan, state);
-	state->plan.by_rank = false;
+	state->plan.by_rank = state->plan.expects_few = false;
 	state->rounds.exhaustive = true;
 	state->aliases.n_held = 0; // they come again
 	state->place.last = {std::numeric_limits<double>::infinity(), PG_UINT64_MAX};
