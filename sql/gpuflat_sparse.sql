@@ -75,6 +75,20 @@ SELECT regexp_replace(m::text, ',\d+,\d+\)$', ')') AS merged FROM (VALUES (vecto
 SELECT * FROM pg_temp.compare_all();
 SET enable_sort = off;
 SELECT pg_temp.compare_scans('sparse', 'v <-> ''{3:2,5:1}/1000''', 'WHERE ' || w) FROM unnest(ARRAY['k = 3', 'k = 77']) w; -- a row of many is read by itself
+-- none is compared that does not pass, whether those that pass are read one by one or with the others
+CREATE FUNCTION pg_temp.compared(condition text, OUT way text, OUT compared int, OUT others int) LANGUAGE plpgsql AS $$
+DECLARE
+	query text := format('SELECT id FROM sparse WHERE %s ORDER BY v <-> ''{3:2,5:1}/1000'' LIMIT 10', condition);
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, FORMAT JSON) ' || query INTO plan;
+	way := pg_temp.first_scan(plan) ->> 'Filter Way';
+	compared := pg_temp.first_scan(plan) ->> 'Compared';
+	EXECUTE format('SELECT $1 - count(v) FROM sparse WHERE %s', condition) INTO others USING compared;
+END $$;
+SET vectorgpu.worker = off;
+SELECT w, c.* FROM unnest(ARRAY['k = 77', 'k = 0', 'k = 3', 'k < 8', 'k < 99']) w, pg_temp.compared(w) c;
+RESET vectorgpu.worker;
 RESET enable_sort;
 SELECT index, segments, rows, null_rows, dead_rows, delta_rows, heap_rows_checked, leaked_blocks
 FROM unnest(ARRAY['sparse_l2', 'sparse_cosine']) index, vectorgpu_check(index::regclass, true);

@@ -48,6 +48,9 @@ struct ValueFormat
 	/// The score of a row can be NaN, if its metric allows it (nan_rows_may_be).
 	bool scores_may_be_nan;
 
+	/// A search of a segment reads the values of all rows, one behind the other, as StreamKind::kVectors has them.
+	bool reads_all;
+
 	/// Return the shape of a new index, without its options. Raises an error for a column that cannot be indexed.
 	IndexShape (*shape)(const AccessMethod *am, Relation index);
 

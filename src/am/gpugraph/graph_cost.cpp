@@ -6,6 +6,7 @@
 #include "am/scan/batch_plan.hpp"
 #include "storage/page.hpp"
 #include "engine/graph/gpu_times.hpp"
+#include "engine/graph/passing_width.hpp"
 
 #include <cmath>
 
@@ -34,8 +35,6 @@ constexpr double kCodeCost = 0.55;  // comparing a code, as a share of that: SIF
 constexpr double kSmallPages = 768; // above this more, as the processor's caches hold less of the rows
 constexpr double kLargePages = 131072;
 constexpr double kMorePages = 0.4;
-// At most, a search of the worker with conditions beside one without: it passes over rows that do not meet them.
-constexpr double kMostWider = 1.8;
 constexpr double kGpuWayUs = 40;       // from a backend to the GPU's engine and back
 constexpr double kGpuMoreUs = 4;       // added to an exact search of gpuflat: gpugraph reads the width first
 constexpr double kGpuCodesUs = 60;     // a narrow search by codes of 10,000 rows by an H200, the request included;
@@ -171,8 +170,9 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	costs.degree = graph_plan_degree(index);
 	costs.hash_bits = graph_plan_hash_bits(index);
+	// A search of the worker passes over rows that do not meet the conditions.
 	costs.plan = graph_plan(
-		index, costs.demand, by_worker ? Min(1 / costs.demand.passing, kMostWider) : 1 / costs.demand.passing);
+		index, costs.demand, by_worker ? engine::graph::wider(costs.demand.passing) : 1 / costs.demand.passing);
 	index_close(index, NoLock);
 	costs.pass_of_all = pass_cost(path, costs.all_pages, costs.demand.rows);
 	if (by_worker) // which scores no rows that do not meet the conditions

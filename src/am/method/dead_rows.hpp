@@ -14,9 +14,15 @@ search_drops_rows(const SegmentSearch *search)
 	return search->segment->n_dead > 0 || search->passing != nullptr;
 }
 
+/// True if the row of the segment meets the scan's conditions and has no tombstone, or the scan has no conditions.
+inline bool
+search_row_passes(const SegmentSearch *search, uint64 row)
+{
+	return search->passing == nullptr || (search->passing[row / 8] >> (row % 8) & 1) != 0;
+}
+
 /// Copy bits of rows [first, first + n) to dead: that of row i is bit i % 8 of byte i / 8 - first / 8. 1: left out.
-/// dead
-/// [(first + n + 7) / 8 - first / 8]. Returns false if a page was foreign (see page_read).
+/// dead [(first + n + 7) / 8 - first / 8]. Returns false if a page was foreign (see page_read).
 bool search_read_dead(const SegmentSearch *search, uint64 first, uint64 n, uint8 *dead);
 
 /// Set dead [n] to whether rows [n] are left out. items [n]: scratch. Returns false if a page was foreign.

@@ -1,6 +1,7 @@
 // See few_rows.hpp. Rows that follow one another are read together.
 #include "am/scan/few_rows.hpp"
 
+#include "am/method/dead_rows.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/predicate/row_bits.hpp"
 #include "storage/stream.hpp"
@@ -19,7 +20,7 @@ namespace vectorgpu::am
 namespace
 {
 
-// Of an exact access method the faster way is taken: reading a row by itself takes as long as these bytes of a pass
+// Where a pass reads all rows the faster way is taken: reading a row by itself takes as long as these bytes of a pass
 // more than its own, and a row of a pass as long as these.
 constexpr uint64 kBytesOfRead = 8192;
 constexpr uint64 kBytesOfRow = 128;
@@ -94,12 +95,6 @@ offer(const SegmentSearch *search, FewRows *few)
 	few->n = 0;
 }
 
-bool
-passes(const SegmentSearch *search, uint64 row)
-{
-	return (search->passing[row / 8] & (1 << (row % 8))) != 0;
-}
-
 /// The first byte from `from` on that is not zero; behind the last one: there is none.
 uint64
 next_byte(const uint8 *bits, uint64 from, uint64 n_rows)
@@ -136,7 +131,7 @@ search_table_rows(const AccessMethod *am, const SegmentSearch *search)
 	{
 		if (row % kRowIdsPerRead == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (passes(search, row) && !read_row_ids(search, row, 1, few, &passing[n++]))
+		if (search_row_passes(search, row) && !read_row_ids(search, row, 1, few, &passing[n++]))
 			return false;
 	}
 	approximate.exact = true;
@@ -158,7 +153,7 @@ search_values(const ValueFormat *values, const SegmentSearch *search)
 		RowId id;
 		double score;
 
-		if (!passes(search, row))
+		if (!search_row_passes(search, row))
 			continue;
 		CHECK_FOR_INTERRUPTS();
 		if (!stream_read(search->index, search->meta, search->segment, StreamKind::kRowIds, row * sizeof(RowId),
@@ -180,14 +175,16 @@ search_values(const ValueFormat *values, const SegmentSearch *search)
 bool
 few_rows_pass(const AccessMethod *am, const SegmentSearch *search, uint64 n_passing)
 {
-	const uint64 stride = meta_vector_bytes(search->meta);
 	const uint64 n_rows = search->segment->n_rows;
+	uint64 all_bytes = n_rows * meta_vector_bytes(search->meta);
 
-	if (am->values != nullptr)
+	if (am->values != nullptr && am->values->reads_all)
+		all_bytes = search->segment->streams[static_cast<int>(StreamKind::kVectors)].n_bytes;
+	else if (am->values != nullptr)
 		return n_passing <= n_rows / (search->meta->metric == Metric::kEdit ? kFewOfTexts : kFewOfValues);
 	if (am->approximate != nullptr)
 		return n_passing <= n_rows / kFewOfApproximate;
-	return n_passing * (kBytesOfRead + stride) <= n_rows * (kBytesOfRow + stride);
+	return n_passing * (kBytesOfRead + all_bytes / n_rows) <= n_rows * kBytesOfRow + all_bytes;
 }
 
 bool
@@ -214,7 +211,7 @@ few_search_segment(const AccessMethod *am, const SegmentSearch *search)
 			row = next_byte(search->passing, row / 8, n_rows) * 8;
 			continue;
 		}
-		while (row + n < n_rows && few.n + n < few.capacity && passes(search, row + n))
+		while (row + n < n_rows && few.n + n < few.capacity && search_row_passes(search, row + n))
 			n++;
 		if (n > 0 && !read_run(am, search, row, n, &few))
 			return false;

@@ -8,8 +8,9 @@ namespace vectorgpu::am
 {
 
 // At most one row in that many is few. Of an approximate access method: above, the graph or the lists find the
-// target's recall; below, they would have to look at more rows than there are to compare. Of stored values: reading one
-// takes as long as the counts of matches of that many rows, of texts as their counts and the comparisons left by these.
+// target's recall; below, they would have to look at more rows than there are to compare. Of stored values
+// that have matches counted: reading one takes as long as the counts of that many rows, of texts as their counts and
+// the comparisons left by these.
 constexpr uint64 kFewOfApproximate = 10;
 constexpr uint64 kFewOfValues = 2048;
 constexpr uint64 kFewOfTexts = 64;

@@ -31,20 +31,23 @@ struct Group
 	uint8 dead[kSparseGroupRows / 8 + 2];
 };
 
-/// Computes the group's scores; of a row that certainly comes after the k-th so far, infinity, which comes after it,
-/// too.
+/// Computes the scores of the group's rows that meet the conditions; of a row that certainly comes after the k-th so
+/// far, infinity, which comes after it, too. Rows that do not meet them get infinity; their bits leave them out.
 void
-score(Group *group, const engine::TopK *topk, const engine::SparseQuery &query)
+score(Group *group, const SegmentSearch *search, const engine::SparseQuery &query)
 {
+	const engine::TopK *topk = search->topk;
 	const bool has_worst = topk->full && topk->threshold.score < kInfinity;
 
 	for (uint32 i = 0; i < group->rows.n; i++)
 	{
 		const engine::SparseVector row = sparse_rows_get(&group->rows, i);
 
-		if (has_worst && engine::sparse_least_distance(query, row) > topk->threshold.score)
-			group->scores[i] = kInfinity;
-		else
+		group->scores[i] = kInfinity;
+		if (!search_row_passes(search, group->rows.first + i))
+			continue;
+		++*search->n_compared;
+		if (!has_worst || !(engine::sparse_least_distance(query, row) > topk->threshold.score))
 			group->scores[i] =
 				engine::finish_score(query.metric, engine::sparse_score(query.metric, row, query.vector));
 	}
@@ -91,8 +94,7 @@ sparse_search_segment(const SegmentSearch *search)
 			return false;
 		if (rows->n == 0)
 			break;
-		score(group, search->topk, query);
-		*search->n_compared += rows->n;
+		score(group, search, query);
 		if (!offer(group, search))
 			return false;
 	}

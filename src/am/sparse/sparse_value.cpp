@@ -155,6 +155,7 @@ const ValueFormat kSparseValues = {
 	.element_name = types::Sparse::kTypeName,
 	.most_terms = 2 * types::kMaxNonZeros,
 	.scores_may_be_nan = true,
+	.reads_all = true,
 	.shape = sparse_shape,
 	.type_holds = sparse_type_holds,
 	.dimensions = sparse_dimensions,

@@ -8,24 +8,11 @@
 #include <vector>
 
 #include "engine/cpu/passing_rows.hpp"
+#include "engine/graph/passing_width.hpp"
 #include "engine/graph/search.hpp"
 
 namespace vectorgpu::engine
 {
-
-/// How many times as wide a search is as without conditions: each step meets fewer nodes, the fewer the smaller the
-/// share that passes. By the table in README.md of engine/graph.
-inline double
-wider(double share)
-{
-	constexpr double kMost = 1.5;
-	constexpr double kLeast = 1.35;
-	constexpr double kMostUpTo = .12;
-	constexpr double kLeastFrom = .5;
-	const double part = std::clamp((share - kMostUpTo) / (kLeastFrom - kMostUpTo), 0., 1.);
-
-	return 1 + (kMost - part * (kMost - kLeast) - 1) * std::min(1., 4 * (1 - share));
-}
 
 /// Set up a search of a part of n_nodes nodes for the rows that pass; view: masked, not listed. width: of the same
 /// search without conditions. rows: how many rows are scored in the time that a node takes whose edges are followed.
@@ -34,7 +21,7 @@ inline bool
 prepare_masked(const RowsView &view, uint64_t n_nodes, uint32_t width, double rows, graph::SearchSpec *spec)
 {
 	const double share = static_cast<double>(view.passing->n_pass()) / static_cast<double>(view.rows.last);
-	const double wide = width * wider(share);
+	const double wide = width * graph::wider(share);
 
 	if (wide * rows >= share * static_cast<double>(n_nodes))
 		return false;
