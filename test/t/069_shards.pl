@@ -143,6 +143,7 @@ for (
 	[ 'locks', "SELECT id FROM docs ORDER BY $near, id LIMIT 10 FOR UPDATE" ],
 	[ 'ties', "SELECT id FROM docs ORDER BY $near FETCH FIRST 10 ROWS WITH TIES" ],
 	[ 'groups', "SELECT $near, count(*) FROM docs GROUP BY 1 ORDER BY 1 LIMIT 10" ],
+	[ 'Sort is not wanted', "SELECT id FROM docs ORDER BY $near, id LIMIT 10", 'SET enable_sort = off;' ],
 	[ 'a join', "SELECT docs.id FROM docs JOIN plain other ON other.id = docs.id * 2 ORDER BY docs.$near, docs.id LIMIT 10" ],
 	[ 'the setting', "SELECT id FROM docs ORDER BY $near, id LIMIT 10", 'SET vectorgpu.enable_shard_limit = off;' ])
 {

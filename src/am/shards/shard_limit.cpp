@@ -10,6 +10,7 @@ extern "C"
 {
 #include "access/amapi.h"
 #include "catalog/pg_amop.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
@@ -148,7 +149,8 @@ add_sharded_path(PlannerInfo *root, RelOptInfo *table, RelOptInfo *output, List 
 	Path *sorted = &create_sort_path(root, output, append, root->sort_pathkeys, rows)->path;
 	const Cost least = cheapest_cost(output, rows) * kDiscount;
 
-	if (sorted->total_cost > least)
+	// enable_sort = off is a cost as well, before PostgreSQL 18.
+	if (enable_sort && sorted->total_cost > least)
 	{
 		const double share = least / sorted->total_cost;
 
