@@ -131,6 +131,8 @@ for (
 	[ 'a subquery', "SELECT count(*), sum(id) FROM (SELECT id FROM docs ORDER BY $near, id LIMIT 10) near", 3, 10 ],
 	[ 'a search for each row', "SELECT p.id, near.id FROM plain p, LATERAL (SELECT id FROM docs ORDER BY docs.v <-> p.v, id LIMIT 4) near WHERE p.id < 9 ORDER BY 1, 2", 3, 4 ],
 	[ 'parameters', "EXECUTE near('$vector', 5, 60)", 3, 12, "PREPARE near(vector, int, int) AS SELECT id FROM docs WHERE price < \$3 ORDER BY v <-> \$1, id LIMIT \$2 OFFSET 7;" ],
+	[ 'a similarity', "SELECT id FROM docs WHERE v <> array_fill(0, '{16}')::vector ORDER BY 1 - (v <=> '$vector') DESC, id LIMIT 10", 3, 10 ],
+	[ 'a function', "SELECT id FROM docs ORDER BY l2_distance(v, '$vector'), id LIMIT 10", 3, 10 ],
 	[ 'descending', "SELECT id FROM docs WHERE v IS NOT NULL ORDER BY $near DESC, id LIMIT 10", 3, 10 ],
 	[ 'estimates of the servers', "SELECT id FROM docs ORDER BY $near, id LIMIT 10", 3, 10, join '', map { "ALTER SERVER " . $_->name . " OPTIONS (ADD use_remote_estimate 'true');" } @shards ])
 {
@@ -143,6 +145,7 @@ for (
 	[ 'locks', "SELECT id FROM docs ORDER BY $near, id LIMIT 10 FOR UPDATE" ],
 	[ 'ties', "SELECT id FROM docs ORDER BY $near FETCH FIRST 10 ROWS WITH TIES" ],
 	[ 'groups', "SELECT $near, count(*) FROM docs GROUP BY 1 ORDER BY 1 LIMIT 10" ],
+	[ 'an order without distances', 'SELECT id FROM docs ORDER BY price, id LIMIT 10' ],
 	[ 'Sort is not wanted', "SELECT id FROM docs ORDER BY $near, id LIMIT 10", 'SET enable_sort = off;' ],
 	[ 'a join', "SELECT docs.id FROM docs JOIN plain other ON other.id = docs.id * 2 ORDER BY docs.$near, docs.id LIMIT 10" ],
 	[ 'the setting', "SELECT id FROM docs ORDER BY $near, id LIMIT 10", 'SET vectorgpu.enable_shard_limit = off;' ])

@@ -6,10 +6,15 @@
 #include "am/shards/shard_path.hpp"
 #include "pg/define_setting.hpp"
 
+#include <cstring>
+
 extern "C"
 {
 #include "access/amapi.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_amop.h"
+#include "catalog/pg_proc.h"
+#include "commands/extension.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -48,19 +53,51 @@ is_distance(Oid opno)
 	return found;
 }
 
-/// True if the query's first key is a distance.
+/// True if the function belongs to this extension or to one with pgvector's name.
+bool
+is_vector_function(Oid function)
+{
+	const Oid extension = getExtensionOfObject(ProcedureRelationId, function);
+	const char *name = OidIsValid(extension) ? get_extension_name(extension) : nullptr;
+
+	return name != nullptr && (strcmp(name, "vectorgpu") == 0 || strcmp(name, "vector") == 0);
+}
+
+/// True if the expression is a distance or is computed from one: an operator by which an index can order, or a
+/// function.
+bool
+has_distance(const Node *node)
+{
+	const List *args = NIL;
+	ListCell *cell;
+
+	if (IsA(node, OpExpr))
+	{
+		if (is_distance(reinterpret_cast<const OpExpr *>(node)->opno))
+			return true;
+		args = reinterpret_cast<const OpExpr *>(node)->args;
+	}
+	else if (IsA(node, FuncExpr))
+	{
+		if (is_vector_function(reinterpret_cast<const FuncExpr *>(node)->funcid))
+			return true;
+		args = reinterpret_cast<const FuncExpr *>(node)->args;
+	}
+	foreach (cell, args)
+		if (has_distance(static_cast<const Node *>(lfirst(cell))))
+			return true;
+	return false;
+}
+
+/// True if a distance is part of the query's first key.
 bool
 orders_by_distance(PlannerInfo *root, RelOptInfo *table)
 {
 	ListCell *cell;
 
 	foreach (cell, pg::equal_expressions(linitial_node(PathKey, root->sort_pathkeys)->pk_eclass, table))
-	{
-		const OpExpr *order = static_cast<const OpExpr *>(lfirst(cell));
-
-		if (IsA(order, OpExpr) && is_distance(order->opno))
+		if (has_distance(static_cast<const Node *>(lfirst(cell))))
 			return true;
-	}
 	return false;
 }
 
