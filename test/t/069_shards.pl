@@ -155,6 +155,20 @@ for (
 	same_rows($what, $query, 0, 0, $before);
 }
 
+# The sixth execution has a generic plan, whose LIMIT is a parameter. NULL: no limit.
+my $prepare = "PREPARE near(vector, int) AS SELECT id FROM docs ORDER BY v <-> \$1, id LIMIT \$2";
+my @counts = (10, 10, 10, 10, 10, 3, 25, 0, 'NULL');
+my @generic = outputs('SET plan_cache_mode = force_generic_plan;', "$prepare;", 'EXPLAIN (VERBOSE, COSTS OFF) ' . "EXECUTE near('$vector', 10);", map { "EXECUTE near('$vector', $_);" } @counts);
+my @auto = outputs("$prepare;", map { "EXECUTE near('$vector', $_);" } @counts);
+my @local = outputs(over_plain("$prepare;"), map { "EXECUTE near('$vector', $_);" } @counts);
+is(scalar(() = $generic[2] =~ /Async Foreign Scan on/g), 3, 'a generic plan: the foreign scans start together') or diag $generic[2];
+is(scalar(() = $generic[2] =~ /Remote SQL: .* ORDER BY .* LIMIT \$\d/g), 3, 'a generic plan: they have the parameter as LIMIT') or diag $generic[2];
+is_deeply([ @generic[ 3 .. $#generic ] ], [ @local[ 1 .. $#local ] ], 'rows of generic plans');
+is_deeply([ @auto[ 1 .. $#auto ] ], [ @local[ 1 .. $#local ] ], 'rows of custom plans, then of generic ones');
+my ($state) = psql_state($front, "SET plan_cache_mode = force_generic_plan; $prepare; EXECUTE near('$vector', -1)");
+is($state, '2201W', 'a negative LIMIT in a generic plan');
+same_rows('a generic plan with OFFSET', "EXECUTE near('$vector', 10, 5)", 0, 0, "SET plan_cache_mode = force_generic_plan; PREPARE near(vector, int, int) AS SELECT id FROM docs ORDER BY v <-> \$1, id LIMIT \$2 OFFSET \$3;");
+
 # Row security of the partitioned table holds for rows of other servers.
 $front->safe_psql('postgres', <<SQL . join '', map { 'CREATE USER MAPPING FOR reader SERVER ' . $_->name . " OPTIONS (user '" . ($ENV{PGUSER} // getpwuid $>) . "', password_required 'false');" } @shards);
 CREATE ROLE reader LOGIN;
