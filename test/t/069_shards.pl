@@ -131,6 +131,8 @@ for (
 	[ 'a subquery', "SELECT count(*), sum(id) FROM (SELECT id FROM docs ORDER BY $near, id LIMIT 10) near", 3, 10 ],
 	[ 'a search for each row', "SELECT p.id, near.id FROM plain p, LATERAL (SELECT id FROM docs ORDER BY docs.v <-> p.v, id LIMIT 4) near WHERE p.id < 9 ORDER BY 1, 2", 3, 4 ],
 	[ 'parameters', "EXECUTE near('$vector', 5, 60)", 3, 12, "PREPARE near(vector, int, int) AS SELECT id FROM docs WHERE price < \$3 ORDER BY v <-> \$1, id LIMIT \$2 OFFSET 7;" ],
+	[ 'a similarity', "SELECT id FROM docs WHERE v <> array_fill(0, '{16}')::vector ORDER BY 1 - (v <=> '$vector') DESC, id LIMIT 10", 3, 10 ],
+	[ 'a function', "SELECT id FROM docs ORDER BY l2_distance(v, '$vector'), id LIMIT 10", 3, 10 ],
 	[ 'descending', "SELECT id FROM docs WHERE v IS NOT NULL ORDER BY $near DESC, id LIMIT 10", 3, 10 ],
 	[ 'estimates of the servers', "SELECT id FROM docs ORDER BY $near, id LIMIT 10", 3, 10, join '', map { "ALTER SERVER " . $_->name . " OPTIONS (ADD use_remote_estimate 'true');" } @shards ])
 {
@@ -143,6 +145,8 @@ for (
 	[ 'locks', "SELECT id FROM docs ORDER BY $near, id LIMIT 10 FOR UPDATE" ],
 	[ 'ties', "SELECT id FROM docs ORDER BY $near FETCH FIRST 10 ROWS WITH TIES" ],
 	[ 'groups', "SELECT $near, count(*) FROM docs GROUP BY 1 ORDER BY 1 LIMIT 10" ],
+	[ 'an order without distances', 'SELECT id FROM docs ORDER BY price, id LIMIT 10' ],
+	[ 'Sort is not wanted', "SELECT id FROM docs ORDER BY $near, id LIMIT 10", 'SET enable_sort = off;' ],
 	[ 'a join', "SELECT docs.id FROM docs JOIN plain other ON other.id = docs.id * 2 ORDER BY docs.$near, docs.id LIMIT 10" ],
 	[ 'the setting', "SELECT id FROM docs ORDER BY $near, id LIMIT 10", 'SET vectorgpu.enable_shard_limit = off;' ])
 {
@@ -150,6 +154,20 @@ for (
 
 	same_rows($what, $query, 0, 0, $before);
 }
+
+# The sixth execution has a generic plan, whose LIMIT is a parameter. NULL: no limit.
+my $prepare = "PREPARE near(vector, int) AS SELECT id FROM docs ORDER BY v <-> \$1, id LIMIT \$2";
+my @counts = (10, 10, 10, 10, 10, 3, 25, 0, 'NULL');
+my @generic = outputs('SET plan_cache_mode = force_generic_plan;', "$prepare;", 'EXPLAIN (VERBOSE, COSTS OFF) ' . "EXECUTE near('$vector', 10);", map { "EXECUTE near('$vector', $_);" } @counts);
+my @auto = outputs("$prepare;", map { "EXECUTE near('$vector', $_);" } @counts);
+my @local = outputs(over_plain("$prepare;"), map { "EXECUTE near('$vector', $_);" } @counts);
+is(scalar(() = $generic[2] =~ /Async Foreign Scan on/g), 3, 'a generic plan: the foreign scans start together') or diag $generic[2];
+is(scalar(() = $generic[2] =~ /Remote SQL: .* ORDER BY .* LIMIT \$\d/g), 3, 'a generic plan: they have the parameter as LIMIT') or diag $generic[2];
+is_deeply([ @generic[ 3 .. $#generic ] ], [ @local[ 1 .. $#local ] ], 'rows of generic plans');
+is_deeply([ @auto[ 1 .. $#auto ] ], [ @local[ 1 .. $#local ] ], 'rows of custom plans, then of generic ones');
+my ($state) = psql_state($front, "SET plan_cache_mode = force_generic_plan; $prepare; EXECUTE near('$vector', -1)");
+is($state, '2201W', 'a negative LIMIT in a generic plan');
+same_rows('a generic plan with OFFSET', "EXECUTE near('$vector', 10, 5)", 0, 0, "SET plan_cache_mode = force_generic_plan; PREPARE near(vector, int, int) AS SELECT id FROM docs ORDER BY v <-> \$1, id LIMIT \$2 OFFSET \$3;");
 
 # Row security of the partitioned table holds for rows of other servers.
 $front->safe_psql('postgres', <<SQL . join '', map { 'CREATE USER MAPPING FOR reader SERVER ' . $_->name . " OPTIONS (user '" . ($ENV{PGUSER} // getpwuid $>) . "', password_required 'false');" } @shards);

@@ -6,15 +6,24 @@
 #include "am/shards/shard_path.hpp"
 #include "pg/define_setting.hpp"
 
+#include <cstring>
+
 extern "C"
 {
 #include "access/amapi.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_amop.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "commands/extension.h"
+#include "nodes/makefuncs.h"
+#include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
 #include "utils/catcache.h"
+#include "utils/fmgroids.h"
 #include "utils/syscache.h"
 }
 
@@ -24,8 +33,9 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr double kMostRows = 1e9;  // a greater LIMIT is none
-constexpr double kDiscount = 0.97; // below this core takes one of two costs for the lower one
+constexpr double kMostRows = 1e9;     // a greater LIMIT is none
+constexpr double kDiscount = 0.97;    // below this core takes one of two costs for the lower one
+constexpr double kUnknownShare = 0.1; // core's guess of a LIMIT that it does not know: this part of the rows
 
 bool enabled = true;
 create_upper_paths_hook_type previous_hook = nullptr;
@@ -47,19 +57,51 @@ is_distance(Oid opno)
 	return found;
 }
 
-/// True if the query's first key is a distance.
+/// True if the function belongs to this extension or to one with pgvector's name.
+bool
+is_vector_function(Oid function)
+{
+	const Oid extension = getExtensionOfObject(ProcedureRelationId, function);
+	const char *name = OidIsValid(extension) ? get_extension_name(extension) : nullptr;
+
+	return name != nullptr && (strcmp(name, "vectorgpu") == 0 || strcmp(name, "vector") == 0);
+}
+
+/// True if the expression is a distance or is computed from one: an operator by which an index can order, or a
+/// function.
+bool
+has_distance(const Node *node)
+{
+	const List *args = NIL;
+	ListCell *cell;
+
+	if (IsA(node, OpExpr))
+	{
+		if (is_distance(reinterpret_cast<const OpExpr *>(node)->opno))
+			return true;
+		args = reinterpret_cast<const OpExpr *>(node)->args;
+	}
+	else if (IsA(node, FuncExpr))
+	{
+		if (is_vector_function(reinterpret_cast<const FuncExpr *>(node)->funcid))
+			return true;
+		args = reinterpret_cast<const FuncExpr *>(node)->args;
+	}
+	foreach (cell, args)
+		if (has_distance(static_cast<const Node *>(lfirst(cell))))
+			return true;
+	return false;
+}
+
+/// True if a distance is part of the query's first key.
 bool
 orders_by_distance(PlannerInfo *root, RelOptInfo *table)
 {
 	ListCell *cell;
 
 	foreach (cell, pg::equal_expressions(linitial_node(PathKey, root->sort_pathkeys)->pk_eclass, table))
-	{
-		const OpExpr *order = static_cast<const OpExpr *>(lfirst(cell));
-
-		if (IsA(order, OpExpr) && is_distance(order->opno))
+		if (has_distance(static_cast<const Node *>(lfirst(cell))))
 			return true;
-	}
 	return false;
 }
 
@@ -75,28 +117,44 @@ add_constant(const Node *value, double *sum)
 	return true;
 }
 
-/// Return the rows that the query wants of all partitions together: LIMIT and OFFSET; 0 if it may want all, or if a
-/// row that a partition returns may be none of the query's.
-double
-rows_wanted(const PlannerInfo *root)
+/// True if the value is a parameter of a generic plan, of type bigint or int.
+bool
+is_parameter(const Node *value)
+{
+	if (IsA(value, FuncExpr) && reinterpret_cast<const FuncExpr *>(value)->funcid == F_INT8_INT4)
+		value = static_cast<const Node *>(linitial(reinterpret_cast<const FuncExpr *>(value)->args));
+	return IsA(value, Param) && reinterpret_cast<const Param *>(value)->paramkind == PARAM_EXTERN;
+}
+
+/// Return what the query wants of each partition: LIMIT and OFFSET; a null count if it may want all, or if a row that a
+/// partition returns may be none of the query's. A parameter is taken without OFFSET only: a sum might overflow.
+PartitionLimit
+limit_wanted(const PlannerInfo *root, const RelOptInfo *table)
 {
 	const Query *query = root->parse;
 	double rows = 0;
 
-	// Core leaves limit_tuples at -1 if something between the scan and the LIMIT changes the number of rows, but for
-	// locks, which drop rows that have changed.
-	if (root->limit_tuples < 0 || query->commandType != CMD_SELECT || query->rowMarks != NIL ||
-		query->limitCount == nullptr || query->limitOption != LIMIT_OPTION_COUNT ||
-		!add_constant(query->limitCount, &rows) ||
+	// Where something between the scan and the LIMIT changes the number of rows; locks drop rows that have changed.
+	if (query->commandType != CMD_SELECT || query->rowMarks != NIL || query->limitCount == nullptr ||
+		query->limitOption != LIMIT_OPTION_COUNT || query->groupClause != NIL || query->groupingSets != NIL ||
+		query->distinctClause != NIL || query->hasAggs || query->hasWindowFuncs || query->hasTargetSRFs ||
+		root->hasHavingQual)
+		return {nullptr, 0};
+	if (query->limitOffset == nullptr && is_parameter(query->limitCount))
+		return {query->limitCount, clamp_row_est(table->rows * kUnknownShare)};
+	if (!add_constant(query->limitCount, &rows) ||
 		(query->limitOffset != nullptr && !add_constant(query->limitOffset, &rows)) || rows > kMostRows)
-		return 0;
-	return Max(rows, 1.0);
+		return {nullptr, 0};
+	rows = Max(rows, 1.0);
+	return {reinterpret_cast<Node *>(makeConst(INT8OID, -1, InvalidOid, sizeof(int64),
+				Int64GetDatum(static_cast<int64>(rows)), false, FLOAT8PASSBYVAL)),
+		rows};
 }
 
-/// Add a path for each partition below the table to *paths, each of at most `rows` rows in the query's order, and count
-/// the foreign ones. Returns false if a partition of postgres_fdw cannot take the LIMIT.
+/// Add a path for each partition below the table to *paths, each limited and in the query's order, and count the
+/// foreign ones. Returns false if a partition of postgres_fdw cannot take the LIMIT.
 bool
-add_partitions(PlannerInfo *root, RelOptInfo *table, double rows, List **paths, int *n_foreign)
+add_partitions(PlannerInfo *root, RelOptInfo *table, const PartitionLimit &limit, List **paths, int *n_foreign)
 {
 	for (int i = 0; i < table->nparts; i++)
 	{
@@ -107,17 +165,17 @@ add_partitions(PlannerInfo *root, RelOptInfo *table, double rows, List **paths, 
 			continue;
 		if (IS_PARTITIONED_REL(partition))
 		{
-			if (!add_partitions(root, partition, rows, paths, n_foreign))
+			if (!add_partitions(root, partition, limit, paths, n_foreign))
 				return false;
 			continue;
 		}
 		if (is_postgres_fdw(partition))
 		{
-			path = foreign_limit_path(root, partition, rows);
+			path = foreign_limit_path(root, partition, limit);
 			(*n_foreign)++;
 		}
 		else
-			path = local_limit_path(root, partition, rows);
+			path = local_limit_path(root, partition, limit);
 		if (path == nullptr)
 			return false;
 		*paths = lappend(*paths, path);
@@ -148,7 +206,8 @@ add_sharded_path(PlannerInfo *root, RelOptInfo *table, RelOptInfo *output, List 
 	Path *sorted = &create_sort_path(root, output, append, root->sort_pathkeys, rows)->path;
 	const Cost least = cheapest_cost(output, rows) * kDiscount;
 
-	if (sorted->total_cost > least)
+	// enable_sort = off is a cost as well, before PostgreSQL 18.
+	if (enable_sort && sorted->total_cost > least)
 	{
 		const double share = least / sorted->total_cost;
 
@@ -167,7 +226,7 @@ upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOp
 {
 	List *paths = NIL;
 	int n_foreign = 0;
-	double rows;
+	PartitionLimit limit;
 
 	if (previous_hook != nullptr)
 		previous_hook(root, stage, input, output, extra);
@@ -175,10 +234,10 @@ upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOp
 		input->rtekind != RTE_RELATION || !IS_PARTITIONED_REL(input) || IS_DUMMY_REL(input) ||
 		root->sort_pathkeys == NIL || output->pathlist == NIL)
 		return;
-	rows = rows_wanted(root);
-	if (rows > 0 && orders_by_distance(root, input) && add_partitions(root, input, rows, &paths, &n_foreign) &&
-		n_foreign > 0)
-		add_sharded_path(root, input, output, paths, rows);
+	limit = limit_wanted(root, input);
+	if (limit.count != nullptr && orders_by_distance(root, input) &&
+		add_partitions(root, input, limit, &paths, &n_foreign) && n_foreign > 0)
+		add_sharded_path(root, input, output, paths, limit.rows);
 }
 
 } // namespace

@@ -28,7 +28,7 @@ enum LimitedPathPart
 {
 	kSortsUpperRelation,
 	kHasLimit,
-	kRows, // Const: LIMIT of the remote query
+	kCount, // LIMIT of the remote query
 };
 
 /// Return the path below a projection.
@@ -52,10 +52,10 @@ plan_foreign_scan(
 	PlannerInfo limited_root = *root;
 	Query limited_query = *root->parse;
 
-	if (list_length(path->fdw_private) > kRows)
+	if (list_length(path->fdw_private) > kCount)
 	{
 		limited_query.limitOffset = nullptr;
-		limited_query.limitCount = static_cast<Node *>(list_nth(path->fdw_private, kRows));
+		limited_query.limitCount = static_cast<Node *>(list_nth(path->fdw_private, kCount));
 		limited_root.parse = &limited_query;
 		root = &limited_root;
 	}
@@ -103,13 +103,6 @@ in_order(PlannerInfo *root, RelOptInfo *rel, Path *path, double rows)
 	return &create_sort_path(root, rel, path, root->sort_pathkeys, rows)->path;
 }
 
-Node *
-int8_constant(double value)
-{
-	return reinterpret_cast<Node *>(makeConst(
-		INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(static_cast<int64>(value)), false, FLOAT8PASSBYVAL));
-}
-
 } // namespace
 
 bool
@@ -130,7 +123,7 @@ cost_of_rows(const Path *path, double rows)
 }
 
 Path *
-foreign_limit_path(PlannerInfo *root, RelOptInfo *partition, double rows)
+foreign_limit_path(PlannerInfo *root, RelOptInfo *partition, const PartitionLimit &limit)
 {
 	Path *ordered = ordered_foreign_path(root, partition);
 	const Path *cheapest = partition->cheapest_total_path;
@@ -144,11 +137,11 @@ foreign_limit_path(PlannerInfo *root, RelOptInfo *partition, double rows)
 		return nullptr;
 	limited = makeNode(ForeignPath);
 	*limited = *scan;
-	limited->fdw_private = list_make3(makeBoolean(false), makeBoolean(true), int8_constant(rows));
+	limited->fdw_private = list_make3(makeBoolean(false), makeBoolean(true), limit.count);
 	// The remote server knows the LIMIT. An estimate of the order without it may be that of sorting all rows.
-	limited->path.total_cost = cost_of_rows(cheapest, rows);
+	limited->path.total_cost = cost_of_rows(cheapest, limit.rows);
 	limited->path.startup_cost = Min(cheapest->startup_cost, limited->path.total_cost);
-	limited->path.rows = Min(limited->path.rows, rows);
+	limited->path.rows = Min(limited->path.rows, limit.rows);
 	if (partition->fdwroutine->GetForeignPlan != plan_foreign_scan)
 	{
 		FdwRoutine *routine = makeNode(FdwRoutine);
@@ -163,9 +156,8 @@ foreign_limit_path(PlannerInfo *root, RelOptInfo *partition, double rows)
 }
 
 Path *
-local_limit_path(PlannerInfo *root, RelOptInfo *partition, double rows)
+local_limit_path(PlannerInfo *root, RelOptInfo *partition, const PartitionLimit &limit)
 {
-	Node *count = int8_constant(rows);
 	Path *best = nullptr;
 	ListCell *cell;
 
@@ -175,13 +167,14 @@ local_limit_path(PlannerInfo *root, RelOptInfo *partition, double rows)
 
 		if (PATH_REQ_OUTER(path) != nullptr)
 			continue;
-		path = in_order(root, partition, path, rows);
-		if (best == nullptr || cost_of_rows(path, rows) < cost_of_rows(best, rows))
+		path = in_order(root, partition, path, limit.rows);
+		if (best == nullptr || cost_of_rows(path, limit.rows) < cost_of_rows(best, limit.rows))
 			best = path;
 	}
 	if (best == nullptr)
 		return nullptr;
-	return &create_limit_path(root, partition, best, nullptr, count, LIMIT_OPTION_COUNT, 0, static_cast<int64>(rows))
+	return &create_limit_path(
+		root, partition, best, nullptr, limit.count, LIMIT_OPTION_COUNT, 0, static_cast<int64>(limit.rows))
 				->path;
 }
 
