@@ -93,6 +93,37 @@ SELECT condition, cardinality(range_ids(query, false)), range_ids(query, true) =
 		'(SELECT count(*) FROM ranges r WHERE r.v <-> q.v < 1.5) > 3']) condition,
 	LATERAL (SELECT 'SELECT q.id FROM ranges q WHERE q.id < 60 AND ' || condition AS query) s;
 DROP INDEX ranges_flat, ranges_graph;
+-- infinite distances, inner products at NaN, zero vectors
+CREATE TABLE range_wide (id int PRIMARY KEY, v vector(2)) WITH (autovacuum_enabled = off);
+INSERT INTO range_wide SELECT i, format('[%s,%s]', x[1 + i % 5], x[1 + i / 5 % 5])::vector FROM generate_series(0, 599) i, (SELECT '{3e38,-3e38,0,1,-2}'::text[] x) n;
+SELECT count(*) FILTER (WHERE v <-> '[3e38,1]' = 'Infinity') > 50 AS infinite, count(*) FILTER (WHERE v <#> '[3e38,3e38]' = 'NaN') > 20 AS nan, count(*) FILTER (WHERE v <=> '[1,1]' = 'NaN') > 20 AS zero FROM range_wide;
+CREATE FUNCTION range_wide_compare(c range_classes, OUT n_queries int, OUT n_rows int, OUT wrong text) LANGUAGE plpgsql AS $$
+DECLARE
+	condition text;
+	expected text[];
+	found text[];
+BEGIN
+	EXECUTE format('CREATE INDEX range_wide_index ON range_wide USING %s (v %s)', c.am, c.class);
+	ANALYZE range_wide;
+	n_queries := 0;
+	n_rows := 0;
+	FOR condition IN SELECT format('SELECT id FROM range_wide WHERE v %s %L %s %L', c.op, q, comparison, r)
+		FROM unnest('{"[3e38,3e38]","[-3e38,1]","[1,2]","[0,0]"}'::text[]) q, unnest('{<,<=}'::text[]) comparison, unnest('{-Infinity,-1,0.5,3,3e38,Infinity,NaN}'::float8[]) r LOOP
+		expected := range_ids(condition, false);
+		found := range_ids(condition, true);
+		n_queries := n_queries + 1;
+		n_rows := n_rows + cardinality(expected);
+		IF found IS DISTINCT FROM expected AND wrong IS NULL THEN
+			wrong := format('%s: %s, not %s', condition, found::text, expected::text);
+		END IF;
+	END LOOP;
+	DROP INDEX range_wide_index;
+END $$;
+SELECT am, class, n_queries, n_rows > 2000 AS rows, wrong FROM range_classes c, range_wide_compare(c) WHERE col = 'v' ORDER BY am, class;
+-- below NaN are all numbers: any LIMIT is reached
+CREATE INDEX range_wide_index ON range_wide USING gpugraph (v vector_cosine_ops);
+SELECT cardinality(range_ids(query, false)) AS rows, cardinality(range_ids(query, true)) AS by_index
+	FROM (SELECT 'SELECT id FROM range_wide WHERE v <=> ''[1,2]'' < ''NaN'' LIMIT 1000' AS query UNION ALL SELECT 'SELECT id FROM range_wide WHERE v <=> ''[1,2]'' <= ''NaN'' LIMIT 1000') q;
 
 -- Plans. Few rows: the index, many: all rows.
 CREATE TABLE range_far (id int PRIMARY KEY, grp int, v vector(32)) WITH (autovacuum_enabled = off);
@@ -141,7 +172,7 @@ BEGIN
 	estimate := plan #>> '{0,Plan,Plan Rows}';
 END $$;
 SELECT radius, least <= rows AND rows <= most AS rows, estimate BETWEEN rows / times AND rows * times AS good
-	FROM (VALUES (1500, 2, 10, 10), (1700, 40, 120, 5), (1900, 400, 700, 3), (2100, 1800, 2800, 2), (2300, 4500, 6500, 1.5)) r (radius, least, most, times), range_estimated('SELECT id FROM range_far WHERE v <-> range_q() < ' || radius);
+	FROM (VALUES (1500, 2, 10, 10), (1700, 40, 120, 5), (1900, 400, 700, 3), (2100, 1800, 2800, 2), (2300, 4500, 6500, 1.5)) r (radius, least, most, times), range_estimated(format('SELECT id FROM range_far WHERE v <-> %L < %s', :'q', radius));
 SELECT estimate BETWEEN rows / 5 AND rows * 5 AS good FROM range_estimated('SELECT FROM range_far f JOIN range_far g ON g.v <-> f.v < 1600 WHERE f.id < 50');
 -- changes
 BEGIN;
@@ -150,6 +181,46 @@ SELECT count(*) FROM range_far WHERE v <-> :'q' < 1600;
 UPDATE range_far SET v = :'q' WHERE v <-> :'q' BETWEEN 1650 AND 1700;
 SELECT count(*) > 10 AS some, count(*) = count(*) FILTER (WHERE v = :'q') AS same FROM range_far WHERE v <-> :'q' < 1;
 ROLLBACK;
+
+-- What the table's owner has written is not called for a plan: other keys, expressions, predicates. Nor is what the query calls.
+CREATE FUNCTION range_owned(a anyelement) RETURNS anyelement IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN IF current_setting('range.raises', true) = 'on' THEN RAISE 'called'; END IF; RETURN a; END $$;
+CREATE FUNCTION range_planned(keys text, condition text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'CREATE INDEX range_owned_index ON range_wide USING gpuflat ' || keys;
+	PERFORM set_config('range.raises', 'on', true);
+	EXECUTE 'EXPLAIN (FORMAT JSON) SELECT id FROM range_wide WHERE ' || condition INTO plan;
+	PERFORM set_config('range.raises', 'off', true);
+	DROP INDEX range_owned_index;
+	RETURN substring(plan::text FROM 'range_owned_index');
+END $$;
+DROP INDEX range_wide_index;
+SET enable_seqscan = off;
+SELECT keys, range_planned(keys, condition) FROM (VALUES ('(v vector_l2_ops, (range_owned(id)))', 'v <-> ''[1,2]'' < 1'), ('(v vector_l2_ops) WHERE range_owned(id) < 400', 'v <-> ''[1,2]'' < 1 AND range_owned(id) < 400'),
+	('((range_owned(v)::vector(2)) vector_l2_ops)', 'range_owned(v)::vector(2) <-> ''[1,2]'' < 1'), ('(v vector_l2_ops) WHERE id < 400 AND v IS NOT NULL', 'v <-> ''[1,2]'' < 1 AND id < 400 AND v IS NOT NULL')) o (keys, condition);
+RESET enable_seqscan;
+CREATE FUNCTION range_loud() RETURNS vector STABLE LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'called'; RETURN range_q(); END $$;
+EXPLAIN (COSTS OFF) SELECT id FROM range_far WHERE v <-> range_loud() < 1500;
+-- Samples are kept: of many partitions, and of a column that is NULL. The second plan reads no table.
+CREATE FUNCTION pg_temp.range_do(command text) RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE command; END $$;
+CREATE TABLE range_many (id int, v vector(2)) PARTITION BY RANGE (id);
+SELECT count(*) AS partitions FROM generate_series(0, 39) i, LATERAL (SELECT pg_temp.range_do(format('CREATE TABLE range_many_%s PARTITION OF range_many FOR VALUES FROM (%s) TO (%s) WITH (autovacuum_enabled = off)', i, i * 100, i * 100 + 100))) d;
+INSERT INTO range_many SELECT i, format('[%s,%s]', i % 97, i % 89)::vector FROM generate_series(0, 3999) i;
+CREATE INDEX ON range_many USING gpuflat (v);
+CREATE TABLE range_null (id int, v vector(2)) WITH (autovacuum_enabled = off);
+INSERT INTO range_null SELECT i, CASE WHEN i % 1000 = 0 THEN '[1,2]'::vector END FROM generate_series(1, 4000) i;
+CREATE INDEX ON range_null USING gpuflat (v);
+ANALYZE range_many, range_null;
+CREATE FUNCTION range_plan_reads(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (BUFFERS, FORMAT JSON) ' || query INTO plan;
+	EXECUTE 'EXPLAIN (BUFFERS, FORMAT JSON) ' || query INTO plan;
+	RETURN (plan #>> '{0,Planning,Shared Hit Blocks}')::int + (plan #>> '{0,Planning,Shared Read Blocks}')::int;
+END $$;
+SELECT range_plan_reads('SELECT id FROM range_many WHERE v <-> ''[1,2]'' < 1') < 400 AS many, range_plan_reads('SELECT id FROM range_null WHERE v <-> ''[1,2]'' < 1') < 60 AS nulls;
 
 -- An approximate index: all rows, or its recall target.
 DROP INDEX range_far_v;
@@ -182,7 +253,7 @@ INSERT INTO range_parted SELECT id, v FROM range_far;
 CREATE INDEX ON range_parted USING gpuflat (v);
 ANALYZE range_parted;
 SELECT range_shown('SELECT id FROM range_parted WHERE v <-> range_q() < 1500');
-SELECT rows BETWEEN 40 AND 120 AND estimate BETWEEN rows / 5 AND rows * 5 AS good FROM range_estimated('SELECT id FROM range_parted WHERE v <-> range_q() < 1700');
+SELECT rows BETWEEN 40 AND 120 AND estimate BETWEEN rows / 5 AND rows * 5 AS good FROM range_estimated(format('SELECT id FROM range_parted WHERE v <-> %L < 1700', :'q'));
 SELECT range_shown('SELECT f.id, g.id FROM range_far f JOIN range_parted g ON g.v <-> f.v < 1500 WHERE f.id < 5');
 CREATE ROLE range_reader;
 GRANT SELECT ON range_parted_1, range_far TO range_reader;

@@ -320,13 +320,21 @@ bound_of(const OrderedScan &scan, const Condition *condition, ExprContext *econt
 		apply(step, operand, &line);
 	}
 	bound->none = false;
-	if (std::isnan(limit) || line.a == 0)
-		return false;
-	if (condition->steps != NIL &&
-		!(is_precise(line.a) && is_precise(line.b) && is_precise(line.largest) && is_precise(limit)))
+	if (line.a == 0)
 		return false;
 	is_less = condition->strategy == BTLessStrategyNumber || condition->strategy == BTLessEqualStrategyNumber;
 	if (condition->strategy != BTEqualStrategyNumber && is_less != (line.a > 0))
+		return false;
+	if (std::isnan(limit))
+	{
+		// All numbers are below it, the infinite one as well.
+		bound->value = std::numeric_limits<double>::infinity();
+		bound->open = false;
+		bound->nan_passes = condition->strategy == BTLessEqualStrategyNumber;
+		return is_less && line.a > 0;
+	}
+	if (condition->steps != NIL &&
+		!(is_precise(line.a) && is_precise(line.b) && is_precise(line.largest) && is_precise(limit)))
 		return false;
 	bound->nan_passes = condition->strategy != BTEqualStrategyNumber && !is_less;
 	bound->open = condition->strategy == BTLessStrategyNumber && condition->steps == NIL;

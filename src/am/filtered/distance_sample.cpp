@@ -1,6 +1,7 @@
 // See distance_sample.hpp. Samples stay until the table's or the index's description changes, as it does with ANALYZE
 // and VACUUM, or the table's size. The rows are those of blocks that lie at equal distances, so that one table always
-// gives one sample.
+// gives one sample. Planning, as EXPLAIN alone, must not call what the table's owner has written: the planner runs as
+// the user who asks.
 #include "am/filtered/distance_sample.hpp"
 
 #include <algorithm>
@@ -13,11 +14,16 @@ extern "C"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
-#include "catalog/index.h"
+#include "access/transam.h"
+#include "catalog/pg_index.h"
 #include "executor/executor.h"
+#include "nodes/nodeFuncs.h"
 #include "parser/parsetree.h"
 #include "storage/bufmgr.h"
+#include "utils/hsearch.h"
 #include "utils/inval.h"
+#include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/snapmgr.h"
 }
 
@@ -35,8 +41,9 @@ constexpr int kMostMisses = 16;     // places in a block without a row, one behi
 constexpr int kLikeRows = 8;        // rows that stand for a query that is not known
 constexpr int kTail = 12;           // below the distance of this rank, shares are extrapolated
 constexpr double kLeastPart = 1e-3; // of that distance: nearer rows, such as the query's own, count as this near
-constexpr int kSamples = 32;        // of a session
-constexpr BlockNumber kMostGrowth = 2; // of the table, or shrinkage, until it is read anew
+constexpr Size kMostKept = 32 * 1024 * 1024; // of all samples of a session
+constexpr int kFirstSamples = 32;            // room in the table of them at first
+constexpr BlockNumber kMostGrowth = 2;       // of the table, or shrinkage, until it is read anew
 
 /// Distances to one query.
 struct Distances
@@ -47,6 +54,7 @@ struct Distances
 
 struct Sample
 {
+	uint64 last_use;
 	Oid index;
 	Oid table;
 	bool stale;
@@ -59,15 +67,68 @@ struct Sample
 	Distances like[kLikeRows];
 };
 
-Sample *samples[kSamples]; // by the index's OID
+struct SampleEntry
+{
+	Oid index; // key
+	Sample *sample;
+};
+
+HTAB *samples;
+uint64 n_uses;
+Size n_bytes; // of all samples
 
 /// Relcache callback. A sample may be in use.
 void
 note_changed(Datum unused, Oid relation)
 {
-	for (Sample *sample : samples)
-		if (sample != nullptr && (!OidIsValid(relation) || relation == sample->index || relation == sample->table))
-			sample->stale = true;
+	HASH_SEQ_STATUS scan;
+	SampleEntry *entry;
+
+	hash_seq_init(&scan, samples);
+	while ((entry = static_cast<SampleEntry *>(hash_seq_search(&scan))) != nullptr)
+		if (!OidIsValid(relation) || relation == entry->index || relation == entry->sample->table)
+			entry->sample->stale = true;
+}
+
+/// expression_tree_walker() callback. True unless the expression has nothing but columns, constants, tests and
+/// operators of PostgreSQL's own types.
+bool
+has_other_code(Node *node, void *unused)
+{
+	if (node == nullptr)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_List:
+		case T_BoolExpr:
+		case T_BooleanTest:
+			break;
+		case T_NullTest:
+			if (reinterpret_cast<NullTest *>(node)->argisrow)
+				return true;
+			if (IsA(reinterpret_cast<NullTest *>(node)->arg, Var)) // of any type
+				return false;
+			break;
+		case T_Var:
+		case T_Const:
+		case T_RelabelType:
+			if (exprType(node) >= FirstGenbkiObjectId)
+				return true;
+			break;
+		case T_OpExpr:
+			if (reinterpret_cast<OpExpr *>(node)->opno >= FirstGenbkiObjectId)
+				return true;
+			break;
+		case T_ScalarArrayOpExpr:
+			if (reinterpret_cast<ScalarArrayOpExpr *>(node)->opno >= FirstGenbkiObjectId)
+				return true;
+			break;
+		default:
+			return true;
+	}
+	// The walker's type says nothing of its arguments; void (*)() is the cast that compilers accept for that.
+	return expression_tree_walker(
+		node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(has_other_code)), unused);
 }
 
 /// What reading the table takes.
@@ -75,7 +136,7 @@ struct Reader
 {
 	Relation table;
 	EState *estate;
-	IndexInfo *info;
+	AttrNumber column;
 	ExprState *predicate;
 	TupleTableSlot *slot;
 };
@@ -84,8 +145,8 @@ struct Reader
 bool
 add_row(Reader *reader, ItemPointer place, Sample *sample)
 {
-	Datum values[INDEX_MAX_KEYS];
-	bool isnull[INDEX_MAX_KEYS];
+	Datum value;
+	bool is_null;
 
 	ResetPerTupleExprContext(reader->estate);
 	// By the query's snapshot a serializable transaction would count as one that has read these rows. They stay as long
@@ -94,12 +155,12 @@ add_row(Reader *reader, ItemPointer place, Sample *sample)
 		!ExecQual(reader->predicate, GetPerTupleExprContext(reader->estate)))
 		return false;
 	sample->n_seen++;
-	FormIndexDatum(reader->info, reader->slot, reader->estate, values, isnull);
-	if (!isnull[0])
+	value = slot_getattr(reader->slot, reader->column, &is_null);
+	if (!is_null)
 	{
 		const MemoryContext before = MemoryContextSwitchTo(sample->context);
 
-		sample->values[sample->n++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(values[0]));
+		sample->values[sample->n++] = PointerGetDatum(PG_DETOAST_DATUM_COPY(value));
 		MemoryContextSwitchTo(before);
 	}
 	return true;
@@ -138,56 +199,116 @@ read_blocks(Reader *reader, Sample *sample)
 	}
 }
 
-Sample *
-read_sample(Oid table_oid, Oid index_oid)
+/// Read the rows of the sample's index. The sample stays without any if that took code of the owner.
+void
+read_rows(Relation index, Sample *sample)
 {
-	const MemoryContext context =
-		AllocSetContextCreate(CurrentMemoryContext, "vectorgpu sample", ALLOCSET_DEFAULT_SIZES);
-	Sample *sample = static_cast<Sample *>(MemoryContextAllocZero(context, sizeof(Sample)));
-	Relation index = index_open(index_oid, NoLock); // the planner holds locks
-	Reader reader = {table_open(table_oid, NoLock), CreateExecutorState(), BuildIndexInfo(index), nullptr, nullptr};
+	List *predicate = RelationGetIndexPredicate(index);
+	Reader reader = {nullptr, nullptr, index->rd_index->indkey.values[0], nullptr, nullptr};
 
-	sample->index = index_oid;
-	sample->table = table_oid;
-	sample->context = context;
-	reader.predicate = ExecPrepareQual(reader.info->ii_Predicate, reader.estate);
+	if (!AttributeNumberIsValid(reader.column) || has_other_code(reinterpret_cast<Node *>(predicate), nullptr))
+		return;
+	reader.table = table_open(sample->table, NoLock);
+	reader.estate = CreateExecutorState();
+	reader.predicate = ExecPrepareQual(predicate, reader.estate);
 	reader.slot = table_slot_create(reader.table, nullptr);
 	GetPerTupleExprContext(reader.estate)->ecxt_scantuple = reader.slot;
 	read_blocks(&reader, sample);
 	ExecDropSingleTupleTableSlot(reader.slot);
 	FreeExecutorState(reader.estate);
 	table_close(reader.table, NoLock);
+}
+
+Sample *
+read_sample(Oid table, Oid index_oid, BlockNumber n_blocks)
+{
+	const MemoryContext context =
+		AllocSetContextCreate(CurrentMemoryContext, "vectorgpu sample", ALLOCSET_DEFAULT_SIZES);
+	Sample *sample = static_cast<Sample *>(MemoryContextAllocZero(context, sizeof(Sample)));
+	Relation index = index_open(index_oid, NoLock); // the planner holds locks
+
+	sample->index = index_oid;
+	sample->table = table;
+	sample->n_blocks = n_blocks;
+	sample->context = context;
+	read_rows(index, sample);
 	index_close(index, NoLock);
 	MemoryContextSetParent(context, CacheMemoryContext);
 	return sample;
 }
 
-/// True if the sample may stand for the rows of the index, whose table has this number of blocks.
-bool
-is_good(const Sample *sample, Oid index, BlockNumber n_blocks)
+void
+drop(SampleEntry *entry)
 {
-	return sample != nullptr && sample->index == index && !sample->stale && sample->n >= kLeastRows &&
-		n_blocks / kMostGrowth <= sample->n_blocks && sample->n_blocks / kMostGrowth <= n_blocks;
+	Sample *sample = entry->sample;
+
+	n_bytes -= MemoryContextMemAllocated(sample->context, true);
+	hash_search(samples, &entry->index, HASH_REMOVE, nullptr);
+	MemoryContextDelete(sample->context);
 }
 
+SampleEntry *
+oldest()
+{
+	HASH_SEQ_STATUS scan;
+	SampleEntry *entry;
+	SampleEntry *oldest = nullptr;
+
+	hash_seq_init(&scan, samples);
+	while ((entry = static_cast<SampleEntry *>(hash_seq_search(&scan))) != nullptr)
+		if (oldest == nullptr || entry->sample->last_use < oldest->sample->last_use)
+			oldest = entry;
+	return oldest;
+}
+
+/// Add a sample, and drop those not used for longest to make room.
+void
+keep(Sample *sample)
+{
+	const Size more = MemoryContextMemAllocated(sample->context, true);
+
+	while (n_bytes > 0 && n_bytes + more > kMostKept)
+		drop(oldest());
+	static_cast<SampleEntry *>(hash_search(samples, &sample->index, HASH_ENTER, nullptr))->sample = sample;
+	n_bytes += more;
+}
+
+/// True if the sample may stand for the rows of the index, whose table has this number of blocks.
+bool
+is_good(const Sample *sample, BlockNumber n_blocks)
+{
+	return !sample->stale && n_blocks / kMostGrowth <= sample->n_blocks && sample->n_blocks / kMostGrowth <= n_blocks;
+}
+
+/// The sample of an index; one with too few rows stays, too, so that they are not read again each time.
 Sample *
 sample_of(Oid table, Oid index, BlockNumber n_blocks)
 {
-	static bool registered = false;
-	Sample **place = &samples[index % kSamples];
-	Sample *fresh;
+	SampleEntry *entry;
+	Sample *sample;
 
-	if (is_good(*place, index, n_blocks))
-		return *place;
-	if (!registered)
+	if (samples == nullptr)
+	{
+		HASHCTL control = {};
+
+		control.keysize = sizeof(Oid);
+		control.entrysize = sizeof(SampleEntry);
+		samples = hash_create("vectorgpu samples", kFirstSamples, &control, HASH_ELEM | HASH_BLOBS);
 		CacheRegisterRelcacheCallback(note_changed, static_cast<Datum>(0));
-	registered = true;
-	fresh = read_sample(table, index);
-	fresh->n_blocks = n_blocks;
-	if (*place != nullptr)
-		MemoryContextDelete((*place)->context);
-	*place = fresh;
-	return fresh;
+	}
+	entry = static_cast<SampleEntry *>(hash_search(samples, &index, HASH_FIND, nullptr));
+	if (entry == nullptr || !is_good(entry->sample, n_blocks))
+	{
+		sample = read_sample(table, index, n_blocks);
+		entry = static_cast<SampleEntry *>(hash_search(samples, &index, HASH_FIND, nullptr));
+		if (entry != nullptr)
+			drop(entry);
+		keep(sample);
+	}
+	else
+		sample = entry->sample;
+	sample->last_use = ++n_uses;
+	return sample;
 }
 
 /// True if the values have one number of dimensions, which all types have behind the length: the distance of others

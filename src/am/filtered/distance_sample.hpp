@@ -24,7 +24,8 @@ struct DistanceRange
 };
 
 /// Estimate the share of the index's rows whose distance is below the limit, in [0, 1]; rows with NULL or NaN are not.
-/// The first call of a session reads some rows of the table. False: the table has too few.
+/// The first call of a session reads some rows of the table. False: the table has too few, or the index is on an
+/// expression, or partial by more than columns and operators of PostgreSQL's own types.
 bool distance_sample_share(PlannerInfo *root, const IndexOptInfo *index, const DistanceRange &range, double *share);
 
 } // namespace vectorgpu::am

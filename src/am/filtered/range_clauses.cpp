@@ -37,13 +37,12 @@ has_vectors(const IndexOptInfo *index)
 		strcmp(get_am_name(index->relam), "gpumatch") != 0;
 }
 
-/// The value of an expression as far as the planner can know it.
+/// The value of an expression if it is a constant by now; null: it is not. Stable functions are not called to know it:
+/// they may cost much, or tell the user of rows that only the query may read, and partitions would call them anew.
 const Const *
-known_value(PlannerInfo *root, Expr *expression)
+known_value(const void *expression)
 {
-	Node *value = estimate_expression_value(root, reinterpret_cast<Node *>(expression));
-
-	return IsA(value, Const) ? reinterpret_cast<const Const *>(value) : nullptr;
+	return IsA(expression, Const) ? static_cast<const Const *>(expression) : nullptr;
 }
 
 /// The share of the rows that meet a condition; negative: it is not known.
@@ -51,8 +50,8 @@ double
 share_of(PlannerInfo *root, const IndexOptInfo *index, const DistanceClause &clause)
 {
 	const bool upper = distance_clause_is_upper(clause);
-	const Const *limit = known_value(root, clause.limit);
-	const Const *query = known_value(root, static_cast<Expr *>(lsecond(clause.distance->args)));
+	const Const *limit = known_value(clause.limit);
+	const Const *query = known_value(lsecond(clause.distance->args));
 	DistanceRange range = {clause.distance->opfuncid, clause.distance->inputcollid,
 		query != nullptr && !query->constisnull, query != nullptr ? query->constvalue : static_cast<Datum>(0), 0,
 		clause.strategy == BTLessEqualStrategyNumber || clause.strategy == BTGreaterStrategyNumber};
