@@ -38,7 +38,7 @@ SELECT asked('meta @> ''{"tags": ["t3"]}'' AND span && int4range(100, 900)');
 SELECT asked('category = 7 OR meta @> ''{"colour": 5}''');
 SELECT asked('(category = 7 OR span @> 300) AND tenant IN (7, 17) AND id % 2 = 1');
 SELECT asked('tenant = 7 AND category BETWEEN 5 AND 10 AND v IS NOT NULL');
-SELECT asked('category = 7 AND v <-> q() < 3600');
+SELECT asked('category = 7 AND v <-> q() < 4000');
 SELECT asked('category = 1000');
 -- by a partial index
 SELECT asked('tenant + 0 = 7 AND category > 95');
