@@ -42,6 +42,14 @@ SELECT asked('category = 7 AND v <-> q() < 4000');
 SELECT asked('category = 1000');
 -- by a partial index
 SELECT asked('tenant + 0 = 7 AND category > 95');
+-- sets, whose class has no operator between two values of its own type
+CREATE TABLE sets AS SELECT id, category, ARRAY[id % 7, 7 + id % 11, 18 + id % 13] AS s FROM found;
+CREATE INDEX sets_s ON sets USING gpumatch (s);
+CREATE INDEX sets_category ON sets (category);
+VACUUM ANALYZE sets;
+SELECT * FROM pg_temp.plan('SELECT id FROM sets WHERE category = 7 AND id % 2 = 1 ORDER BY s <#> ''{1,8,19}'' LIMIT 5');
+SELECT array_agg(d) FROM (SELECT s <#> '{1,8,19}' AS d FROM sets WHERE category = 7 AND id % 2 = 1 ORDER BY s <#> '{1,8,19}' LIMIT 5) o;
+DROP TABLE sets;
 -- not by this plan: key columns decide all; many rows pass; no other index decides it
 SELECT asked('tenant = 7');
 SELECT asked('category < 50');

@@ -76,7 +76,7 @@ struct Ordered
 {
 	IndexOptInfo *index;
 	Metric metric;
-	Oid opno;     // of the distance
+	Oid opno;     // of the distance between two values of the column's type; invalid: the class has none
 	bool foreign; // kForeignDistance
 };
 
@@ -89,7 +89,7 @@ read_class(IndexOptInfo *index, Ordered *ordered)
 	const Oid opno = get_opfamily_member(index->opfamily[0], type, type, kDistanceStrategy);
 	int32 code;
 
-	if (!OidIsValid(shape) || !OidIsValid(opno))
+	if (!OidIsValid(shape))
 		return false;
 	code = DatumGetInt32(OidFunctionCall0(shape));
 	*ordered = {index, static_cast<Metric>(code & 0xFF), opno, (code & kForeignDistance) != 0};
@@ -129,10 +129,11 @@ Expr *
 operator_of_call(const Ordered &ordered, const Call &call, bool *negated)
 {
 	const Oid type = ordered.index->opcintype[0];
-	const Oid function = get_opcode(ordered.opno);
+	const Oid function = OidIsValid(ordered.opno) ? get_opcode(ordered.opno) : InvalidOid;
 	Expr *order;
 
-	if (list_length(call.args) != 2 || exprType(static_cast<Node *>(linitial(call.args))) != type ||
+	if (!OidIsValid(function) || list_length(call.args) != 2 ||
+		exprType(static_cast<Node *>(linitial(call.args))) != type ||
 		exprType(static_cast<Node *>(lsecond(call.args))) != type)
 		return nullptr;
 	*negated = ordered.metric == Metric::kInnerProduct && is_inner_product(call.function, function);
