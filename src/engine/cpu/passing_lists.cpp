@@ -21,7 +21,7 @@ constexpr double kStageGrowth = 1.5; // of the rows held, between two marks
 double
 more_of_uneven(double share)
 {
-	return std::max(1.05, 1.35 - .6 * share);
+	return std::max(3., 5 - 2 * share);
 }
 
 } // namespace
