@@ -69,16 +69,26 @@ map_memory(size_t n_bytes, bool huge_pages)
 
 } // namespace
 
-RowChunk::RowChunk(size_t n_slots, size_t row_bytes, bool with_norms, bool huge_pages) : row_bytes_(row_bytes)
+RowChunk::RowChunk(size_t n_slots, size_t row_bytes, bool with_norms, size_t rounded_bytes, bool huge_pages)
+	: row_bytes_(row_bytes), rounded_bytes_(rounded_bytes)
 {
 	const size_t vector_bytes = round_up(n_slots * row_bytes, kCacheLineBytes);
 	const size_t id_bytes = round_up(n_slots * sizeof(RowId), kCacheLineBytes);
+	const size_t norm_bytes = with_norms ? round_up(n_slots * sizeof(double), kCacheLineBytes) : 0;
+	const size_t rounding_bytes = rounded_bytes > 0 ? round_up(n_slots * sizeof(Rounding), kCacheLineBytes) : 0;
 
-	memory_bytes_ = round_up(vector_bytes + id_bytes + (with_norms ? n_slots * sizeof(double) : 0), size_t{4096});
+	memory_bytes_ =
+		round_up(vector_bytes + id_bytes + norm_bytes + rounding_bytes + n_slots * rounded_bytes, size_t{4096});
 	memory_ = map_memory(memory_bytes_, huge_pages);
 	vectors_ = static_cast<uint8_t *>(memory_);
+
+	uint8_t *const norms = vectors_ + vector_bytes + id_bytes;
+	uint8_t *const roundings = norms + norm_bytes;
+
 	row_ids_ = reinterpret_cast<RowId *>(vectors_ + vector_bytes);
-	square_norms_ = with_norms ? reinterpret_cast<double *>(vectors_ + vector_bytes + id_bytes) : nullptr;
+	square_norms_ = with_norms ? reinterpret_cast<double *>(norms) : nullptr;
+	roundings_ = rounded_bytes > 0 ? reinterpret_cast<Rounding *>(roundings) : nullptr;
+	rounded_ = reinterpret_cast<int8_t *>(roundings + rounding_bytes);
 }
 
 RowChunk::~RowChunk()
@@ -111,14 +121,19 @@ RowChunk::fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const 
 
 		std::memcpy(row, vectors + i * row_bytes_, row_bytes_);
 		square_norms_[at + i] = square_norm(spec, row); // of the copied row, which is in the cache
+		if (roundings_ != nullptr)
+			roundings_[at + i] = round_row(spec, reinterpret_cast<const float *>(row), square_norms_[at + i],
+				rounded_ + (at + i) * rounded_bytes_);
 	}
 }
 
-RowList::RowList(const DistanceSpec &spec, Kind kind, Populator *populator, bool with_vectors)
+RowList::RowList(const DistanceSpec &spec, Kind kind, Populator *populator, bool with_vectors, bool rounded)
 	: spec_(spec), kind_(kind), populator_(populator),
 	  row_bytes_(with_vectors ? vector_bytes(spec.element, spec.dim) : 0),
 	  with_norms_(with_vectors && gemm_filter_supports(spec)),
-	  slot_bytes_(row_bytes_ + sizeof(RowId) + (with_norms_ ? sizeof(double) : 0))
+	  rounded_bytes_(rounded ? engine::rounded_bytes(spec) : 0),
+	  slot_bytes_(
+		  row_bytes_ + sizeof(RowId) + (with_norms_ ? sizeof(double) : 0) + (rounded ? rounded_slot_bytes(spec) : 0))
 {
 	chunk_rows_ = rows_per_chunk(slot_bytes_, kind);
 }
@@ -129,7 +144,8 @@ RowList::next_chunk()
 {
 	// A list may end in its first chunk: small pages take only the memory that it fills.
 	const bool huge_pages = kind_ == Kind::kSegment && !writable_.empty();
-	const auto make = [&] { return std::make_shared<RowChunk>(chunk_rows_, row_bytes_, with_norms_, huge_pages); };
+	const auto make = [&]
+	{ return std::make_shared<RowChunk>(chunk_rows_, row_bytes_, with_norms_, rounded_bytes_, huge_pages); };
 	std::shared_ptr<RowChunk> chunk = spare_ != nullptr ? std::move(spare_) : make();
 
 	if (huge_pages && populator_ != nullptr)

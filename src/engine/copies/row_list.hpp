@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/copies/populator.hpp"
+#include "engine/cpu/rounded_rows.hpp"
 #include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
@@ -17,8 +18,9 @@ namespace vectorgpu::engine
 class RowChunk
 {
 public:
-	/// Throws bad_alloc. `with_norms`: the metric's filter needs them. `huge_pages`: the chunk will be full soon.
-	RowChunk(size_t n_slots, size_t row_bytes, bool with_norms, bool huge_pages);
+	/// Throws bad_alloc. `with_norms`: the metric's filter needs them. rounded_bytes: of a rounded row; 0: none are
+	/// kept. `huge_pages`: the chunk will be full soon.
+	RowChunk(size_t n_slots, size_t row_bytes, bool with_norms, size_t rounded_bytes, bool huge_pages);
 	~RowChunk();
 	RowChunk(const RowChunk &) = delete;
 	RowChunk &operator=(const RowChunk &) = delete;
@@ -38,13 +40,22 @@ public:
 	/// [n_slots], Σ x², or null
 	const double *square_norms() const { return square_norms_; }
 
+	/// [n_slots], or null: no rounded rows
+	const Rounding *roundings() const { return roundings_; }
+
+	/// The rounded row of a slot [rounded_bytes].
+	const int8_t *rounded(size_t slot) const { return rounded_ + slot * rounded_bytes_; }
+
 private:
 	size_t row_bytes_;
-	void *memory_; // one mapping has all three
+	size_t rounded_bytes_;
+	void *memory_; // one mapping has all of them
 	size_t memory_bytes_;
 	RowId *row_ids_;
 	double *square_norms_;
 	uint8_t *vectors_;
+	Rounding *roundings_;
+	int8_t *rounded_;
 };
 
 /// Rows [first, last) of a list, for a reader. Keeps the chunks alive.
@@ -83,7 +94,9 @@ public:
 	};
 
 	/// populator: makes the memory of a segment's next chunk ahead; null: none. with_vectors: false for row ids alone.
-	RowList(const DistanceSpec &spec, Kind kind, Populator *populator = nullptr, bool with_vectors = true);
+	/// rounded: rounded rows are kept beside; the specification `rounds`.
+	RowList(const DistanceSpec &spec, Kind kind, Populator *populator = nullptr, bool with_vectors = true,
+		bool rounded = false);
 
 	uint64_t first() const { return first_; }
 	uint64_t last() const { return last_; }
@@ -115,6 +128,7 @@ private:
 	Populator *populator_;
 	size_t row_bytes_;
 	bool with_norms_;
+	size_t rounded_bytes_;
 	size_t chunk_rows_;
 	size_t slot_bytes_;
 	std::vector<std::shared_ptr<const RowChunk>> chunks_; // copied by views

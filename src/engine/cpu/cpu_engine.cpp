@@ -69,6 +69,8 @@ public:
 
 	const char *name() const override { return "cpu"; }
 
+	size_t rounded_row_bytes(const CopySpec &copy_spec) const override { return CpuCopy::rounded_row_bytes(copy_spec); }
+
 	Status create(const CopySpec &copy_spec, CopyId *copy) override
 	{
 		return guarded(
@@ -293,7 +295,7 @@ private:
 		if (!narrow.empty() && copy.kind() == CopyKind::kHashedGraph)
 			n_rescored_ += search_hashed_graphs(spec, snapshot, narrow, pool_, narrow_results, control);
 		else if (!narrow.empty())
-			search_graphs(spec, snapshot, narrow, pool_, narrow_results, control);
+			n_rescored_ += search_graphs(spec, snapshot, narrow, pool_, narrow_results, control);
 		if (exact.empty())
 			return;
 		n_rescored_ += search_snapshot(spec, snapshot, exact, options_, pool_, &exact_results, control);
@@ -380,7 +382,7 @@ private:
 		std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 	{
 		if (copy.kind() == CopyKind::kLists)
-			search_lists(copy.spec(), snapshot, queries, pool_, results, control);
+			n_rescored_ += search_lists(copy.spec(), snapshot, queries, pool_, results, control);
 		else if (copy.kind() == CopyKind::kCodedLists)
 			n_rescored_ +=
 				search_coded_lists(copy.spec(), snapshot, queries, CodedAnswer::kNearest, pool_, results, control);

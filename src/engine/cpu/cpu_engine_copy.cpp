@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "engine/cpu/gemm_filter.hpp"
@@ -29,12 +30,39 @@ for_each_piece(const RowListView &rows, uint64_t first, size_t n_rows, Work work
 	}
 }
 
+/// Whether the norm and the rounded row of a slot are those of its vector.
+bool
+same_derived(const DistanceSpec &spec, const RowChunk &chunk, size_t slot, const uint8_t *vector)
+{
+	const double norm = square_norm(spec, vector);
+
+	if (std::bit_cast<uint64_t>(norm) != std::bit_cast<uint64_t>(chunk.square_norms()[slot]))
+		return false;
+	if (chunk.roundings() == nullptr)
+		return true;
+
+	std::vector<int8_t> rounded(rounded_bytes(spec));
+	const Rounding rounding = round_row(spec, reinterpret_cast<const float *>(vector), norm, rounded.data());
+
+	return std::equal(rounded.begin(), rounded.end(), chunk.rounded(slot)) &&
+		std::memcmp(&rounding, &chunk.roundings()[slot], sizeof(rounding)) == 0;
+}
+
 } // namespace
 
 CpuCopy::CpuCopy(const CopySpec &spec, Populator *populator)
 	: HostCopy(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0),
-	  populator_(populator)
+	  rounded_(spec.rounded && rounded_row_bytes(spec) > 0), populator_(populator)
 {
+}
+
+size_t
+CpuCopy::rounded_row_bytes(const CopySpec &spec)
+{
+	const bool scores_rows =
+		spec.kind == CopyKind::kRows || spec.kind == CopyKind::kLists || spec.kind == CopyKind::kGraph;
+
+	return scores_rows && rounds(spec.distance) ? rounded_slot_bytes(spec.distance) : 0;
 }
 
 std::shared_ptr<const Snapshot>
@@ -68,7 +96,7 @@ template <class Change>
 Status
 CpuCopy::change_segment(SegmentId id, Change change)
 {
-	const auto [found, is_new] = segments_.try_emplace(id, spec(), populator_, with_vectors_);
+	const auto [found, is_new] = segments_.try_emplace(id, spec(), populator_, with_vectors_, rounded_);
 
 	if (found->second.prepared)
 		return invalid("the segment is sealed");
@@ -272,7 +300,7 @@ CpuCopy::read_tombstones(SegmentId id, uint64_t first, size_t n_rows, uint8_t *b
 	return Status::ok();
 }
 
-/// The norms of rows: all else is searched as it came.
+/// The norms of rows, and rounded rows: all else is searched as it came.
 Status
 CpuCopy::check_derived(SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_different) const
 {
@@ -286,10 +314,7 @@ CpuCopy::check_derived(SegmentId id, uint64_t first, size_t n_rows, uint64_t *n_
 		[&](const RowChunk &chunk, size_t at, size_t n)
 		{
 			for (size_t i = at; chunk.square_norms() != nullptr && i < at + n; i++)
-				*n_different += std::bit_cast<uint64_t>(square_norm(spec(), chunk.vectors() + i * row_bytes)) !=
-						std::bit_cast<uint64_t>(chunk.square_norms()[i])
-					? 1
-					: 0;
+				*n_different += same_derived(spec(), chunk, i, chunk.vectors() + i * row_bytes) ? 0 : 1;
 		});
 	return Status::ok();
 }

@@ -29,8 +29,8 @@ struct Snapshot
 /// A segment of a CpuCopy.
 struct CpuSegment
 {
-	CpuSegment(const DistanceSpec &spec, Populator *populator, bool with_vectors)
-		: rows(spec, RowList::Kind::kSegment, populator, with_vectors)
+	CpuSegment(const DistanceSpec &spec, Populator *populator, bool with_vectors, bool rounded)
+		: rows(spec, RowList::Kind::kSegment, populator, with_vectors, rounded)
 	{
 	}
 
@@ -60,6 +60,9 @@ public:
 	explicit CpuCopy(const CopySpec &spec, Populator *populator = nullptr);
 
 	CopyKind kind() const { return kind_; }
+
+	/// Bytes of a rounded row and what belongs to it, if copies of the specification have such; else 0.
+	static size_t rounded_row_bytes(const CopySpec &spec);
 
 	Status load_segment(SegmentId segment, const RowBlock &rows) override;
 	Status load_structure(SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override;
@@ -95,6 +98,7 @@ private:
 
 	const CopyKind kind_;
 	const bool with_vectors_; // in segments
+	const bool rounded_;      // likewise
 	Populator *const populator_;
 };
 

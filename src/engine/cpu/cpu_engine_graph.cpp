@@ -108,8 +108,8 @@ public:
 	{
 	}
 
-	/// pool: its threads help; null: none do.
-	void run(std::vector<Neighbor> *result, ThreadPool *pool)
+	/// pool: its threads help; null: none do. Return what search_graphs returns.
+	uint64_t run(std::vector<Neighbor> *result, ThreadPool *pool)
 	{
 		const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
 		const bool has_scores = query_has_scores(spec_, query_);
@@ -120,7 +120,7 @@ public:
 			const uint64_t n_rows = segment->rows.last;
 
 			if (stopped(control_))
-				return;
+				return 0;
 			if (n_rows == 0)
 				continue;
 			if (!has_scores)
@@ -137,6 +137,7 @@ public:
 		*result = rows_.selection().finish();
 		if (query_.coverage != nullptr)
 			*query_.coverage = std::min(coverage_, rows_.left_out_nan() ? Coverage::kScored : Coverage::kAll);
+		return rows_.n_rescored();
 	}
 
 private:
@@ -228,19 +229,21 @@ private:
 
 } // namespace
 
-void
+uint64_t
 search_graphs(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
 	ThreadPool &pool, std::span<std::vector<Neighbor> *const> results, SearchControl *control)
 {
 	std::atomic<size_t> next{0};
+	std::atomic<uint64_t> n_rescored{0};
 	ThreadPool *const helpers = queries.size() < pool.n_threads() ? &pool : nullptr;
 
 	pool.run(std::min(pool.n_threads(), queries.size()),
 		[&](size_t)
 		{
 			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < queries.size() && !stopped(control);)
-				GraphSearcher(spec, snapshot, queries[i], control).run(results[i], helpers);
+				n_rescored += GraphSearcher(spec, snapshot, queries[i], control).run(results[i], helpers);
 		});
+	return n_rescored;
 }
 
 } // namespace vectorgpu::engine

@@ -124,8 +124,8 @@ walk_stages(const Plan &plan, Search search, MayLeave may_leave)
 	search(at, plan.parts().size());
 }
 
-/// Search for a query. pool: its threads help; null: none do.
-void
+/// Search for a query. pool: its threads help; null: none do. Return what search_lists returns.
+uint64_t
 search_query(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, ThreadPool *pool,
 	std::vector<Neighbor> *result, SearchControl *control)
 {
@@ -148,29 +148,32 @@ search_query(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQue
 	*result = searcher.selection().finish();
 	if (query.coverage != nullptr)
 		*query.coverage = std::min(plan.coverage(), searcher.left_out_nan() ? Coverage::kScored : Coverage::kAll);
+	return searcher.n_rescored();
 }
 
 } // namespace
 
-void
+uint64_t
 search_lists(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries, ThreadPool &pool,
 	std::vector<std::vector<Neighbor>> *results, SearchControl *control)
 {
 	std::atomic<size_t> next{0};
+	std::atomic<uint64_t> n_rescored{0};
 
 	results->resize(queries.size());
 	if (queries.size() < pool.n_threads())
 	{
 		for (size_t i = 0; i < queries.size() && !stopped(control); i++)
-			search_query(spec, snapshot, queries[i], &pool, &(*results)[i], control);
-		return;
+			n_rescored += search_query(spec, snapshot, queries[i], &pool, &(*results)[i], control);
+		return n_rescored;
 	}
 	pool.run(std::min(pool.n_threads(), queries.size()),
 		[&](size_t)
 		{
 			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < queries.size() && !stopped(control);)
-				search_query(spec, snapshot, queries[i], nullptr, &(*results)[i], control);
+				n_rescored += search_query(spec, snapshot, queries[i], nullptr, &(*results)[i], control);
 		});
+	return n_rescored;
 }
 
 } // namespace vectorgpu::engine

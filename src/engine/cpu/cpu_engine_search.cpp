@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "engine/cpu/gemm_filter.hpp"
+#include "engine/cpu/part_search.hpp"
 #include "engine/cpu/passing_rows.hpp"
 #include "engine/cpu/row_scores.hpp"
 #include "engine/cpu/selection.hpp"
@@ -289,6 +290,39 @@ private:
 	uint64_t n_scored_ = 0;
 };
 
+/// Whether all segments have rounded rows, which serve one query at a time.
+bool
+has_rounded(const Snapshot &snapshot)
+{
+	return std::all_of(snapshot.segments.begin(), snapshot.segments.end(), [](const auto &segment)
+		{ return !segment->rows.chunks.empty() && segment->rows.chunks.front()->roundings() != nullptr; });
+}
+
+/// Search by rounded rows, query by query. Return how many rows were scored because these did not rule them out.
+uint64_t
+search_rounded(const DistanceSpec &spec, const Snapshot &snapshot, std::span<const SearchQuery> queries,
+	ThreadPool &pool, std::span<std::vector<Neighbor>> results, SearchControl *control)
+{
+	const size_t row_bytes = vector_bytes(spec.element, spec.dim);
+	std::vector<Part> parts;
+	uint64_t n_scored = 0;
+
+	for (const auto &segment : snapshot.segments)
+		add_parts(*segment, row_bytes, &parts);
+	add_parts(snapshot.delta, row_bytes, &parts);
+	for (size_t i = 0; i < queries.size() && !stopped(control); i++)
+	{
+		PartSearcher searcher(spec, queries[i], snapshot.n_rows);
+
+		search_parts(spec, queries[i], snapshot.n_rows, parts, &pool, &searcher, control);
+		results[i] = searcher.selection().finish();
+		n_scored += searcher.n_rescored();
+		if (queries[i].coverage != nullptr)
+			*queries[i].coverage = Coverage::kAll;
+	}
+	return n_scored;
+}
+
 } // namespace
 
 uint64_t
@@ -306,6 +340,8 @@ search_snapshot(const DistanceSpec &spec, const Snapshot &snapshot, std::span<co
 	const bool filtered = queries.size() >= options.gemm_min_queries && gemm_filter_supports(spec);
 
 	results->resize(queries.size());
+	if (!filtered && has_rounded(snapshot))
+		return search_rounded(spec, snapshot, queries, pool, *results, control);
 	return search_spans(spans, queries, pool, *results, control,
 		[&]
 		{

@@ -42,13 +42,6 @@ safely_below(double v)
 	return static_cast<float>(v - 8 * kUnit * std::fabs(v) - kQuickUnderflow);
 }
 
-/// n roundings in fp32: n u / (1 - n u).
-double
-gamma(double n)
-{
-	return n * kUnit / (1 - n * kUnit);
-}
-
 } // namespace
 
 bool
@@ -97,19 +90,14 @@ gemm_filter_trusts(const DistanceSpec &spec, double square_norm)
 }
 
 GemmFilter::GemmFilter(const DistanceSpec &spec, const std::vector<const void *> &queries)
-	: spec_(spec), kernel_(choose_kernel()), norms_(kBlockRows), below_terms_(kBlockRows), above_terms_(kBlockRows),
-	  quick_terms_(kBlockRows), quick_norms_(kBlockRows), found_(kBlockRows * queries.size()),
-	  hits_(kBlockRows * queries.size()), first_hit_(queries.size() + 1)
+	: spec_(spec), bounds_(spec, rounding_error(static_cast<double>(spec.dim) + 2)), kernel_(choose_kernel()),
+	  norms_(kBlockRows), below_terms_(kBlockRows), above_terms_(kBlockRows), quick_terms_(kBlockRows),
+	  quick_norms_(kBlockRows), found_(kBlockRows * queries.size()), hits_(kBlockRows * queries.size()),
+	  first_hit_(queries.size() + 1)
 {
-	const double dim = spec.dim;
 	const size_t width = kernel_ != nullptr ? kernel_->width : 1;
 	const size_t n_places = (queries.size() + width - 1) / width * width;
 	std::vector<float> query(spec.dim);
-
-	gemm_error_ = gamma(dim + 2);
-	canonical_error_ = gamma(std::ceil(dim / 32) + 8);
-	double_error_ = (dim + 64) * 0x1p-50;
-	underflow_ = (4 * dim + 32) * 0x1p-126;
 
 	query_matrix_.resize(n_places * spec.dim);
 	quick_offsets_.resize(n_places, std::numeric_limits<float>::infinity());
@@ -146,18 +134,19 @@ GemmFilter::load_block(const uint8_t *vectors, const double *square_norms, size_
 	for (size_t i = 0; i < n_rows; i++)
 	{
 		const bool trusted = gemm_filter_trusts(spec_, square_norms[i]);
-		const double term = spec_.metric == Metric::kL2 ? square_norms[i] / 2 : 0;
 
 		norms_[i] = trusted ? std::sqrt(square_norms[i]) : 0;
-		below_terms_[i] = trusted ? term * (1 - double_error_) : -kInfinity;
-		above_terms_[i] = trusted ? term * (1 + double_error_) : kInfinity;
+		below_terms_[i] = trusted ? bounds_.below_term(square_norms[i]) : -kInfinity;
+		above_terms_[i] = trusted ? bounds_.above_term(square_norms[i]) : kInfinity;
 		quick_terms_[i] = safely_below(below_terms_[i]);
 		quick_norms_[i] = static_cast<float>(norms_[i]);
 	}
 	for (size_t query = 0; query < queries_.size(); query++)
 	{
 		const TopK &topk = *topks[query];
-		const Bound below = lower_bound(queries_[query], topk.full ? topk.threshold.score : kInfinity);
+		const auto [norm, square_norm] = queries_[query];
+		const FilterBounds::Bound below =
+			bounds_.lower(norm, square_norm, topk.full ? topk.threshold.score : kInfinity);
 
 		quick_offsets_[query] = safely_below(below.offset - std::fabs(below.slope) * 0x1p-140);
 		quick_slopes_[query] = static_cast<float>(below.slope + 8 * kUnit * std::fabs(below.slope));
@@ -213,46 +202,6 @@ GemmFilter::sort_hits(size_t n_hits)
 	first[0] = 0;
 }
 
-GemmFilter::Bound
-GemmFilter::lower_bound(const Query &query, double threshold) const
-{
-	switch (spec_.metric)
-	{
-		case Metric::kL2:
-			return {(query.square_norm * (1 - double_error_) - (threshold + underflow_) / (1 - canonical_error_)) / 2 -
-					underflow_,
-				query.norm * (gemm_error_ + double_error_)};
-		case Metric::kInnerProduct:
-			return {-threshold - underflow_, query.norm * (gemm_error_ + canonical_error_ + double_error_)};
-		default: // cosine
-		{
-			const double error = gemm_error_ + 2 * canonical_error_ / (1 - canonical_error_) + double_error_ + 0x1p-26;
-
-			return {0, -(1 - error - threshold) * query.norm};
-		}
-	}
-}
-
-GemmFilter::Bound
-GemmFilter::upper_bound(const Query &query, double after) const
-{
-	switch (spec_.metric)
-	{
-		case Metric::kL2:
-			return {(query.square_norm * (1 + double_error_) - (after - underflow_) / (1 + canonical_error_)) / 2 +
-					underflow_,
-				query.norm * (gemm_error_ + double_error_)};
-		case Metric::kInnerProduct:
-			return {-after + underflow_, query.norm * (gemm_error_ + canonical_error_ + double_error_)};
-		default: // cosine
-		{
-			const double error = gemm_error_ + 2 * canonical_error_ / (1 - canonical_error_) + double_error_ + 0x1p-26;
-
-			return {0, (1 + error - after) * query.norm};
-		}
-	}
-}
-
 size_t
 GemmFilter::survivors(size_t query, const TopK &topk, uint32_t *survivors) const
 {
@@ -262,8 +211,9 @@ GemmFilter::survivors(size_t query, const TopK &topk, uint32_t *survivors) const
 	if (first == last)
 		return 0;
 
-	const Bound below = lower_bound(queries_[query], topk.full ? topk.threshold.score : kInfinity);
-	const Bound above = upper_bound(queries_[query], topk.has_after ? topk.after.score : -kInfinity);
+	const auto [norm, square_norm] = queries_[query];
+	const FilterBounds::Bound below = bounds_.lower(norm, square_norm, topk.full ? topk.threshold.score : kInfinity);
+	const FilterBounds::Bound above = bounds_.upper(norm, square_norm, topk.has_after ? topk.after.score : -kInfinity);
 	size_t n = 0;
 
 	// A comparison with NaN is false, and the row survives.

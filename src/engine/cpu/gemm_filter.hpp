@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/cpu/filter_bounds.hpp"
 #include "engine/cpu/gemm_filter_kernels.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/distance/topk.hpp"
@@ -49,19 +50,11 @@ private:
 		double square_norm; // |x|²
 	};
 
-	/// A row is ruled out if product < offset + row_term - slope * row norm (`below`), or > in `above`.
-	struct Bound
-	{
-		double offset;
-		double slope;
-	};
-
-	Bound lower_bound(const Query &query, double threshold) const;
-	Bound upper_bound(const Query &query, double after) const;
 	size_t find_hits(const FilterCall &call);
 	void sort_hits(size_t n_hits);
 
 	DistanceSpec spec_;
+	FilterBounds bounds_;
 	const FilterKernel *kernel_; // null: the BLAS multiplies
 	std::vector<Query> queries_;
 	std::vector<float> query_matrix_;  // [n_queries, dim] row-major, or the kernel's panels
@@ -77,11 +70,6 @@ private:
 	std::vector<FilterHit> found_;     // [kBlockRows * n_queries] as the kernel found them
 	std::vector<FilterHit> hits_;      // the same by query
 	std::vector<uint32_t> first_hit_;  // [n_queries + 1] the first hit of a query
-
-	double gemm_error_;      // relative to |x||y|: rounding of a product of the matrix
-	double canonical_error_; // relative to Σ|terms|: rounding of a canonical sum
-	double double_error_;    // relative: everything done in double
-	double underflow_;       // absolute
 };
 
 } // namespace vectorgpu::engine

@@ -6,11 +6,13 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <vector>
 
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/passing_rows.hpp"
+#include "engine/cpu/rounded_rows.hpp"
 #include "engine/cpu/row_scores.hpp"
 #include "engine/cpu/selection.hpp"
 #include "engine/cpu/thread_pool.hpp"
@@ -19,7 +21,10 @@
 namespace vectorgpu::engine
 {
 
-constexpr size_t kBlockRows = 256; // scored at a time, on the stack
+constexpr size_t kBlockRows = 256;   // scored at a time, on the stack
+constexpr size_t kFirstRows = 32;    // at a time, until rounded rows have a score to compare with
+constexpr uint64_t kLeastServed = 4; // rounded rows serve if one row in so many is left at most,
+constexpr uint64_t kTrial = 4096;    // and while this many have been looked at
 
 /// Places of a segment, or positions of the delta, that a query scores.
 struct Part
@@ -77,13 +82,26 @@ public:
 			const uint64_t slot = at - rows.chunk_start;
 			const RowChunk &chunk = *rows.chunks[slot / rows.chunk_rows];
 			const size_t in_chunk = slot % rows.chunk_rows;
-			const size_t n = std::min<uint64_t>({part.last - at, rows.chunk_rows - in_chunk, kBlockRows});
+			const bool rounded = use_rounded(chunk);
+			const uint64_t most = rounded && !selection_.topk()->full ? kFirstRows : kBlockRows;
+			const size_t n = std::min<uint64_t>({part.last - at, rows.chunk_rows - in_chunk, most});
 			double scores[kBlockRows];
 
+			if (rounded && selection_.topk()->full)
+			{
+				uint32_t places[kBlockRows];
+
+				std::iota(places, places + n, 0);
+				search_rounded(*part.view, at, places, n);
+				at += n;
+				continue;
+			}
 			compute_scores(spec_, query_.query, chunk.vectors() + in_chunk * row_bytes_, row_bytes_, n, scores);
 			if (topk_wants(selection_.topk(), scores, n))
 				offer(*part.view, [at](size_t i) { return at + i; }, scores, n);
 			at += n;
+			if (rounded)
+				selection_.tighten();
 		}
 	}
 
@@ -112,10 +130,15 @@ public:
 	bool found_few() const { return n_nearer_ * 16 < query_.k; }
 
 	Selection &selection() { return selection_; }
+	const Selection &selection() const { return selection_; }
 	bool left_out_nan() const { return left_out_nan_; }
+
+	/// How many rows were scored because their rounded rows did not rule them out.
+	uint64_t n_rescored() const { return n_rescored_; }
 
 	void merge(PartSearcher *other)
 	{
+		n_rescored_ += other->n_rescored_;
 		selection_.merge(&other->selection_);
 		left_out_nan_ = left_out_nan_ || other->left_out_nan_;
 		n_nearer_ += other->n_nearer_;
@@ -130,13 +153,15 @@ private:
 			const size_t n = std::min<uint64_t>(part.last - at, kBlockRows);
 
 			if (part.listed != nullptr)
-				search_places(*part.view, 0, part.listed + at, n);
+				choose_places(*part.view, 0, part.listed + at, n);
 			else
 			{
 				uint32_t places[kBlockRows];
 				const size_t n_passing = zero_bits(part.fails, at - part.fails_first, n, places);
 
-				if (pays_in_order(n_passing, n))
+				if (filters(*part.view))
+					choose_places(*part.view, at, places, n_passing);
+				else if (pays_in_order(n_passing, n))
 					search_block(*part.view, at, n, places, n_passing);
 				else
 					search_places(*part.view, at, places, n_passing);
@@ -171,6 +196,57 @@ private:
 				scores + done);
 			done += here;
 		}
+	}
+
+	/// Whether rounded rows can rule out rows of the view now.
+	bool filters(const RowsView &view)
+	{
+		return !view.rows.chunks.empty() && use_rounded(*view.rows.chunks.front()) && selection_.topk()->full;
+	}
+
+	/// Whether the chunk has rounded rows that serve the query. Where they have ruled out few rows, they do not.
+	bool use_rounded(const RowChunk &chunk)
+	{
+		if (chunk.roundings() == nullptr || n_rescored_ * kLeastServed > n_filtered_ + kTrial)
+			return false;
+		if (rounded_ == nullptr)
+			rounded_ = std::make_unique<RoundedQuery>(spec_, query_.query);
+		return rounded_->is_trusted();
+	}
+
+	/// The rows at first + places [n], at most kBlockRows, by their rounded rows where these serve.
+	void choose_places(const RowsView &view, uint64_t first, const uint32_t *places, size_t n)
+	{
+		if (filters(view))
+			return search_rounded(view, first, places, n);
+		search_places(view, first, places, n);
+		if (!view.rows.chunks.empty() && use_rounded(*view.rows.chunks.front()))
+			selection_.tighten();
+	}
+
+	/// The rows at first + places [n], at most kBlockRows, which have rounded rows: those that these do not rule out.
+	void search_rounded(const RowsView &view, uint64_t first, const uint32_t *places, size_t n)
+	{
+		RoundedBlock block;
+		uint32_t survivors[kBlockRows];
+
+		for (size_t i = 0; i < n; i++)
+		{
+			const uint64_t slot = first + places[i] - view.rows.chunk_start;
+			const RowChunk &chunk = *view.rows.chunks[slot / view.rows.chunk_rows];
+			const size_t at = slot % view.rows.chunk_rows;
+
+			block.add(chunk.rounded(at), chunk.roundings()[at], chunk.square_norms()[at]);
+		}
+
+		const size_t n_left = rounded_->survivors(block, selection_.topk()->threshold.score, survivors);
+
+		for (size_t i = 0; i < n_left; i++)
+			survivors[i] = places[survivors[i]];
+		search_places(view, first, survivors, n_left);
+		selection_.tighten();
+		n_filtered_ += n;
+		n_rescored_ += n_left;
 	}
 
 	/// The rows at first + places [n], at most kBlockRows.
@@ -223,6 +299,9 @@ private:
 	bool left_out_nan_ = false;
 	double stage_bound_ = HUGE_VAL;
 	uint64_t n_nearer_ = 0;
+	std::unique_ptr<RoundedQuery> rounded_; // null: not asked for yet
+	uint64_t n_filtered_ = 0;               // rows that a rounded row was looked at for
+	uint64_t n_rescored_ = 0;               // of them, those that it did not rule out
 };
 
 inline bool

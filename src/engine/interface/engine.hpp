@@ -52,6 +52,7 @@ struct CopySpec
 
 	DistanceSpec distance;
 	CopyKind kind = CopyKind::kRows;
+	bool rounded = false; // segments keep rounded rows, where the engine has such (Engine::rounded_row_bytes)
 };
 
 /// Whether the copy has lists with codes, which choose rows.
@@ -226,6 +227,10 @@ public:
 	/// device: segments without data on the device are answered from host memory, and sealing one does not fail for
 	/// want of device memory.
 	virtual bool keeps_on_host([[maybe_unused]] CopyKind kind) const { return false; }
+
+	/// Bytes that each row of a segment takes more with CopySpec::rounded; 0: the engine keeps no rounded rows of such
+	/// copies.
+	virtual size_t rounded_row_bytes([[maybe_unused]] const CopySpec &spec) const { return 0; }
 
 	/// For such a copy: upload what is missing on the device; segments sealed later are uploaded too. kOutOfMemory:
 	/// some segments found no room there, the others are there.

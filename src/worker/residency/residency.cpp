@@ -117,6 +117,12 @@ rows_bytes(uint64_t n_rows, size_t row_bytes)
 	return n_rows * (row_bytes + sizeof(RowId) + sizeof(double));
 }
 
+uint64_t
+Copy::segment_bytes(uint64_t n_rows) const
+{
+	return rows_bytes(n_rows, segment_row_bytes + rounded_row_bytes);
+}
+
 ReplyStatus
 reply_status(const Status &status)
 {
@@ -313,6 +319,28 @@ Residency::reserve(Copy *copy, uint64_t bytes)
 	return ReplyStatus::kOk;
 }
 
+/// Have the engine keep rounded rows of a new copy, if all copies have room beside them. Return the bytes that it takes
+/// in all. The caller holds the mutex.
+uint64_t
+Residency::plan_rounded(Copy *copy, uint64_t expected_bytes)
+{
+	const size_t more = engine_.rounded_row_bytes(copy->spec);
+	uint64_t charged = expected_bytes + expected_bytes / rows_bytes(1, engine::segment_vector_bytes(copy->spec)) * more;
+
+	if (more == 0)
+		return expected_bytes;
+
+	const uint64_t own = charged;
+
+	for (const auto &[key, other] : copies_)
+		charged += charged_bytes(*other);
+	if (charged > budget_bytes_)
+		return expected_bytes;
+	copy->spec.rounded = true;
+	copy->rounded_row_bytes = more;
+	return own;
+}
+
 ReplyStatus
 Residency::create(
 	const wire::CopyKey &key, const wire::CreateRequest &request, const wire::KeyColumns &key_columns, uint64_t session)
@@ -344,14 +372,16 @@ Residency::create(
 			gone.push_back(old);
 			copies_.erase(key);
 		}
-		if (!make_room(request.expected_bytes, nullptr, &gone))
+		copy->spec = spec;
+		copy->reserved_bytes = plan_rounded(copy.get(), request.expected_bytes);
+		if (!make_room(copy->reserved_bytes, nullptr, &gone))
 			return ReplyStatus::kRefused;
 	}
 	gone.clear(); // before the engine allocates for the new one
 	if (key_columns.n_columns > 0)
 		copy->keys = std::make_shared<KeyStore>(key_columns, &filter_counters_);
 
-	Status status = engine_.create(spec, &copy->id);
+	Status status = engine_.create(copy->spec, &copy->id);
 
 	if (!status.is_ok())
 		return reply_status(status);
@@ -362,13 +392,11 @@ Residency::create(
 	if (copy->keys != nullptr)
 		copy->keys->trim(request.delta_first);
 	copy->key = key;
-	copy->spec = spec;
 	copy->row_bytes = vector_bytes(request.element, request.dim);
 	copy->segment_row_bytes = engine::segment_vector_bytes(spec);
 	copy->delta_first = copy->version.delta_end = request.delta_first;
 	copy->delta_dead_first = request.delta_first / 8 * 8;
 	copy->lease = session;
-	copy->reserved_bytes = request.expected_bytes;
 	copy->last_used_ns = clock_();
 
 	const std::lock_guard lock(mutex_);

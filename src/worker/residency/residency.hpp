@@ -54,11 +54,15 @@ struct Copy
 	bool created = false;           // in the engine
 	size_t row_bytes = 0;           // of one vector, or slot, of the delta
 	size_t segment_row_bytes = 0;   // of one vector of a segment
+	size_t rounded_row_bytes = 0;   // of a rounded row beside it
 	std::shared_ptr<KeyStore> keys; // null: the index has no key columns
 	std::mutex write_mutex;
 
 	/// Bytes of a row of the delta: vector, or slot, and codes.
 	size_t delta_row_bytes() const { return row_bytes + (keys != nullptr ? keys->image_bytes() : 0); }
+
+	/// What n_rows of a segment are charged with.
+	uint64_t segment_bytes(uint64_t n_rows) const;
 
 	/// What a search looks at from now on: changes while no search runs.
 	std::atomic<uint64_t> searched_manifest{0};
@@ -153,6 +157,7 @@ private:
 	wire::ReplyStatus writable(
 		const wire::CopyKey &key, uint64_t session, bool lease_needed, std::shared_ptr<Copy> *copy);
 	wire::ReplyStatus reserve(Copy *copy, uint64_t bytes);
+	uint64_t plan_rounded(Copy *copy, uint64_t expected_bytes);
 	bool must_evict(const Copy *copy, uint64_t bytes);
 	bool make_room(uint64_t bytes, const Copy *but_not, std::vector<std::shared_ptr<Copy>> *evicted);
 	void remove(const std::shared_ptr<Copy> &copy);

@@ -30,7 +30,7 @@ Residency::drop_unpublished(Copy *copy)
 		const std::lock_guard lock(mutex_);
 
 		copy->held_bytes -= std::min(copy->held_bytes,
-			rows_bytes(at->second.n_rows, copy->segment_row_bytes) + at->second.structure_bytes + at->second.key_bytes);
+			copy->segment_bytes(at->second.n_rows) + at->second.structure_bytes + at->second.key_bytes);
 		at = copy->segments.erase(at);
 	}
 }

@@ -41,7 +41,7 @@ Residency::load_rows(const wire::CopyKey &key, const wire::RowsRequest &request,
 		return ReplyStatus::kInvalid;
 
 	const std::lock_guard writing(copy->write_mutex);
-	const uint64_t bytes = rows_bytes(rows.n_rows, copy->segment_row_bytes);
+	const uint64_t bytes = copy->segment_bytes(rows.n_rows);
 
 	{
 		const std::lock_guard lock(mutex_);

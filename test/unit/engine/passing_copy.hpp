@@ -35,10 +35,14 @@ struct PassingCopy
 	static constexpr size_t kDeltaRows = 75;  // with those trimmed
 	static constexpr uint64_t kDeltaEnd = 61; // of conditions: rows behind it fail
 
-	PassingCopy(std::unique_ptr<Engine> made, CopyKind kind, const DistanceSpec &spec, Data data, uint32_t seed)
+	PassingCopy(std::unique_ptr<Engine> made, CopyKind kind, const DistanceSpec &spec, Data data, uint32_t seed,
+		bool rounded = false)
 		: rng(seed), delta(spec), engine(std::move(made))
 	{
-		EXPECT_TRUE(engine->create({spec, kind}, &copy).is_ok());
+		CopySpec of(spec, kind);
+
+		of.rounded = rounded;
+		EXPECT_TRUE(engine->create(of, &copy).is_ok());
 		for (SegmentId id = 1; id <= std::size(kSegmentRows); id++)
 		{
 			Rows rows(spec);

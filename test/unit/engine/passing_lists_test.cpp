@@ -45,21 +45,21 @@ view_of(std::vector<uint32_t> n_in_list)
 
 /// The lists in their order, list i as the i-th nearest.
 uint32_t
-chosen(const std::vector<uint32_t> &n_in_list, std::vector<uint32_t> *marks)
+chosen(const std::vector<uint32_t> &n_in_list, std::vector<uint32_t> *marks, uint32_t n_probes = kProbes)
 {
 	const RowsView view = view_of(n_in_list);
 	std::vector<Neighbor> ranked(kLists);
 
 	for (uint32_t i = 0; i < kLists; i++)
 		ranked[i] = {static_cast<double>(i), i};
-	return choose_lists(view, kProbes, ranked, marks);
+	return choose_lists(view, n_probes, ranked, marks);
 }
 
 TEST(PassingLists, of_rows_spread_evenly_hold_as_many_as_lists_without_conditions)
 {
 	std::vector<uint32_t> marks;
 
-	EXPECT_EQ(chosen(std::vector<uint32_t>(kLists, 30), &marks), 32u); // 18 x (1 / .15) ^ .3 = 31.8 lists
+	EXPECT_EQ(chosen(std::vector<uint32_t>(kLists, 30), &marks), 42u); // 18 x (1 / .15) ^ .44 = 41.5 lists
 	EXPECT_TRUE(marks.empty());
 }
 
@@ -82,9 +82,10 @@ TEST(PassingLists, far_away_are_taken_in_stages)
 	std::vector<uint32_t> marks;
 
 	std::fill_n(n_in_list.begin() + 60, 60, 100);
-	EXPECT_EQ(chosen(n_in_list, &marks), kLists);
+	EXPECT_EQ(chosen(n_in_list, &marks, 5), kLists);
 	EXPECT_GT(marks.size(), 1u);
 	EXPECT_GT(marks.front(), 60u);
+	EXPECT_EQ(chosen(n_in_list, &marks), 0u); // more than half of the rows would come before the first mark
 }
 
 } // namespace
