@@ -15,6 +15,7 @@ namespace vectorgpu::worker
 {
 
 struct Search;
+class SearchGroup;
 
 /// The searches that wait for one copy; part of the copy. Guarded by the lock of the Queue.
 struct CopyQueue
@@ -46,9 +47,20 @@ struct Search
 	bool filter_found = false;                       // the rows that pass were known
 	engine::FilterWay filter_way = engine::FilterWay::kNone;
 	std::atomic<bool> cancelled{false};
+	SearchGroup *group = nullptr; // null: it is a SEARCH of its own
 	Search *next = nullptr;
 	bool queued = false;
 };
+
+/// Let go of what a search has kept. The caller holds its session.
+inline void
+release(Search *search)
+{
+	search->owner.reset();
+	search->copy.reset();
+	search->keys.reset();
+	search->passing.reset();
+}
 
 class Queue
 {

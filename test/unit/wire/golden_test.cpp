@@ -79,7 +79,8 @@ TEST(Golden, request_types_keep_their_numbers)
 		RequestType::kAddCentroids, RequestType::kAddQueries, RequestType::kAssign, RequestType::kBeginCodes,
 		RequestType::kAddCodesTraining, RequestType::kTrainCodes, RequestType::kAddCodesModel, RequestType::kBeginGraph,
 		RequestType::kBeginInsert, RequestType::kAddGraphRows, RequestType::kAddBaseEdges, RequestType::kAddBaseNumbers,
-		RequestType::kAddBaseEntries, RequestType::kStartGraph, RequestType::kEndBuild, RequestType::kLoadKeys};
+		RequestType::kAddBaseEntries, RequestType::kStartGraph, RequestType::kEndBuild, RequestType::kLoadKeys,
+		RequestType::kSearchMany};
 
 	for (uint32_t i = 0; i < std::size(types); i++)
 		EXPECT_EQ(static_cast<uint32_t>(types[i]), i + 1);
@@ -90,7 +91,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b12000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b13000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -101,7 +102,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b12000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b13000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, builds)
