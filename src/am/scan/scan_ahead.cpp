@@ -8,6 +8,7 @@
 #include "am/scan/scan_aliases.hpp"
 #include "am/scan/scan_settings.hpp"
 #include "am/scan/scan_source.hpp"
+#include "am/scan/worker_candidates.hpp"
 #include "am/scan/worker_scan.hpp"
 #include "bridge/breaker.hpp"
 #include "bridge/search_many.hpp"
@@ -44,14 +45,53 @@ state_of(IndexScanDesc scan)
 	return static_cast<ScanState *>(scan->opaque);
 }
 
-/// True if the scan's first batch will be a search of the worker whose rows are the batch.
+/// True if the scan's first batch will ask the worker, unless a pass needs all rows.
 bool
 asks_worker_first(IndexScanDesc scan)
 {
 	const ScanState *state = state_of(scan);
 
 	return state->phase == ScanPhase::kScored && state->batch.size == 0 && !state->bounds.nan_only &&
-		!gives_candidates(state) && bypass_of(scan->indexRelation, state) == Bypass::kNone;
+		bypass_of(scan->indexRelation, state) == Bypass::kNone;
+}
+
+/// The rows that the first request of a scan asks for, whose batch is planned, and its probes. 0: it asks for none, or
+/// a page was foreign, so that it reads the manifest again.
+uint64
+rows_and_probes(Relation index, const ScanState *state, CandidatesWish *wish)
+{
+	if (!gives_candidates(state))
+		return choose_probes(index, state, wish->probes, &wish->n_probes) ? Min(state->batch.size, wire::kMaxSearchK)
+																		  : 0;
+	if (!candidates_wanted(index, state, wish) || wish->bypass != Bypass::kNone)
+		return 0;
+	return wish->by_probes || choose_probes(index, state, wish->probes, &wish->n_probes) ? wish->n : 0;
+}
+
+/// Add a search to the request. False: it has no room.
+bool
+add_search(Asking *asking, IndexScanDesc scan, uint64 k, const CandidatesWish *wish)
+{
+	const ScanState *state = state_of(scan);
+	Asked *asked = &asking->scans[asking->n];
+	wire::SearchRequest search;
+	Size program_bytes;
+	const uint8 *program = conditions_to_send(scan->indexRelation, state, &program_bytes);
+	Size query_bytes;
+	const void *query = query_to_send(state, &query_bytes);
+	const wire::Part parts[] = {{&search, sizeof(search)}, {wish->probes, wish->n_probes * sizeof(wire::SegmentProbes)},
+		{program, program_bytes}, {query, query_bytes}};
+
+	asked->scan = scan;
+	asked->k = k;
+	copy_key(scan->indexRelation, &state->meta, &asked->key);
+	fill_search(state, k, wish->n_probes, &search);
+	search.program_bytes = static_cast<uint32>(program_bytes);
+	search.given = state->filter != nullptr && state->filter->rows != nullptr ? 1 : 0;
+	if (!bridge::many_add(asking->many, &asked->key, parts, lengthof(parts), k))
+		return false;
+	asking->n++;
+	return true;
 }
 
 /// Add the first search of a scan to the request. False: it has no room. The scan's plan is as before.
@@ -60,35 +100,17 @@ add_first(Asking *asking, IndexScanDesc scan)
 {
 	ScanState *state = state_of(scan);
 	const ScanPlan plan = state->plan;
-	Asked *asked = &asking->scans[asking->n];
-	wire::SegmentProbes probes[kMaxSegments];
-	wire::SearchRequest search;
-	uint32 n_probes = 0;
+	CandidatesWish wish = {};
 	bool fits = true;
+	uint64 k;
 
 	state->batch.size = batch_plan_rows(scan, state);
 	if (scan_has_aliases(state))
 		state->batch.size++;
 	state->batch.size = scan_batch_rows(state, state->batch.size);
-	asked->scan = scan;
-	asked->k = Min(state->batch.size, wire::kMaxSearchK);
-	copy_key(scan->indexRelation, &state->meta, &asked->key);
-	// If a page is foreign, the scan reads the manifest again when it asks.
-	if (choose_probes(scan->indexRelation, state, probes, &n_probes))
-	{
-		Size program_bytes;
-		const uint8 *program = conditions_to_send(scan->indexRelation, state, &program_bytes);
-		Size query_bytes;
-		const void *query = query_to_send(state, &query_bytes);
-		const wire::Part parts[] = {{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)},
-			{program, program_bytes}, {query, query_bytes}};
-
-		fill_search(state, asked->k, n_probes, &search);
-		search.program_bytes = static_cast<uint32>(program_bytes);
-		search.given = state->filter != nullptr && state->filter->rows != nullptr ? 1 : 0;
-		fits = bridge::many_add(asking->many, &asked->key, parts, lengthof(parts), asked->k);
-		asking->n += fits;
-	}
+	k = rows_and_probes(scan->indexRelation, state, &wish);
+	if (k > 0)
+		fits = add_search(asking, scan, k, &wish);
 	state->plan = plan;
 	state->batch.size = 0;
 	return fits;
@@ -198,8 +220,8 @@ ahead_take(ScanState *state, Ask *ask, wire::ReplyHeader *header)
 	const AheadAnswer *answer = state->ahead;
 
 	state->ahead = nullptr;
-	if (answer == nullptr || ask->k != answer->k || ask->after != nullptr || ask->probes != nullptr ||
-		state->rounds.round != answer->round || state->place.n_before > 0 || ask->capacity < answer->header.n_items)
+	if (answer == nullptr || ask->k != answer->k || ask->after != nullptr || state->rounds.round != answer->round ||
+		state->place.n_before > 0 || ask->capacity < answer->header.n_items)
 		return false;
 	memcpy(ask->rows, answer->rows, answer->header.n_items * sizeof(engine::Neighbor));
 	ask->n_rows = answer->header.n_items;
