@@ -95,6 +95,15 @@ reply(RequestType type, ReplyStatus status, uint32_t n_items, uint32_t more, con
 	return whole;
 }
 
+Bytes
+search_many(const SearchRequest &search)
+{
+	Bytes one = request(RequestType::kSearch, search, filler(20));
+
+	one.erase(one.begin(), one.begin() + sizeof(uint64_t)); // the slot's sequence number
+	return request(RequestType::kSearchMany, SearchManyRequest{2, 0}, one, one);
+}
+
 Seeds
 request_seeds()
 {
@@ -130,11 +139,6 @@ request_seeds()
 	conditions.key_bytes = 5;
 	keys.n_columns = keys.n_streams = 1;
 	keys.widths[0] = 4;
-
-	Bytes many = request(RequestType::kSearch, search, filler(20));
-
-	many.erase(many.begin(), many.begin() + sizeof(uint64_t)); // the slot's sequence number
-	many = request(RequestType::kSearchMany, SearchManyRequest{2, 0}, many, many);
 	return {
 		{"search", request(RequestType::kSearch, search, filler(20))},
 		{"search_after", request(RequestType::kSearch, after, filler(2))},
@@ -145,7 +149,7 @@ request_seeds()
 		{"search_conditions",
 			request(RequestType::kSearch, conditions, filler(8), filler(8), filler(20), filler(5), filler(20))},
 		{"next", request(RequestType::kNext, NextRequest{3})},
-		{"search_many", many},
+		{"search_many", search_many(search)},
 		{"describe", request(RequestType::kDescribe)},
 		{"create",
 			request(RequestType::kCreate,

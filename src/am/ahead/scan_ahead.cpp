@@ -1,5 +1,5 @@
 // See scan_ahead.hpp, and README.md, "Reading ahead".
-#include "am/scan/scan_ahead.hpp"
+#include "am/ahead/scan_ahead.hpp"
 
 #include "am/feed/copy_feed.hpp"
 #include "am/method/index_access.hpp"
@@ -140,7 +140,7 @@ collect(List *siblings, Asking *asking)
 		}
 		if (asking->many == nullptr)
 		{
-			if (!bridge::session_ready(false) || !bridge::breaker_admits(wire::RequestType::kSearchMany))
+			if (!bridge::session_ready(false))
 				return;
 			asking->many = bridge::many_begin();
 		}
@@ -201,7 +201,8 @@ ahead_ask_siblings(IndexScanDesc scan)
 		collect(siblings, &asking);
 		state_of(scan)->ahead_done = true;
 	}
-	if (asking.n > 1 && bridge::many_ask(asking.many, &reason))
+	if (asking.n > 1 && bridge::breaker_admits(wire::RequestType::kSearchMany) &&
+		bridge::many_ask(asking.many, &reason))
 	{
 		wire::ReplyHeader header;
 		const void *rows;

@@ -23,7 +23,8 @@ struct AheadAnswer
 	wire::ReplyHeader header;
 };
 
-/// In scan.cpp: read the version of a scan whose keys are set, and prepare its first batch, if that was not done.
+/// In am/scan/scan.cpp: read the version of a scan whose keys are set, and prepare its first batch, if that was not
+/// done.
 void scan_start(IndexScanDesc scan);
 
 /// Call when a scan is about to fetch its first row. Asks for its first search and for those of the other scans below
