@@ -19,6 +19,7 @@ namespace
 
 using SessionPtr = std::shared_ptr<Session>;
 
+constexpr uint64_t kSmallCopyBytes = 16 * 1024 * 1024; // about a millisecond of one core
 constexpr size_t kWakeTogether = 16; // replies that are stored before the first of their clients is woken
 
 /// Set the conditions of a search. Throws bad_alloc.
@@ -150,6 +151,7 @@ Handler::set_search(const SessionPtr &session, const wire::RequestView &view, Se
 	search->query.coverage = &search->coverage;
 	search->queue = &copy->queue;
 	search->copy_id = copy->id;
+	search->is_small = copy->searched_bytes.load(std::memory_order_relaxed) <= kSmallCopyBytes;
 	search->copy = std::move(copy);
 	search->owner = session;
 	return ReplyStatus::kOk;

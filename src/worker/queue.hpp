@@ -48,6 +48,7 @@ struct Search
 	engine::FilterWay filter_way = engine::FilterWay::kNone;
 	std::atomic<bool> cancelled{false};
 	SearchGroup *group = nullptr; // null: it is a SEARCH of its own
+	bool is_small = false;        // of a copy that is searched in less time than several threads need to share it
 	Search *next = nullptr;
 	bool queued = false;
 };
@@ -80,9 +81,17 @@ public:
 	/// the turn.
 	void take_batch(size_t most, std::vector<Search *> *batch);
 
+	/// The same of the first copy in turn that is small, if several copies wait; else empty.
+	void take_small_batch(size_t most, std::vector<Search *> *batch);
+
+	/// True if take_small_batch would take something.
+	bool has_small_batch() const;
+
 	size_t size() const { return size_; }
 
 private:
+	void take_of(CopyQueue *queue, size_t most, std::vector<Search *> *batch);
+	CopyQueue *first_small() const;
 	void append_turn(CopyQueue *queue);
 	void leave_turn(CopyQueue *queue);
 	static void unlink(CopyQueue *queue, Search *before, Search *search);

@@ -366,7 +366,7 @@ TEST(Codec, rejects_wrong_headers)
 	EXPECT_EQ(parse(good, 8), ParseResult::kSequence);
 	EXPECT_EQ(with(0, 0), ParseResult::kType);
 	EXPECT_EQ(with(0, 16), ParseResult::kType);
-	EXPECT_EQ(with(0, 37), ParseResult::kType);
+	EXPECT_EQ(with(0, 38), ParseResult::kType);
 	EXPECT_EQ(with(3, 1), ParseResult::kType);
 	EXPECT_EQ(with(offsetof(RequestHeader, key) + 12, 1), ParseResult::kField);
 	EXPECT_EQ(with(offsetof(RequestHeader, zero), 1), ParseResult::kField);

@@ -87,14 +87,23 @@ take(Client *client, ReplyStatus *whole)
 	return found;
 }
 
-struct SearchMany : testing::TestWithParam<bool> // searches that the dispatcher answers at once
+/// Who runs the searches.
+enum class Runner
+{
+	kEngine,
+	kHelpers,    // beside the engine's thread
+	kDispatcher, // at once
+};
+
+struct SearchMany : testing::TestWithParam<Runner>
 {
 	SearchMany()
 	{
 		auto made = std::make_unique<HookEngine>();
 
 		hook = made.get();
-		hook->at_once = GetParam();
+		hook->at_once = GetParam() == Runner::kDispatcher;
+		hook->threads = GetParam() == Runner::kHelpers ? 4 : 1;
 		served.emplace(options_for_test(), std::move(made));
 		backend.emplace();
 		load(&backend->client, first, 300);
@@ -270,7 +279,7 @@ TEST_P(SearchMany, outlives_its_client)
 	EXPECT_TRUE(same(found, first.nearest(first.query(9), 10, first.size())));
 }
 
-INSTANTIATE_TEST_SUITE_P(at_once, SearchMany, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(runner, SearchMany, testing::Values(Runner::kEngine, Runner::kHelpers, Runner::kDispatcher));
 
 } // namespace
 } // namespace vectorgpu::worker_test
