@@ -20,7 +20,7 @@ plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
 my $nearest;
 my $seed   = $ENV{VECTORGPU_SEED} // time();
-my $rounds = $ENV{VECTORGPU_LONG} ? 3000 : 40;
+my $rounds = $ENV{VECTORGPU_LONG} ? 3000 : 25;
 my $dims   = 8;
 my $any    = random_vector_sql('i', dims => $dims);
 
