@@ -14,13 +14,13 @@ use VectorgpuWorker;
 
 my $node = make_node('main',
 	conf => "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_timeout = 600s\nvectorgpu.worker_min_size = 0\n"
-	  . "vectorgpu.inline_load_size = 1GB\nvectorgpu.auto_merge = off\nenable_seqscan = off\nenable_sort = off\n");
+	  . "vectorgpu.inline_load_size = 1GB\nvectorgpu.auto_merge = off\nvectorgpu.worker_restart_delay_max = 0\nenable_seqscan = off\nenable_sort = off\n");
 
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
 
 my $nearest;
 my $seed   = $ENV{VECTORGPU_SEED} // time();
-my $rounds = $ENV{VECTORGPU_LONG} ? 3000 : 25;
+my $rounds = $ENV{VECTORGPU_LONG} ? 3000 : 40;
 my $dims   = 8;
 my $any    = random_vector_sql('i', dims => $dims);
 
