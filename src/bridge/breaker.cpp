@@ -31,6 +31,7 @@ breaker_of(wire::RequestType type)
 	switch (type)
 	{
 		case wire::RequestType::kSearch:
+		case wire::RequestType::kSearchMany:
 		case wire::RequestType::kNext:
 			return kSearches;
 		case wire::RequestType::kCreate:

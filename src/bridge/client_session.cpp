@@ -235,6 +235,14 @@ session_body_capacity()
 	return session.initialized ? wire::client_body_capacity(&session.client) : 0;
 }
 
+size_t
+session_reply_capacity()
+{
+	return session.client.phase == wire::ClientPhase::kOpen
+		? session.client.reply_area_bytes - sizeof(wire::ReplyHeader)
+		: 0;
+}
+
 uint64
 session_sequence()
 {

@@ -46,6 +46,9 @@ uint32 session_inventory(uint32 first, wire::CopyInfo *copies);
 /// Return the maximum bytes of a request's body. 0 without a session.
 size_t session_body_capacity();
 
+/// Return the maximum bytes of a reply's body. 0 without a session.
+size_t session_reply_capacity();
+
 /// Return the last request's sequence number (for NEXT).
 uint64 session_sequence();
 

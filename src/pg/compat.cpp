@@ -134,6 +134,20 @@ begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int n_keys, i
 }
 
 IndexScanDesc
+begin_node_scan(IndexScanState *node)
+{
+	const Relation heap = node->ss.ss_currentRelation;
+	const Snapshot snapshot = node->ss.ps.state->es_snapshot;
+
+#if PG_VERSION_NUM >= 180000
+	return index_beginscan(
+		heap, node->iss_RelationDesc, snapshot, &node->iss_Instrument, node->iss_NumScanKeys, node->iss_NumOrderByKeys);
+#else
+	return index_beginscan(heap, node->iss_RelationDesc, snapshot, node->iss_NumScanKeys, node->iss_NumOrderByKeys);
+#endif
+}
+
+IndexScanDesc
 begin_bitmap_scan(Relation index, Snapshot snapshot, int n_keys)
 {
 #if PG_VERSION_NUM >= 180000

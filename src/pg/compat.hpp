@@ -26,6 +26,7 @@ extern "C"
 struct CustomScanState;
 struct EquivalenceClass;
 struct IndexPath;
+struct IndexScanState;
 struct List;
 struct PathKey;
 struct PlannerInfo;
@@ -140,6 +141,8 @@ bool owns_database(Oid database, Oid role);
 
 /// Begin a scan that EXPLAIN does not show.
 IndexScanDesc begin_index_scan(Relation heap, Relation index, Snapshot snapshot, int n_keys, int n_orders);
+/// Begin the scan of core's node as the node does when it is asked for its first row. Its keys are not set.
+IndexScanDesc begin_node_scan(IndexScanState *node);
 IndexScanDesc begin_bitmap_scan(Relation index, Snapshot snapshot, int n_keys);
 
 /// Call visit(state, …) for each page of the table that the bitmap has, in their order. offsets [n], valid during the

@@ -37,6 +37,7 @@ struct Place
 	const LimitState *direct; // the one that takes the node's rows unchanged except for filters; null: none
 	bool filtered;            // a condition drops rows between `direct` and the node
 	bool shared;              // other nodes also give rows to `direct`
+	MergeAppendState *merge;  // the node's parent; null: it is another one
 };
 
 struct ScanNote
@@ -122,7 +123,7 @@ note_children(PlanState *const *children, int n, Place place)
 }
 
 /// For nodes below one that reads all its input before it returns a row: no Limit above can end them.
-constexpr Place kReadsAll = {nullptr, nullptr, false, false};
+constexpr Place kReadsAll = {nullptr, nullptr, false, false, nullptr};
 
 void
 note_limit(LimitState *limit, const Place *place)
@@ -130,7 +131,7 @@ note_limit(LimitState *limit, const Place *place)
 	Above *above = static_cast<Above *>(MemoryContextAlloc(limit->ps.state->es_query_cxt, sizeof(Above)));
 
 	*above = {limit, place->limits};
-	note_scans(outerPlanState(limit), {above, limit, false, false});
+	note_scans(outerPlanState(limit), {above, limit, false, false, nullptr});
 }
 
 /// True if a node reads all its input before it returns a row.
@@ -236,6 +237,7 @@ note_scans(PlanState *state, Place place)
 		add_note(state, place);
 		return;
 	}
+	place.merge = nullptr;
 	place.filtered = place.filtered || state->qual != nullptr;
 	switch (nodeTag(state))
 	{
@@ -253,6 +255,7 @@ note_scans(PlanState *state, Place place)
 				reinterpret_cast<const AppendState *>(state)->as_nplans, place);
 			break;
 		case T_MergeAppendState:
+			place.merge = reinterpret_cast<MergeAppendState *>(state);
 			note_children(reinterpret_cast<const MergeAppendState *>(state)->mergeplans,
 				reinterpret_cast<const MergeAppendState *>(state)->ms_nplans, place);
 			break;
@@ -368,6 +371,17 @@ scan_received(IndexScanDesc scan, uint64 *rows)
 		return false;
 	*rows = static_cast<uint64>(Max(note->place.direct->position, 0));
 	return true;
+}
+
+MergeAppendState *
+scan_merge(IndexScanDesc scan, const PlanState **node)
+{
+	const ScanNote *note = next_note(nullptr, scan);
+
+	if (note == nullptr || note->place.merge == nullptr)
+		return nullptr;
+	*node = &note->scan.state->ps;
+	return note->place.merge;
 }
 
 bool

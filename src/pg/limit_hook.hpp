@@ -9,6 +9,7 @@
 extern "C"
 {
 #include "access/relscan.h"
+#include "nodes/execnodes.h"
 #include "utils/rel.h"
 }
 
@@ -49,6 +50,9 @@ bool scan_is_measured(IndexScanDesc scan);
 /// True if the Limit above takes rows from this scan only. *rows: how many it has received since it was last
 /// (re)started.
 bool scan_received(IndexScanDesc scan, uint64 *rows);
+
+/// Return the Merge Append that the scan's node is a child of. *node: that node. Null: it has another parent, or none.
+MergeAppendState *scan_merge(IndexScanDesc scan, const PlanState **node);
 
 /// True if a condition on the distance ends the scan: no row beyond the bound satisfies it, and no row with NULL.
 bool scan_bound(IndexScanDesc scan, DistanceBound *bound);

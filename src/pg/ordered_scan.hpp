@@ -19,10 +19,11 @@ extern const char kFilteredScanName[];
 /// The state of the custom scan, as the hooks need it.
 struct FilteredNode
 {
-	CustomScanState custom; // first
-	Relation index;         // null under EXPLAIN without ANALYZE
-	IndexScanDesc scan;     // likewise
-	List *order;            // the distance by which the index orders, then the ORDER BY if it is another expression
+	CustomScanState custom;            // first
+	Relation index;                    // null under EXPLAIN without ANALYZE
+	IndexScanDesc scan;                // likewise
+	void (*start)(FilteredNode *node); // sets the keys of the scan, as its first row does
+	List *order; // the distance by which the index orders, then the ORDER BY if it is another expression
 };
 
 /// The state of the custom scan; null if the node is another one.

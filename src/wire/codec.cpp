@@ -35,6 +35,21 @@ parse_body(const uint8_t *body, size_t length, RequestView *view)
 	}
 }
 
+/// Parse a request whose header is in *view.
+ParseResult
+parse_behind_header(const uint8_t *body, size_t body_bytes, uint64_t sequence, RequestView *view)
+{
+	const RequestHeader &header = view->header;
+
+	if (header.body_bytes != body_bytes)
+		return ParseResult::kLength;
+	if (header.sequence != sequence)
+		return ParseResult::kSequence;
+	if (header.key.zero != 0 || !all_zero(header.zero, sizeof(header.zero)))
+		return ParseResult::kField;
+	return parse_body(body, body_bytes, view);
+}
+
 /// The size of an OK reply's body: fixed bytes, and bytes for each item. n_items is zero if item_bytes is.
 struct BodyShape
 {
@@ -112,17 +127,51 @@ parse_request(const uint8_t *data, size_t length, uint64_t sequence, RequestView
 	if (length < sizeof(RequestHeader))
 		return ParseResult::kTruncated;
 	copy_out(data, &view->header);
+	return parse_behind_header(data + sizeof(RequestHeader), length - sizeof(RequestHeader), sequence, view);
+}
 
-	const RequestHeader &header = view->header;
-	const size_t body_bytes = length - sizeof(RequestHeader);
-
-	if (header.body_bytes != body_bytes)
+ParseResult
+parse_next_search(const uint8_t **data, size_t *length, uint64_t sequence, RequestView *view)
+{
+	*view = RequestView{};
+	if (*length < sizeof(RequestHeader))
+		return ParseResult::kTruncated;
+	copy_out(*data, &view->header);
+	if (view->header.body_bytes > *length - sizeof(RequestHeader))
 		return ParseResult::kLength;
-	if (header.sequence != sequence)
-		return ParseResult::kSequence;
-	if (header.key.zero != 0 || !all_zero(header.zero, sizeof(header.zero)))
-		return ParseResult::kField;
-	return parse_body(data + sizeof(RequestHeader), body_bytes, view);
+
+	const uint8_t *body = *data + sizeof(RequestHeader);
+	const size_t body_bytes = view->header.body_bytes;
+
+	*data = body + body_bytes;
+	*length -= sizeof(RequestHeader) + body_bytes;
+	if (view->header.type != RequestType::kSearch)
+		return ParseResult::kType;
+
+	const ParseResult result = parse_behind_header(body, body_bytes, sequence, view);
+
+	return result == ParseResult::kOk && view->search.n_rows != 0 ? ParseResult::kField : result;
+}
+
+ParseResult
+parse_next_found(const uint8_t **data, size_t *length, uint64_t sequence, ReplyHeader *header, const uint8_t **items)
+{
+	*header = ReplyHeader{};
+	if (*length < sizeof(ReplyHeader))
+		return ParseResult::kTruncated;
+	copy_out(*data, header);
+	if (header->body_bytes > *length - sizeof(ReplyHeader))
+		return ParseResult::kLength;
+
+	const size_t whole = sizeof(ReplyHeader) + header->body_bytes;
+	const ParseResult result = parse_reply(*data, whole, RequestType::kSearch, sequence, header);
+
+	if (result != ParseResult::kOk)
+		return result;
+	*items = *data + sizeof(ReplyHeader);
+	*data += whole;
+	*length -= whole;
+	return header->more != 0 ? ParseResult::kField : ParseResult::kOk;
 }
 
 ParseResult
@@ -150,6 +199,13 @@ parse_reply(const uint8_t *data, size_t length, RequestType type, uint64_t seque
 	// The labels may be followed by terms and codes, whose size the client knows.
 	if (type == RequestType::kAssign && header->status == ReplyStatus::kOk && header->n_items > 0 && header->more == 0)
 		return body_bytes % header->n_items == 0 && body_bytes / header->n_items >= sizeof(RowLabel)
+			? ParseResult::kOk
+			: ParseResult::kLength;
+
+	// The replies in the body are parsed by themselves: parse_next_found.
+	if (type == RequestType::kSearchMany && header->status == ReplyStatus::kOk)
+		return header->n_items > 0 && header->more == 0 &&
+				body_bytes / sizeof(ReplyHeader) >= static_cast<size_t>(header->n_items)
 			? ParseResult::kOk
 			: ParseResult::kLength;
 

@@ -30,6 +30,7 @@ struct RequestView
 	union
 	{
 		SearchRequest search;
+		SearchManyRequest search_many;
 		NextRequest next;
 		CreateRequest create;
 		RowsRequest rows;
@@ -59,15 +60,27 @@ struct RequestView
 	size_t row_bytes;               // by the request's length; the caller compares it with the size it expects
 	const uint8_t *structure_bytes; // LOAD_STRUCTURE, LOAD_KEYS: [n_structure_bytes]
 	size_t n_structure_bytes;
+	const uint8_t *searches; // SEARCH_MANY: [searches_bytes], for parse_next_search
+	size_t searches_bytes;
 	const uint8_t *bits; // TOMBSTONES: [(n_bits + 7) / 8]
 };
 
 /// data: [length] bytes. If the result is not kOk, only view->header is set, and only from kLength on.
 ParseResult parse_request(const uint8_t *data, size_t length, uint64_t sequence, RequestView *view);
 
+/// Parse the next request of a SEARCH_MANY. *data: [*length] bytes, the rest of RequestView::searches; both are moved
+/// behind it if its own length is known. The result is as that of parse_request; kType also if it is not a SEARCH,
+/// kField if it has rows of the delta.
+ParseResult parse_next_search(const uint8_t **data, size_t *length, uint64_t sequence, RequestView *view);
+
 /// data: [length] bytes, the reply to a request of `type`. On kOk *header is consistent with length and type; the body
 /// is at data + sizeof(ReplyHeader).
 ParseResult parse_reply(const uint8_t *data, size_t length, RequestType type, uint64_t sequence, ReplyHeader *header);
+
+/// Parse the next reply in the body of an OK reply to a SEARCH_MANY. *data: [*length] bytes, the rest of that body;
+/// both are moved behind it. *items: its WireNeighbor [header->n_items], not aligned.
+ParseResult parse_next_found(
+	const uint8_t **data, size_t *length, uint64_t sequence, ReplyHeader *header, const uint8_t **items);
 
 /// True if items [n] ascend strictly by (score, row), NaN last, begin strictly behind `after` (if not null), and every
 /// row is a possible heap TID.

@@ -55,6 +55,21 @@ parse_search(const uint8_t *body, size_t length, RequestView *view)
 }
 
 ParseResult
+parse_search_many(const uint8_t *body, size_t length, RequestView *view)
+{
+	SearchManyRequest &many = view->search_many;
+
+	if (length < sizeof(SearchManyRequest))
+		return ParseResult::kTruncated;
+	copy_out(body, &many);
+	if (many.n_searches < 1 || many.n_searches > kMostSearchesTogether || many.zero != 0)
+		return ParseResult::kField;
+	view->searches = body + sizeof(SearchManyRequest);
+	view->searches_bytes = length - sizeof(SearchManyRequest);
+	return ParseResult::kOk;
+}
+
+ParseResult
 parse_rows(const uint8_t *body, size_t length, RequestView *view)
 {
 	RowsRequest &rows = view->rows;
@@ -227,6 +242,8 @@ parse_copy_body(const uint8_t *body, size_t length, RequestView *view)
 	{
 		case RequestType::kSearch:
 			return parse_search(body, length, view);
+		case RequestType::kSearchMany:
+			return parse_search_many(body, length, view);
 		case RequestType::kNext:
 			return only(body, length, &view->next);
 		case RequestType::kCreate:

@@ -9,6 +9,7 @@ namespace vectorgpu::wire
 constexpr uint32_t kMaxSegmentsPerCopy = 16;             // of a manifest; as many more may be loading
 constexpr uint64_t kMaxSearchK = 1024 * 1024;            // of one SEARCH; another continues after the last result
 constexpr uint64_t kMaxChecksumBytes = 64 * 1024 * 1024; // of vectors or a structure in one CHECKSUM
+constexpr uint32_t kMostSearchesTogether = 512;          // of one SEARCH_MANY; its reply has room for their headers
 constexpr uint32_t kMaxStructureParameter = 65536;       // StructureRequest::parameter
 constexpr uint32_t kMinSlotBytes = 8; // dim of ElementType::kSet: size of the slots that hold a value in the delta
 constexpr uint32_t kMaxSlotBytes = 4096;
@@ -57,6 +58,16 @@ struct SearchRequest
 	uint32_t key_bytes;     // of the codes of each delta row in this request
 };
 static_assert(sizeof(SearchRequest) == 88);
+
+/// Searches that are answered together, of one copy or of several. Followed by a SEARCH request for each, header
+/// included, with the sequence number of the whole and without rows of the delta. The reply has a SEARCH reply for
+/// each, in this order, header included; `more` is 0.
+struct SearchManyRequest
+{
+	uint32_t n_searches; // 1 .. kMostSearchesTogether
+	uint32_t zero;
+};
+static_assert(sizeof(SearchManyRequest) == 8);
 
 /// Conditions of a SEARCH that its client has decided: the rows that pass, by number, of exactly the manifest of its
 /// version. Followed by GivenSegment [n_segments], the u32 numbers of their rows, ascending in each segment, and those

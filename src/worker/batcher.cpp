@@ -14,6 +14,7 @@ namespace vectorgpu::worker
 namespace
 {
 
+constexpr size_t kMostHelpers = 16;  // threads, the engine's own included
 constexpr uint64_t kGatherShare = 8; // of the time that the last batch took
 constexpr uint64_t kLeastGatherNs = 50 * 1000;
 constexpr uint64_t kLeastMergedNs = 200 * 1000; // a shorter batch is over before its clients have come again
@@ -49,6 +50,9 @@ Batcher::start()
 	thread_ = std::thread([this] { run(); });
 	if (engine_.computes_elsewhere())
 		delivery_.start(max_batch_);
+	else
+		for (size_t i = 1; i < std::min(engine_.n_threads(), kMostHelpers); i++)
+			helpers_.emplace_back([this] { help(); });
 }
 
 void
@@ -60,9 +64,13 @@ Batcher::stop()
 		stopping_ = true;
 		control_.stop.store(true, std::memory_order_relaxed);
 		work_arrived_.notify_one();
+		small_arrived_.notify_all();
 	}
 	if (thread_.joinable())
 		thread_.join();
+	for (std::thread &helper : helpers_)
+		helper.join();
+	helpers_.clear();
 	delivery_.stop();
 }
 
@@ -83,6 +91,8 @@ Batcher::wake()
 	{
 		const std::lock_guard lock(mutex_);
 
+		if (!helpers_.empty() && queue_.has_small_batch())
+			small_arrived_.notify_all();
 		if (queue_.size() + tasks_.size() < wake_at_ || !std::exchange(sleeping_, false))
 			return;
 	}
@@ -150,6 +160,7 @@ Batcher::hold(bool on)
 
 	held_ = on;
 	work_arrived_.notify_one();
+	small_arrived_.notify_all();
 }
 
 bool
@@ -279,6 +290,7 @@ Batcher::run()
 		{
 			task = std::move(tasks_.front());
 			tasks_.pop_front();
+			task_waits_ = true;
 			n_waiting_.fetch_sub(1, std::memory_order_relaxed);
 		}
 		else
@@ -301,13 +313,57 @@ Batcher::run()
 		{
 			delivery_.wait_until_done();
 
-			const std::lock_guard alone(between_);
+			{
+				const std::lock_guard alone(between_);
 
-			task();
+				task();
+			}
+			lock.lock();
+			task_waits_ = false;
+			small_arrived_.notify_all();
+			lock.unlock();
 		}
 		else
 			search_batch();
 		engine_busy_.store(false, std::memory_order_release);
+	}
+}
+
+/// A helper's thread: batches of small copies, as a dispatcher runs those that are answered at once.
+void
+Batcher::help()
+{
+	std::unique_lock lock(mutex_);
+	std::vector<Search *> batch;
+	std::vector<engine::SearchQuery> queries;
+	std::vector<std::vector<engine::Neighbor>> results;
+	engine::SearchControl control;
+
+	batch.reserve(max_batch_);
+	queries.reserve(max_batch_);
+	for (;;)
+	{
+		BatchInfo info;
+
+		small_arrived_.wait(lock,
+			[this] { return stopping_ || (!held_ && !task_waits_ && tasks_.empty() && queue_.has_small_batch()); });
+		if (stopping_)
+			return;
+		queue_.take_small_batch(max_batch_, &batch);
+		n_waiting_.fetch_sub(static_cast<uint32_t>(batch.size()), std::memory_order_relaxed);
+
+		std::shared_lock beside(between_); // free: who has it alone has set task_waits_
+
+		lock.unlock();
+
+		const Status status = search(batch, &queries, &results, &control, &info);
+
+		if (status.code == StatusCode::kInvalidArgument && batch.size() > 1)
+			answer_alone(batch, &queries, &results, &control);
+		else
+			done_(batch, status, &results, info);
+		beside.unlock();
+		lock.lock();
 	}
 }
 

@@ -5,7 +5,8 @@
 // last two batches, while a batch of both costs little more than one of either. If the engine computes on a GPU and
 // more searches wait already, a further thread writes the answers of a batch while the next batch runs. Between two
 // batches the engine's thread runs tasks that must not overlap with a search (MANIFEST). Searches that the engine
-// answers at once are run by their dispatcher.
+// answers at once are run by their dispatcher. Where several copies wait and the engine computes on the cores, helpers
+// take the small ones, since a search of one does not keep several cores busy.
 #pragma once
 
 #include <atomic>
@@ -98,6 +99,7 @@ public:
 
 private:
 	void run();
+	void help();
 	bool wait_for_work(std::unique_lock<std::mutex> *lock);
 	void gather(std::unique_lock<std::mutex> *lock);
 	bool should_merge(uint64_t took_ns);
@@ -121,6 +123,7 @@ private:
 	std::shared_mutex between_; // shared by searches outside the engine's thread, exclusive for tasks
 	std::mutex mutex_;          // queue_, tasks_, running_, sleeping_, stopping_, held_
 	std::condition_variable work_arrived_;
+	std::condition_variable small_arrived_; // helpers sleep on it
 	Queue queue_;
 	std::deque<std::function<void()>> tasks_;
 	std::vector<Search *> running_; // in the engine now
@@ -129,6 +132,7 @@ private:
 	size_t wake_at_ = 1; // waiting searches from which on a sleeping engine's thread is woken
 	bool stopping_ = false;
 	bool held_ = false;
+	bool task_waits_ = false; // for helpers to end their batches
 
 	std::atomic<uint32_t> n_waiting_{0}; // searches and tasks, for spinning without the lock
 	engine::SearchControl control_;
@@ -146,6 +150,7 @@ private:
 	std::vector<engine::SearchQuery> queries_;
 	std::vector<std::vector<engine::Neighbor>> results_;
 	std::thread thread_;
+	std::vector<std::thread> helpers_;
 
 	Delivery delivery_; // writes answers, if the engine computes elsewhere
 };

@@ -97,6 +97,8 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 	{
 		case RequestType::kSearch:
 			return search(session, round);
+		case RequestType::kSearchMany:
+			return search_many(session, round);
 		case RequestType::kNext:
 			return next(session);
 		case RequestType::kDescribe:
@@ -346,6 +348,8 @@ Handler::cancel(const SessionPtr &session)
 	if (stage == Stage::kBuild)
 		return builds_.cancel(session->id);
 	// Of the others only searches can be cancelled; requests that move rows are short and finish.
+	if (stage == Stage::kEngine && session->view.header.type == RequestType::kSearchMany)
+		return cancel_many(session);
 	if (stage == Stage::kNone || session->view.header.type != RequestType::kSearch)
 		return;
 	if (stage == Stage::kLoad) // a SEARCH whose rows are appended first: it is not in the queue yet
@@ -355,12 +359,7 @@ Handler::cancel(const SessionPtr &session)
 	}
 	if (!batcher_.cancel(&session->search))
 		return;
-
-	const std::shared_ptr<void> owner = std::move(session->search.owner);
-	const std::shared_ptr<void> copy = std::move(session->search.copy);
-	const std::shared_ptr<KeyStore> keys = std::move(session->search.keys);
-	const std::shared_ptr<const engine::Passing> passing = std::move(session->search.passing);
-
+	release(&session->search);
 	send_status(session.get(), ReplyStatus::kCancelled, &counters_);
 }
 

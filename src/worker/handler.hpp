@@ -13,6 +13,7 @@
 #include "worker/clock.hpp"
 #include "worker/counters.hpp"
 #include "worker/options.hpp"
+#include "worker/reply.hpp"
 #include "worker/residency/residency.hpp"
 #include "worker/session.hpp"
 #include "worker/task_thread.hpp"
@@ -53,11 +54,20 @@ private:
 	void dispatch(const SessionPtr &session, Round *round);
 	void search(const SessionPtr &session, Round *round);
 	void find_and_submit(const SessionPtr &session, Round *round);
+	wire::ReplyStatus set_search(const SessionPtr &session, const wire::RequestView &view, Search *search);
+	void submit(Search *search, Round *round);
+	void search_many(const SessionPtr &session, Round *round);
+	bool finish_part(
+		Session *session, const Search &search, const wire::ReplyHeader &header, std::vector<engine::Neighbor> *rows);
+	void store_group(Session *session);
+	void send_group(Session *session);
+	void cancel_many(const SessionPtr &session);
 	engine::RowBlock own_rows(Session *session, uint32_t n_rows);
 	void searched(std::span<Search *const> searches, const Status &status,
 		std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info);
-	void answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
+	bool answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
 		const BatchInfo &info);
+	void store_rows(Session *session, ReplyBody *body, std::vector<engine::Neighbor> *result, const BatchInfo &info);
 	void next(const SessionPtr &session);
 	void describe(const SessionPtr &session);
 	void stats(const SessionPtr &session);

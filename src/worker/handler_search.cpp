@@ -19,6 +19,7 @@ namespace
 
 using SessionPtr = std::shared_ptr<Session>;
 
+constexpr uint64_t kSmallCopyBytes = 16 * 1024 * 1024; // about a millisecond of one core
 constexpr size_t kWakeTogether = 16; // replies that are stored before the first of their clients is woken
 
 /// Set the conditions of a search. Throws bad_alloc.
@@ -102,58 +103,71 @@ Handler::search(const SessionPtr &session, Round *round)
 void
 Handler::find_and_submit(const SessionPtr &session, Round *round)
 {
-	const wire::SearchRequest &request = session->view.search;
-	Search &search = session->search;
-	const size_t bytes = session->view.vector_bytes;
-	std::shared_ptr<Copy> copy;
+	Search *search = &session->search;
 
+	session->group.reset();
 	forget_kept(session.get(), &counters_);
 
-	const ReplyStatus status = residency_.find(
-		session->view.header.key, request, {session->view.probes, request.n_probes}, session->taken_ns, &copy);
+	const ReplyStatus status = set_search(session, session->view, search);
 
 	if (status != ReplyStatus::kOk)
 	{
 		send_status(session.get(), status, &counters_);
 		return;
 	}
-	search.vector.resize((bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t));
-	memcpy(search.vector.data(), session->view.vector, bytes);
-	search.query.query = search.vector.data();
-	search.query.query_bytes = bytes;
-	search.query.k = request.k;
-	search.query.has_after = request.has_after != 0;
-	search.query.after = {request.after_score, request.after_row};
-	search.query.recall_target = request.recall_target > 0 ? request.recall_target : 1;
-	search.probes.clear();
-	for (uint32_t i = 0; i < request.n_probes; i++)
-	{
-		const wire::SegmentProbes &probes = session->view.probes[i];
-
-		search.probes.push_back({probes.segment, probes.probes, probes.candidates});
-	}
-	search.filter_way = engine::FilterWay::kNone;
-	search.query.filter_way = &search.filter_way;
-	if (const ReplyStatus taken = take_conditions(session->view, *copy, &search); taken != ReplyStatus::kOk)
-	{
-		send_status(session.get(), taken, &counters_);
-		return;
-	}
-	search.coverage = engine::Coverage::kAll;
-	search.query.probes = search.probes;
-	search.query.coverage = &search.coverage;
-	search.queue = &copy->queue;
-	search.copy_id = copy->id;
-	search.copy = std::move(copy);
-	search.owner = session;
 	session->stage.store(Stage::kEngine, std::memory_order_relaxed);
+	submit(search, round);
+}
+
+/// Fill in a search from its request, with its copy. The search is unchanged unless the status is OK. Throws bad_alloc.
+ReplyStatus
+Handler::set_search(const SessionPtr &session, const wire::RequestView &view, Search *search)
+{
+	const wire::SearchRequest &request = view.search;
+	const size_t bytes = view.vector_bytes;
+	std::shared_ptr<Copy> copy;
+
+	if (const ReplyStatus status =
+			residency_.find(view.header.key, request, {view.probes, request.n_probes}, session->taken_ns, &copy);
+		status != ReplyStatus::kOk)
+		return status;
+	search->vector.resize((bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t));
+	memcpy(search->vector.data(), view.vector, bytes);
+	search->query.query = search->vector.data();
+	search->query.query_bytes = bytes;
+	search->query.k = request.k;
+	search->query.has_after = request.has_after != 0;
+	search->query.after = {request.after_score, request.after_row};
+	search->query.recall_target = request.recall_target > 0 ? request.recall_target : 1;
+	search->probes.clear();
+	for (const wire::SegmentProbes &probes : std::span(view.probes, request.n_probes))
+		search->probes.push_back({probes.segment, probes.probes, probes.candidates});
+	search->filter_way = engine::FilterWay::kNone;
+	search->query.filter_way = &search->filter_way;
+	if (const ReplyStatus taken = take_conditions(view, *copy, search); taken != ReplyStatus::kOk)
+		return taken;
+	search->coverage = engine::Coverage::kAll;
+	search->query.probes = search->probes;
+	search->query.coverage = &search->coverage;
+	search->queue = &copy->queue;
+	search->copy_id = copy->id;
+	search->is_small = copy->searched_bytes.load(std::memory_order_relaxed) <= kSmallCopyBytes;
+	search->copy = std::move(copy);
+	search->owner = session;
+	return ReplyStatus::kOk;
+}
+
+/// Pass a search to the engine; round: as of find_and_submit.
+void
+Handler::submit(Search *search, Round *round)
+{
 	if (round == nullptr)
 	{
-		batcher_.submit(&search);
+		batcher_.submit(search);
 		batcher_.wake();
 		return;
 	}
-	round->searches.push_back(&search); // reserved: does not allocate
+	round->searches.push_back(search); // reserved: does not allocate
 	if (round->searches.size() >= options_.max_batch)
 		batcher_.submit(round);
 }
@@ -179,7 +193,8 @@ Handler::searched(std::span<Search *const> searches, const Status &status,
 
 		counters_.latency_histogram[Counters::bucket(now - session->taken_ns)].fetch_add(1, std::memory_order_relaxed);
 		searches[i]->n_passing = passing != nullptr ? passing->n_pass : 0;
-		answer(session.get(), *searches[i], status, status.is_ok() ? &(*results)[i] : nullptr, info);
+		if (!answer(session.get(), *searches[i], status, status.is_ok() ? &(*results)[i] : nullptr, info))
+			continue;
 		answered[n_answered++] = std::move(session);
 		if (n_answered == answered.size())
 		{
@@ -190,30 +205,49 @@ Handler::searched(std::span<Search *const> searches, const Status &status,
 	wake_clients(std::span(answered).first(n_answered));
 }
 
-/// Store the reply to one search. result: null unless the status is ok.
-void
+/// Store the reply to one search. result: null unless the status is ok. False: it is one of several whose common reply
+/// is not complete.
+bool
 Handler::answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
 	const BatchInfo &info)
 {
+	ReplyStatus replied = result != nullptr ? ReplyStatus::kOk : reply_status(status);
+	const BatchInfo no_info;
 	ReplyBody body;
 
-	if (search.cancelled.load(std::memory_order_relaxed))
-		return store_reply(session, ReplyStatus::kCancelled, {}, {}, &counters_);
 	if (search.outdated)
-		return store_reply(session, ReplyStatus::kBehind, {}, {}, &counters_);
+		replied = ReplyStatus::kBehind;
+	if (search.cancelled.load(std::memory_order_relaxed))
+		replied = ReplyStatus::kCancelled;
+	if (replied == ReplyStatus::kOk)
+	{
+		body.coverage = wire_coverage(search.coverage);
+		note_filter(search, &body);
+	}
+	else
+		result = nullptr;
+	if (search.group != nullptr)
+		return finish_part(session, search,
+			reply_header(session->sequence, replied, body, result != nullptr ? info : no_info), result);
 	if (result == nullptr)
-		return store_reply(session, reply_status(status), {}, {}, &counters_);
+		store_reply(session, replied, {}, {}, &counters_);
+	else
+		store_rows(session, &body, result, info);
+	return true;
+}
 
+/// Store the reply with the rows of a search, or as many as fit: the others wait for NEXT.
+void
+Handler::store_rows(Session *session, ReplyBody *body, std::vector<engine::Neighbor> *result, const BatchInfo &info)
+{
 	const size_t bytes = result->size() * sizeof(wire::WireNeighbor);
 
 	if (result->size() <= neighbors_per_reply(session))
 	{
-		body.items = result->data();
-		body.items_bytes = bytes;
-		body.n_items = static_cast<uint32_t>(result->size());
-		body.coverage = wire_coverage(search.coverage);
-		note_filter(search, &body);
-		return store_reply(session, ReplyStatus::kOk, body, info, &counters_);
+		body->items = result->data();
+		body->items_bytes = bytes;
+		body->n_items = static_cast<uint32_t>(result->size());
+		return store_reply(session, ReplyStatus::kOk, *body, info, &counters_);
 	}
 	if (counters_.kept_bytes.load(std::memory_order_relaxed) + bytes > options_.kept_budget_bytes)
 		return store_reply(session, ReplyStatus::kRefused, {}, {}, &counters_);

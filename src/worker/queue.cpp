@@ -101,14 +101,42 @@ Queue::remove(Search *search)
 void
 Queue::take_batch(size_t most, std::vector<Search *> *batch)
 {
-	CopyQueue *queue = first_turn_;
-	Search *before = nullptr;
+	batch->clear();
+	if (first_turn_ != nullptr)
+		take_of(first_turn_, most, batch);
+}
+
+CopyQueue *
+Queue::first_small() const
+{
+	CopyQueue *at = first_turn_ != nullptr && first_turn_->next_in_turn != nullptr ? first_turn_ : nullptr;
+
+	while (at != nullptr && !at->first->is_small)
+		at = at->next_in_turn;
+	return at;
+}
+
+bool
+Queue::has_small_batch() const
+{
+	return first_small() != nullptr;
+}
+
+void
+Queue::take_small_batch(size_t most, std::vector<Search *> *batch)
+{
+	CopyQueue *queue = first_small();
 
 	batch->clear();
-	if (queue == nullptr)
-		return;
+	if (queue != nullptr)
+		take_of(queue, most, batch);
+}
 
+void
+Queue::take_of(CopyQueue *queue, size_t most, std::vector<Search *> *batch)
+{
 	const size_t k = queue->first->query.k;
+	Search *before = nullptr;
 
 	for (Search *search = queue->first; search != nullptr && batch->size() < most;)
 	{

@@ -15,6 +15,7 @@ namespace vectorgpu::worker
 {
 
 struct Search;
+class SearchGroup;
 
 /// The searches that wait for one copy; part of the copy. Guarded by the lock of the Queue.
 struct CopyQueue
@@ -46,9 +47,21 @@ struct Search
 	bool filter_found = false;                       // the rows that pass were known
 	engine::FilterWay filter_way = engine::FilterWay::kNone;
 	std::atomic<bool> cancelled{false};
+	SearchGroup *group = nullptr; // null: it is a SEARCH of its own
+	bool is_small = false;        // of a copy that is searched in less time than several threads need to share it
 	Search *next = nullptr;
 	bool queued = false;
 };
+
+/// Let go of what a search has kept. The caller holds its session.
+inline void
+release(Search *search)
+{
+	search->owner.reset();
+	search->copy.reset();
+	search->keys.reset();
+	search->passing.reset();
+}
 
 class Queue
 {
@@ -68,9 +81,17 @@ public:
 	/// the turn.
 	void take_batch(size_t most, std::vector<Search *> *batch);
 
+	/// The same of the first copy in turn that is small, if several copies wait; else empty.
+	void take_small_batch(size_t most, std::vector<Search *> *batch);
+
+	/// True if take_small_batch would take something.
+	bool has_small_batch() const;
+
 	size_t size() const { return size_; }
 
 private:
+	void take_of(CopyQueue *queue, size_t most, std::vector<Search *> *batch);
+	CopyQueue *first_small() const;
 	void append_turn(CopyQueue *queue);
 	void leave_turn(CopyQueue *queue);
 	static void unlink(CopyQueue *queue, Search *before, Search *search);

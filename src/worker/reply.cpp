@@ -38,18 +38,13 @@ note_filter(const Search &search, ReplyBody *body)
 	body->filter_found = search.filter_found && search.filter_way != engine::FilterWay::kNone;
 }
 
-void
-store_reply(
-	Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
+wire::ReplyHeader
+reply_header(uint64_t sequence, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch)
 {
-	wire::SlotHeader *slot = session->slot.header;
-	uint8_t *area = wire::slot_reply(session->slot);
 	wire::ReplyHeader header{};
 
 	header.status = status;
-	header.body_bytes = static_cast<uint32_t>(body.fixed_bytes + body.items_bytes);
-	header.sequence = session->sequence;
-	header.n_items = body.n_items;
+	header.sequence = sequence;
 	header.more = body.more ? 1 : 0;
 	header.engine_ns = batch.engine_ns;
 	header.batch_size = batch.size;
@@ -58,6 +53,19 @@ store_reply(
 	header.n_passing = body.n_passing;
 	header.filter_way = body.filter_way;
 	header.filter_found = body.filter_found ? 1 : 0;
+	return header;
+}
+
+void
+store_reply(
+	Session *session, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch, Counters *counters)
+{
+	wire::SlotHeader *slot = session->slot.header;
+	uint8_t *area = wire::slot_reply(session->slot);
+	wire::ReplyHeader header = reply_header(session->sequence, status, body, batch);
+
+	header.body_bytes = static_cast<uint32_t>(body.fixed_bytes + body.items_bytes);
+	header.n_items = body.n_items;
 	switch (WORKER_FAULT_NO_THROW("reply"))
 	{
 		case Fault::kNone:

@@ -33,6 +33,10 @@ wire::Coverage wire_coverage(engine::Coverage coverage);
 /// Note how the search has looked for rows that meet its conditions.
 void note_filter(const Search &search, ReplyBody *body);
 
+/// Return the header of a reply, without its lengths.
+wire::ReplyHeader reply_header(
+	uint64_t sequence, wire::ReplyStatus status, const ReplyBody &body, const BatchInfo &batch);
+
 /// Write the reply and set the slot's state. The body must fit into the reply area. A full fence and wake_client must
 /// follow.
 void store_reply(

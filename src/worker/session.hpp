@@ -14,6 +14,7 @@
 #include "wire/codec.hpp"
 #include "wire/server.hpp"
 #include "worker/queue.hpp"
+#include "worker/search_group.hpp"
 
 namespace vectorgpu::worker
 {
@@ -55,6 +56,7 @@ struct Session
 	uint64_t sequence = 0;
 	uint64_t taken_ns = 0;
 	Search search;
+	std::unique_ptr<SearchGroup> group; // of the last SEARCH_MANY
 	std::vector<uint64_t> row_ids;      // private copy
 	std::vector<engine::Neighbor> kept; // results for NEXT, from `kept_at` on
 	size_t kept_at = 0;

@@ -19,6 +19,19 @@ require(bool condition)
 		std::abort();
 }
 
+/// The answers of a SEARCH_MANY: each lies inside the body.
+void
+parse_each(const std::vector<uint8_t> &reply, uint64_t sequence)
+{
+	const uint8_t *data = reply.data() + sizeof(ReplyHeader);
+	size_t length = reply.size() - sizeof(ReplyHeader);
+	const uint8_t *items = nullptr;
+	ReplyHeader header;
+
+	while (length > 0 && parse_next_found(&data, &length, sequence, &header, &items) == ParseResult::kOk)
+		require(items + header.body_bytes == data && data + length == reply.data() + reply.size() && header.more == 0);
+}
+
 } // namespace
 
 extern "C" int
@@ -39,6 +52,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(header.body_bytes + sizeof(header) == reply.size() && header.sequence == sequence);
 	require(header.status == ReplyStatus::kOk || (header.body_bytes == 0 && header.n_items == 0 && header.more == 0));
 	require(header.more == 0 || header.n_items > 0); // asking for the next part makes progress
+	if (type == RequestType::kSearchMany)
+		parse_each(reply, sequence);
 	if (type != RequestType::kSearch && type != RequestType::kNext)
 		return 0;
 

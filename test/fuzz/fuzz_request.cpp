@@ -33,6 +33,25 @@ touch(const uint8_t *data, size_t n)
 	sink = sum;
 }
 
+/// The searches of a SEARCH_MANY: each lies inside the request.
+void
+search_each(const std::vector<uint8_t> &request, const uint8_t *data, size_t length, uint64_t sequence)
+{
+	size_t before = length + 1;
+	RequestView view;
+
+	require(data + length == request.data() + request.size());
+	while (length > 0 && length < before)
+	{
+		before = length;
+		if (parse_next_search(&data, &length, sequence, &view) != ParseResult::kOk)
+			continue;
+		require(view.search.n_rows == 0 && view.vector + view.vector_bytes == data);
+		touch(view.vector, view.vector_bytes);
+		touch(view.program, view.search.program_bytes);
+	}
+}
+
 } // namespace
 
 extern "C" int
@@ -50,6 +69,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (parse_request(request.data(), request.size(), sequence, &view) != ParseResult::kOk)
 		return 0;
 	require(view.header.sequence == sequence && view.header.body_bytes + sizeof(RequestHeader) == request.size());
+	if (view.header.type == RequestType::kSearchMany)
+		search_each(request, view.searches, view.searches_bytes, sequence);
 	switch (view.header.type)
 	{
 		case RequestType::kSearch:

@@ -121,6 +121,16 @@ start(FilteredScanState *state)
 	state->started = true;
 }
 
+/// FilteredNode::start.
+void
+start_once(pg::FilteredNode *node)
+{
+	FilteredScanState *state = reinterpret_cast<FilteredScanState *>(node);
+
+	if (!state->started)
+		start(state);
+}
+
 void
 next_part(FilteredScanState *state)
 {
@@ -145,8 +155,7 @@ next_row(::ScanState *node)
 	TupleTableSlot *slot = node->ss_ScanTupleSlot;
 
 	Assert(ScanDirectionIsForward(node->ps.state->es_direction));
-	if (!state->started)
-		start(state);
+	start_once(&state->node);
 	for (; state->part < state->n_parts; next_part(state))
 		while (index_getnext_slot(state->node.scan, ForwardScanDirection, slot))
 		{
@@ -222,6 +231,7 @@ create_state(CustomScan *plan)
 
 	NodeSetTag(state, T_CustomScanState);
 	state->node.custom.methods = &exec_methods;
+	state->node.start = start_once;
 	state->numbers = static_cast<const List *>(list_nth(plan->custom_private, kPlanNumbers));
 	return reinterpret_cast<Node *>(state);
 }

@@ -101,6 +101,8 @@ explain_as_text(const ScanCounters *counters, const char *width_name, ExplainSta
 	text_number(es, "Searches", counters->n_searches);
 	if (counters->n_worker_batches > 0)
 		text_number(es, "Worker Batches", counters->n_worker_batches);
+	if (counters->n_ahead > 0)
+		text_number(es, "Asked Ahead", counters->n_ahead);
 	if (counters->n_backend_batches > 0)
 		text_number(es, "Backend Batches", counters->n_backend_batches);
 	appendStringInfoChar(es->str, '\n');
@@ -183,6 +185,7 @@ explain_as_properties(const ScanCounters *counters, const char *width_name, Expl
 		ExplainPropertyText("Worker Engine", engine_text(counters->engine), es);
 	number(es, "Searches", counters->n_searches);
 	number(es, "Worker Batches", counters->n_worker_batches);
+	number(es, "Asked Ahead", counters->n_ahead);
 	number(es, "Backend Batches", counters->n_backend_batches);
 	number(es, "Rows Asked", counters->n_asked);
 	number(es, "Largest Batch", counters->largest_batch);

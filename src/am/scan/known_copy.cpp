@@ -20,14 +20,15 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr int kKnownCopies = 16;
+constexpr uint64 kKnownSets = 64; // so that the partitions of a table find room
+constexpr int kKnownOfSet = 4;
 constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kRefusedPauseMs = 10 * 1000; // before an index that did not fit is offered again
 constexpr uint64 kBusyPauseMs = 100;
 constexpr uint64 kBytesPerKb = 1024;
 constexpr Size kRowsAheadBytes = 64 * 1024; // of new rows that go along with a search; more rows are sent before it
 
-KnownCopy known_copies[kKnownCopies];
+KnownCopy known_copies[kKnownSets][kKnownOfSet]; // by uuid, which is random
 uint64 known_clock = 0;
 
 /// True if since the copy last served this process only few rows were added to the delta, and nothing else changed.
@@ -67,9 +68,10 @@ count_feed(const FeedOutcome *outcome, ScanCounters *counters)
 KnownCopy *
 known_copy(const wire::CopyKey *key)
 {
-	KnownCopy *oldest = &known_copies[0];
+	KnownCopy(&copies)[kKnownOfSet] = known_copies[key->uuid_low % kKnownSets];
+	KnownCopy *oldest = &copies[0];
 
-	for (KnownCopy &copy : known_copies)
+	for (KnownCopy &copy : copies)
 	{
 		if (memcmp(&copy.key, key, sizeof(*key)) == 0)
 		{

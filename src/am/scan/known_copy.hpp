@@ -18,7 +18,7 @@ struct KnownCopy
 	uint64 used;
 };
 
-/// The copy's entry. The table is small: the entry that was not used for longest makes room.
+/// The copy's entry. The table is small: one that was not used for long makes room.
 KnownCopy *known_copy(const wire::CopyKey *key);
 
 /// The rows that the copy lacks, as far as this process knows, if they are few enough to go along with the search.

@@ -4,6 +4,7 @@
 #include "am/scan/batch_plan.hpp"
 #include "am/scan/foreign_distance.hpp"
 #include "am/scan/nan_rows.hpp"
+#include "am/ahead/scan_ahead.hpp"
 #include "am/scan/scan_keys.hpp"
 #include "am/scan/scan_aliases.hpp"
 #include "am/scan/scan_settings.hpp"
@@ -362,6 +363,8 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 	state->filter = nullptr;
 	state->rechecks = false;
 	state->not_null = false;
+	state->ahead = nullptr;
+	state->ahead_done = false;
 }
 
 void
@@ -403,6 +406,15 @@ end_at(ScanState *state)
 	return false;
 }
 
+void
+scan_start(IndexScanDesc scan)
+{
+	ScanState *state = static_cast<ScanState *>(scan->opaque);
+
+	if (state->phase == ScanPhase::kStart)
+		start_scan(scan, state);
+}
+
 bool
 shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 {
@@ -410,8 +422,9 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	const engine::Neighbor *row;
 
 	Assert(ScanDirectionIsForward(direction));
-	if (state->phase == ScanPhase::kStart)
-		start_scan(scan, state);
+	scan_start(scan);
+	if (!state->ahead_done)
+		ahead_ask_siblings(scan);
 	if (state->out.next >= state->out.n && !advance(scan, state))
 		return note_no_nan(scan, state);
 

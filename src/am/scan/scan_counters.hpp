@@ -42,6 +42,7 @@ struct ScanCounters
 	uint64 n_searches;
 	uint64 n_worker_batches;
 	uint64 n_backend_batches;
+	uint64 n_ahead;       // searches of the worker that were asked for before the scan wanted rows
 	uint64 n_asked;       // of all batches
 	uint64 largest_batch; // asked for at a time
 	uint64 n_rounds;      // of approximate access methods: passes over a part of the rows, or at last all

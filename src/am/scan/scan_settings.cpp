@@ -36,6 +36,7 @@ const struct config_enum_entry kRangeSearches[] = {
 int scan_order = kStrict;
 int ranges = static_cast<int>(RangeSearch::kExact);
 bool stable_pages = true;
+bool reads_ahead = true;
 
 } // namespace
 
@@ -51,6 +52,9 @@ scan_define_gucs()
 		"If off, a scan under a LIMIT without a condition is one search for as many rows, which is faster for more "
 		"than 32.",
 		&stable_pages, true, PGC_USERSET, 0, nullptr, nullptr, nullptr);
+	pg::define_bool("vectorgpu.read_ahead", "Searches whose rows a plan will want are asked for before it wants them.",
+		"They are then asked for together, which saves waiting for one after the other. The rows are the same.",
+		&reads_ahead, true, PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr, nullptr);
 	pg::define_enum("vectorgpu.range_search",
 		"Plans may have scans of an index for conditions that bound a distance, without ORDER BY and LIMIT.",
 		"exact finds all rows, approximate those that an approximate index finds at its recall target.", &ranges,
@@ -61,6 +65,12 @@ RangeSearch
 range_search()
 {
 	return static_cast<RangeSearch>(ranges);
+}
+
+bool
+scan_reads_ahead()
+{
+	return reads_ahead;
 }
 
 bool

@@ -12,11 +12,15 @@ enum class RangeSearch : int
 	kApproximate, // by an index; an approximate one finds the share of its recall target
 };
 
-/// Defines vectorgpu.scan_order, vectorgpu.stable_pages and vectorgpu.range_search; called by _PG_init.
+/// Defines vectorgpu.scan_order, vectorgpu.stable_pages, vectorgpu.read_ahead and vectorgpu.range_search; called by
+/// _PG_init.
 void scan_define_gucs();
 
 /// vectorgpu.stable_pages.
 bool scan_pages_are_stable();
+
+/// vectorgpu.read_ahead.
+bool scan_reads_ahead();
 
 /// vectorgpu.range_search.
 RangeSearch range_search();

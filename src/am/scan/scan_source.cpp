@@ -22,8 +22,7 @@ reserve_rows(ScanState *state)
 {
 	uint64 capacity;
 
-	state->batch.size =
-		Max(UINT64CONST(1), Min(state->batch.size, Min(state->plan.max_batch_size, scan_rows_at_most(state))));
+	state->batch.size = scan_batch_rows(state, state->batch.size);
 	capacity = engine::topk_buffer_bytes(state->batch.size) / sizeof(engine::Neighbor);
 	if (capacity <= state->batch.capacity)
 		return;
@@ -113,6 +112,12 @@ batch_from_pages(Relation index, Snapshot snapshot, ScanState *state)
 }
 
 } // namespace
+
+uint64
+scan_batch_rows(const ScanState *state, uint64 wanted)
+{
+	return Max(UINT64CONST(1), Min(wanted, Min(state->plan.max_batch_size, scan_rows_at_most(state))));
+}
 
 void
 scan_next_batch(Relation index, Snapshot snapshot, ScanState *state)

@@ -5,6 +5,7 @@
 #include "am/feed/delta_rows.hpp"
 #include "am/scan/known_copy.hpp"
 #include "am/scan/rounds.hpp"
+#include "am/ahead/scan_ahead.hpp"
 #include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
@@ -101,29 +102,6 @@ coverage_of(wire::Coverage coverage)
 	return Coverage::kAll;
 }
 
-/// The bytes of the query for the worker.
-const void *
-query_to_send(const ScanState *state, Size *n_bytes)
-{
-	if (state->shape.element == ElementType::kSet)
-		return state->am->worker_structure->query(state->query, n_bytes);
-	*n_bytes = meta_vector_bytes(&state->meta);
-	return state->query;
-}
-
-/// The scan's conditions for the worker: a program, or the rows that another index has found.
-const uint8 *
-conditions_to_send(Relation index, const ScanState *state, Size *n_bytes)
-{
-	*n_bytes = 0;
-	if (state->filter == nullptr)
-		return nullptr;
-	if (state->filter->rows != nullptr)
-		return given_rows_bytes(index, state, n_bytes); // bypass_of has found them
-	*n_bytes = state->filter->conditions.n_bytes;
-	return state->filter->conditions.bytes;
-}
-
 /// Sends one SEARCH with all its NEXTs. True if the worker has answered: *status. kOk: ask has the rows.
 bool
 search_once(
@@ -207,7 +185,43 @@ search_once(
 	return true;
 }
 
+/// An answer that was asked for before. False: there is none for this search.
+bool
+answered_ahead(ScanState *state, Ask *ask)
+{
+	wire::ReplyHeader header;
+
+	if (state->ahead == nullptr || !ahead_take(state, ask, &header))
+		return false;
+	count_reply(state, &header);
+	ask->coverage = coverage_of(header.coverage);
+	state->counters->n_ahead++;
+	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, 1);
+	return true;
+}
+
 } // namespace
+
+const void *
+query_to_send(const ScanState *state, Size *n_bytes)
+{
+	if (state->shape.element == ElementType::kSet)
+		return state->am->worker_structure->query(state->query, n_bytes);
+	*n_bytes = meta_vector_bytes(&state->meta);
+	return state->query;
+}
+
+const uint8 *
+conditions_to_send(Relation index, const ScanState *state, Size *n_bytes)
+{
+	*n_bytes = 0;
+	if (state->filter == nullptr)
+		return nullptr;
+	if (state->filter->rows != nullptr)
+		return given_rows_bytes(index, state, n_bytes); // bypass_of has found them
+	*n_bytes = state->filter->conditions.n_bytes;
+	return state->filter->conditions.bytes;
+}
 
 bool
 finds_candidates(const ScanState *state)
@@ -295,6 +309,8 @@ ask_worker(Relation index, ScanState *state, Ask *ask)
 	wire::CopyKey key;
 	KnownCopy *known;
 
+	if (answered_ahead(state, ask))
+		return true;
 	if (!bridge::session_ready(true))
 		return false;
 	if (!bridge::breaker_admits(wire::RequestType::kSearch))

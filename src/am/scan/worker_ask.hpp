@@ -41,6 +41,13 @@ void count_fallback(Relation index, ScanState *state, uint64 noted);
 /// Fills in a SEARCH for k rows from the first on, with no rows of the delta.
 void fill_search(const ScanState *state, uint64 k, uint32 n_probes, wire::SearchRequest *search);
 
+/// The bytes of the query for the worker.
+const void *query_to_send(const ScanState *state, Size *n_bytes);
+
+/// The scan's conditions for the worker: a program, or the rows that another index has found. bypass_of has found
+/// those.
+const uint8 *conditions_to_send(Relation index, const ScanState *state, Size *n_bytes);
+
 /// True if ask->rows [n_rows, n_rows + n) can be the rows of an answer: ascending behind the last one, inside the
 /// table, at most as many as asked for.
 bool rows_valid(const ScanState *state, const Ask *ask, uint64 n);

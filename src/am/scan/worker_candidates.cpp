@@ -151,62 +151,54 @@ much_delta(const ScanState *state)
 		state->delta_end - state->meta.delta_first_row > n_rows / kRowsPerDeltaSlot;
 }
 
-/// worker_candidates for a copy that finds the candidates that the probes name.
-bool
-worker_found(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates)
-{
-	const uint64 noted = bridge::own_fallbacks();
-	wire::SegmentProbes probes[kMaxSegments];
-	uint32 n_probes;
-	uint64 n;
-
-	if (!choose_probes(index, state, probes,
-			&n_probes)) // a standby replayed a merge: the pass over the pages reads the manifest again
-	{
-		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
-		count_fallback(index, state, noted);
-		return false;
-	}
-	n = candidates_named(probes, n_probes);
-	if (n == 0 || n > wire::kMaxSearchK || (n > kMostCandidatesOnGpu && bridge::worker_on_gpu()))
-	{
-		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
-		return false;
-	}
-	if (ask_found(index, state, probes, n_probes, n, candidates, n_candidates))
-		return true;
-	count_fallback(index, state, noted);
-	return false;
-}
-
 } // namespace
+
+bool
+candidates_wanted(Relation index, const ScanState *state, CandidatesWish *wish)
+{
+	*wish = {};
+	if (finds_candidates(state))
+	{
+		wish->by_probes = true;
+		if (!choose_probes(index, state, wish->probes, &wish->n_probes))
+			return false;
+		wish->n = candidates_named(wish->probes, wish->n_probes);
+		if (wish->n > kMostCandidatesOnGpu && bridge::worker_on_gpu())
+			wish->bypass = Bypass::kAllRows;
+	}
+	else if (!scan_is_exact(state))
+		wish->n = state->am->worker_structure->n_candidates(
+			&state->meta, state->rounds.round, scan_ranks_before(state) + scan_ranks_wanted(state));
+	if (wish->n == 0 || wish->n > wire::kMaxSearchK)
+		wish->bypass = Bypass::kAllRows;
+	else if (!wish->by_probes && much_delta(state))
+		wish->bypass = Bypass::kDelta;
+	return true;
+}
 
 bool
 worker_candidates(Relation index, ScanState *state, RowId **candidates, uint64 *n_candidates)
 {
 	const uint64 noted = bridge::own_fallbacks();
-	uint64 n;
+	CandidatesWish wish;
 
 	*candidates = nullptr;
 	*n_candidates = 0;
 	if (!gives_candidates(state) || bypass_of(index, state) != Bypass::kNone)
 		return false;
-	if (finds_candidates(state))
-		return worker_found(index, state, candidates, n_candidates);
-	n = scan_is_exact(state) ? 0
-							 : state->am->worker_structure->n_candidates(&state->meta, state->rounds.round,
-								   scan_ranks_before(state) + scan_ranks_wanted(state));
-	if (n == 0 || n > wire::kMaxSearchK)
+	if (!candidates_wanted(index, state, &wish)) // a standby replayed a merge: the pass reads the manifest again
 	{
-		state->counters->bypasses[static_cast<int>(Bypass::kAllRows)]++;
+		bridge::note_fallback(bridge::Fallback::kLoading, nullptr);
+		count_fallback(index, state, noted);
 		return false;
 	}
-	if (much_delta(state))
+	if (wish.bypass != Bypass::kNone)
 	{
-		state->counters->bypasses[static_cast<int>(Bypass::kDelta)]++;
+		state->counters->bypasses[static_cast<int>(wish.bypass)]++;
 		return false;
 	}
-	if (ask_candidates(index, state, n, candidates, n_candidates))
+	if (wish.by_probes ? ask_found(index, state, wish.probes, wish.n_probes, wish.n, candidates, n_candidates)
+					   : ask_candidates(index, state, wish.n, candidates, n_candidates))
 		return true;
 	*candidates = nullptr;
 	count_fallback(index, state, noted);

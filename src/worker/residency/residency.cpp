@@ -196,6 +196,7 @@ Residency::find(const wire::CopyKey &key, const wire::SearchRequest &search,
 	if (!serves(held.version, search.version))
 		return ReplyStatus::kBehind;
 	held.n_searches++;
+	held.searched_bytes.store(held.held_bytes, std::memory_order_relaxed);
 	held.last_used_ns = now_ns;
 	*copy = found->second;
 	return ReplyStatus::kOk;

@@ -68,6 +68,9 @@ struct Copy
 	std::atomic<uint64_t> searched_manifest{0};
 	std::atomic<uint64_t> searched_delta_first{0};
 
+	/// Bytes that it held when it was last found for a search.
+	std::atomic<uint64_t> searched_bytes{0};
+
 	// Under Residency's mutex; segments' bitmaps under write_mutex.
 	wire::CopyVersion version{};
 	uint64_t delta_first = 0;

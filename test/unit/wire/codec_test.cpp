@@ -19,6 +19,7 @@ good_requests()
 	return {
 		request(RequestType::kSearch, kSearch, Filler<20>{}),
 		request(RequestType::kNext, NextRequest{3}),
+		request(RequestType::kSearchMany, SearchManyRequest{1, 0}, Filler<20>{}),
 		request(RequestType::kDescribe),
 		request(
 			RequestType::kCreate, CreateRequest{100, 0, 16, ElementType::kBit, Metric::kJaccard, CopyKind::kRows, 0}),
@@ -89,6 +90,7 @@ TEST(Codec, rejects_every_truncation_and_every_extra_byte)
 			{
 				EXPECT_TRUE(type == RequestType::kLoadRows || type == RequestType::kAppend ||
 					type == RequestType::kLoadStructure || type == RequestType::kLoadKeys ||
+					type == RequestType::kSearchMany || // its searches are parsed by themselves
 					(type == RequestType::kCreate && length == sizeof(RequestHeader) + sizeof(CreateRequest)) ||
 					is_build(type))
 					<< int{bytes[0]} << " " << length;
@@ -364,7 +366,7 @@ TEST(Codec, rejects_wrong_headers)
 	EXPECT_EQ(parse(good, 8), ParseResult::kSequence);
 	EXPECT_EQ(with(0, 0), ParseResult::kType);
 	EXPECT_EQ(with(0, 16), ParseResult::kType);
-	EXPECT_EQ(with(0, 37), ParseResult::kType);
+	EXPECT_EQ(with(0, 38), ParseResult::kType);
 	EXPECT_EQ(with(3, 1), ParseResult::kType);
 	EXPECT_EQ(with(offsetof(RequestHeader, key) + 12, 1), ParseResult::kField);
 	EXPECT_EQ(with(offsetof(RequestHeader, zero), 1), ParseResult::kField);

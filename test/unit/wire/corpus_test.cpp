@@ -95,6 +95,15 @@ reply(RequestType type, ReplyStatus status, uint32_t n_items, uint32_t more, con
 	return whole;
 }
 
+Bytes
+search_many(const SearchRequest &search)
+{
+	Bytes one = request(RequestType::kSearch, search, filler(20));
+
+	one.erase(one.begin(), one.begin() + sizeof(uint64_t)); // the slot's sequence number
+	return request(RequestType::kSearchMany, SearchManyRequest{2, 0}, one, one);
+}
+
 Seeds
 request_seeds()
 {
@@ -140,6 +149,7 @@ request_seeds()
 		{"search_conditions",
 			request(RequestType::kSearch, conditions, filler(8), filler(8), filler(20), filler(5), filler(20))},
 		{"next", request(RequestType::kNext, NextRequest{3})},
+		{"search_many", search_many(search)},
 		{"describe", request(RequestType::kDescribe)},
 		{"create",
 			request(RequestType::kCreate,
@@ -203,10 +213,18 @@ reply_seeds()
 
 	put(&neighbors, WireNeighbor{0.5, 0x10001});
 	put(&neighbors, WireNeighbor{0.5, 0x10002});
+
+	Bytes many = reply(RequestType::kSearch, ReplyStatus::kOk, 2, 0, neighbors);
+
+	many.erase(many.begin(), many.begin() + 1 + sizeof(uint64_t));
+	many.resize(2 * many.size());
+	std::copy(many.begin(), many.begin() + static_cast<ptrdiff_t>(many.size() / 2),
+		many.begin() + static_cast<ptrdiff_t>(many.size() / 2));
 	return {
 		{"search", reply(RequestType::kSearch, ReplyStatus::kOk, 2, 1, neighbors)},
 		{"search_part", reply(RequestType::kSearch, ReplyStatus::kOk, 2, 0, neighbors, Coverage::kPart)},
 		{"next", reply(RequestType::kNext, ReplyStatus::kOk, 2, 0, neighbors)},
+		{"search_many", reply(RequestType::kSearchMany, ReplyStatus::kOk, 2, 0, many)},
 		{"behind", reply(RequestType::kSearch, ReplyStatus::kBehind, 0, 0, {})},
 		{"describe",
 			reply(RequestType::kDescribe, ReplyStatus::kOk, 1, 0, filler(sizeof(CopyState) + sizeof(SegmentState)))},

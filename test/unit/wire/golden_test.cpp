@@ -54,7 +54,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_belongs_to_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 18);
+	EXPECT_EQ(kProtocolVersion, 19);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -79,7 +79,8 @@ TEST(Golden, request_types_keep_their_numbers)
 		RequestType::kAddCentroids, RequestType::kAddQueries, RequestType::kAssign, RequestType::kBeginCodes,
 		RequestType::kAddCodesTraining, RequestType::kTrainCodes, RequestType::kAddCodesModel, RequestType::kBeginGraph,
 		RequestType::kBeginInsert, RequestType::kAddGraphRows, RequestType::kAddBaseEdges, RequestType::kAddBaseNumbers,
-		RequestType::kAddBaseEntries, RequestType::kStartGraph, RequestType::kEndBuild, RequestType::kLoadKeys};
+		RequestType::kAddBaseEntries, RequestType::kStartGraph, RequestType::kEndBuild, RequestType::kLoadKeys,
+		RequestType::kSearchMany};
 
 	for (uint32_t i = 0; i < std::size(types); i++)
 		EXPECT_EQ(static_cast<uint32_t>(types[i]), i + 1);
@@ -90,7 +91,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b12000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b13000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -101,7 +102,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b12000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b13000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, builds)
@@ -165,6 +166,7 @@ TEST(Golden, search)
 		kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, 1, 0, 0.75f, 0x40, 2, 5, 0x60, 9};
 	const SegmentProbes probes{7, 32, 160, 0};
 	const NextRequest next{5};
+	const SearchManyRequest many{3, 0};
 	const WireNeighbor neighbor{-2.0, 0x30002};
 
 	EXPECT_EQ(hex(search),
@@ -173,6 +175,7 @@ TEST(Golden, search)
 			"010201000000403f 4000000000000000 0200000005000000 6000000009000000");
 	EXPECT_EQ(hex(probes), "0700000020000000 a000000000000000");
 	EXPECT_EQ(hex(next), "0500000000000000");
+	EXPECT_EQ(hex(many), "0300000000000000");
 	EXPECT_EQ(hex(neighbor), "00000000000000c0 0200030000000000");
 }
 

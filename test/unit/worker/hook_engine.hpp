@@ -47,6 +47,7 @@ public:
 	}
 
 	std::atomic<bool> out_of_memory{false}; // searches and loads fail with it
+	size_t threads = 1;                     // n_threads; set before the worker starts
 	std::atomic<bool> at_once{false};       // answers_at_once and try_append_delta return true
 	std::atomic<bool> elsewhere{false};     // computes_elsewhere returns true
 	std::atomic<bool> deaf{false};          // a search that waits for the gate ignores the stop flag
@@ -55,6 +56,7 @@ public:
 	std::shared_ptr<engine::KeyCodes> key_codes; // hold_key_codes gives them; null: it holds none
 
 	const char *name() const override { return "hook"; }
+	size_t n_threads() const override { return threads; }
 
 	Status hold_key_codes(engine::CopyId, const engine::KeyArea &, std::shared_ptr<engine::KeyCodes> *codes) override
 	{

@@ -1,0 +1,129 @@
+// See search_many.hpp.
+#include "bridge/search_many.hpp"
+
+#include "wire/codec.hpp"
+
+#include <cstring>
+
+namespace vectorgpu::bridge
+{
+
+struct SearchMany
+{
+	uint32 n;
+	uint8 *request; // [request_bytes] of [request_capacity]: whole SEARCH requests, without their sequence numbers
+	size_t request_bytes;
+	size_t request_capacity;
+	size_t reply_bytes; // at most, of those
+	size_t reply_capacity;
+	uint64 sequence;
+	uint8 *reply;    // [reply_capacity]
+	const uint8 *at; // [left] the answers that were not taken
+	size_t left;
+};
+
+namespace
+{
+
+/// Write the sequence number of the whole into each of the requests.
+void
+number_requests(SearchMany *many)
+{
+	for (size_t at = 0; at < many->request_bytes;)
+	{
+		wire::RequestHeader header;
+
+		memcpy(&header, many->request + at, sizeof(header));
+		header.sequence = many->sequence;
+		memcpy(many->request + at, &header, sizeof(header));
+		at += sizeof(header) + header.body_bytes;
+	}
+}
+
+} // namespace
+
+SearchMany *
+many_begin()
+{
+	SearchMany *many = static_cast<SearchMany *>(palloc0(sizeof(SearchMany)));
+	const size_t room = session_body_capacity();
+
+	many->request_capacity = room - Min(room, sizeof(wire::SearchManyRequest));
+	many->reply_capacity = session_reply_capacity();
+	many->request = static_cast<uint8 *>(palloc(many->request_capacity + 1));
+	return many;
+}
+
+bool
+many_add(SearchMany *many, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, uint64 k)
+{
+	const size_t reply_left = many->reply_capacity - many->reply_bytes;
+	wire::RequestHeader header = {};
+	size_t body_bytes = 0;
+	uint8 *to = many->request + many->request_bytes;
+
+	for (size_t i = 0; i < n_parts; i++)
+		body_bytes += parts[i].bytes;
+	if (many->n == wire::kMostSearchesTogether || reply_left < sizeof(wire::ReplyHeader) ||
+		k > (reply_left - sizeof(wire::ReplyHeader)) / sizeof(wire::WireNeighbor) ||
+		sizeof(header) + body_bytes > many->request_capacity - many->request_bytes)
+		return false;
+	header.type = wire::RequestType::kSearch;
+	header.body_bytes = static_cast<uint32>(body_bytes);
+	header.key = *key;
+	memcpy(to, &header, sizeof(header));
+	to += sizeof(header);
+	for (size_t i = 0; i < n_parts; i++)
+	{
+		if (parts[i].bytes > 0)
+			memcpy(to, parts[i].data, parts[i].bytes);
+		to += parts[i].bytes;
+	}
+	many->request_bytes += sizeof(header) + body_bytes;
+	many->reply_bytes += sizeof(wire::ReplyHeader) + k * sizeof(wire::WireNeighbor);
+	many->n++;
+	return true;
+}
+
+uint32
+many_count(const SearchMany *many)
+{
+	return many->n;
+}
+
+bool
+many_ask(SearchMany *many, Fallback *reason)
+{
+	const wire::SearchManyRequest request = {many->n, 0};
+	const wire::Part parts[] = {{&request, sizeof(request)}, {many->request, many->request_bytes}};
+	wire::ReplyHeader header;
+
+	many->sequence = session_sequence() + 1;
+	number_requests(many);
+	many->reply = static_cast<uint8 *>(palloc(many->reply_capacity + 1));
+	if (!session_request(wire::RequestType::kSearchMany, nullptr, parts, lengthof(parts), &header, many->reply,
+			many->reply_capacity, reason))
+		return false;
+	if (header.status != wire::ReplyStatus::kOk)
+	{
+		*reason = fallback_of(header.status);
+		return false;
+	}
+	many->at = many->reply;
+	many->left = header.body_bytes;
+	return true;
+}
+
+bool
+many_next(SearchMany *many, wire::ReplyHeader *header, const void **rows)
+{
+	const uint8 *items = nullptr;
+
+	if (many->left == 0 ||
+		wire::parse_next_found(&many->at, &many->left, many->sequence, header, &items) != wire::ParseResult::kOk)
+		return false;
+	*rows = items;
+	return true;
+}
+
+} // namespace vectorgpu::bridge

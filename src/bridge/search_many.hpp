@@ -1,0 +1,30 @@
+// Several searches of the worker in one request with one reply (SEARCH_MANY), by this process's session. Add searches
+// as long as there is room, ask, then take the answers in the same order. A failure is a false and a reason, as of
+// client_session.hpp. The caller must hold no buffer pin, content lock or LWLock when it asks. PG dialect.
+#pragma once
+
+#include "bridge/client_session.hpp"
+
+namespace vectorgpu::bridge
+{
+
+struct SearchMany;
+
+/// Begin, in the current memory context. The session must be ready.
+SearchMany *many_begin();
+
+/// Add a SEARCH: its body in parts, as for session_request, without rows of the delta; k: of its SearchRequest. False:
+/// request or reply have no room for it; what was added before stays.
+bool many_add(SearchMany *many, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, uint64 k);
+
+uint32 many_count(const SearchMany *many);
+
+/// Send the request and wait for the reply, interruptibly, as session_request does. False: none of the searches has an
+/// answer; *reason says why. Nothing was counted.
+bool many_ask(SearchMany *many, Fallback *reason);
+
+/// Take the next answer, with any status. *rows: its wire::WireNeighbor [header->n_items], not aligned. False: the
+/// reply has no more, or its bytes are wrong.
+bool many_next(SearchMany *many, wire::ReplyHeader *header, const void **rows);
+
+} // namespace vectorgpu::bridge
