@@ -12,7 +12,7 @@ DATA = $(wildcard sql/install/vectorgpu--*.sql sql/install/vectorgpu_pgvector--*
 
 # These folders belong to the worker: they have threads, and the GEMM filter needs OpenBLAS, which starts threads when it is loaded.
 # A backend may have neither.
-SOURCES := $(filter-out src/vector_settings/% src/worker/% src/engine/cpu/% src/engine/copies/%, \
+SOURCES := $(filter-out src/vector_settings/% src/worker/% src/engine/cpu/% src/engine/filter/% src/engine/copies/%, \
 	$(wildcard src/*.cpp $(addprefix src/*/,*.cpp */*.cpp */*/*.cpp)))
 OBJS = $(SOURCES:.cpp=.o)
 

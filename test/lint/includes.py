@@ -36,7 +36,7 @@ SERVER_SIDE = {"src", "src/am", "src/am/room", "src/storage", "src/bridge", "src
 CALLED_BY_MODULE = tuple(f"src/engine/{room}/" for room in ("interface", "distance", "ivf", "graph", "match", "predicate", "recall"))
 MAY_NOT_INCLUDE = (
     # The module links the former without the latter, which have threads and need OpenBLAS.
-    (CALLED_BY_MODULE, ("src/engine/cpu/", "src/engine/copies/")),
+    (CALLED_BY_MODULE, ("src/engine/cpu/", "src/engine/filter/", "src/engine/copies/")),
     (("src/engine/distance/",), tuple(room for room in CALLED_BY_MODULE if room != "src/engine/distance/")),
     (("src/am/method/",), ("src/am/maintain/",)),
     (("gpu/cuda/device/",), ("gpu/cuda/resident/", "gpu/cuda/build/", "gpu/cuda/search/", "gpu/cuda/selftest/")),

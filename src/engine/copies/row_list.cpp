@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-#include "engine/cpu/gemm_filter.hpp"
+#include "engine/filter/gemm_filter.hpp"
 
 namespace vectorgpu::engine
 {

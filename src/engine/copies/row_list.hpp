@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/copies/populator.hpp"
-#include "engine/cpu/rounded_rows.hpp"
+#include "engine/filter/rounded_rows.hpp"
 #include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/cpu/gemm_filter.hpp"
+#include "engine/filter/gemm_filter.hpp"
 
 namespace vectorgpu::engine
 {

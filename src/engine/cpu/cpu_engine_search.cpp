@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "engine/cpu/gemm_filter.hpp"
+#include "engine/filter/gemm_filter.hpp"
 #include "engine/cpu/part_search.hpp"
 #include "engine/cpu/passing_rows.hpp"
 #include "engine/cpu/row_scores.hpp"

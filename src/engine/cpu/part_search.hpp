@@ -12,7 +12,7 @@
 
 #include "engine/cpu/cpu_engine_copy.hpp"
 #include "engine/cpu/passing_rows.hpp"
-#include "engine/cpu/rounded_rows.hpp"
+#include "engine/filter/rounded_rows.hpp"
 #include "engine/cpu/row_scores.hpp"
 #include "engine/cpu/selection.hpp"
 #include "engine/cpu/thread_pool.hpp"

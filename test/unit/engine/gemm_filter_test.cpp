@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/cpu/gemm_filter.hpp"
+#include "engine/filter/gemm_filter.hpp"
 #include "engine/oracle.hpp"
 
 namespace vectorgpu::engine

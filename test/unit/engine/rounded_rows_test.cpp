@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/cpu/gemm_filter.hpp"
-#include "engine/cpu/rounded_rows.hpp"
+#include "engine/filter/gemm_filter.hpp"
+#include "engine/filter/rounded_rows.hpp"
 #include "engine/oracle.hpp"
 
 namespace vectorgpu::engine

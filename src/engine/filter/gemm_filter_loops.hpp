@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/cpu/gemm_filter_kernels.hpp"
+#include "engine/filter/gemm_filter_kernels.hpp"
 
 namespace vectorgpu::engine
 {

@@ -1,5 +1,5 @@
 // See filter_bounds.hpp. The constants are those of the proof in README.md, "The GEMM filter".
-#include "engine/cpu/filter_bounds.hpp"
+#include "engine/filter/filter_bounds.hpp"
 
 #include <cmath>
 

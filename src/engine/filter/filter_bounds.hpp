@@ -1,5 +1,5 @@
 // Which rows a filter may skip, by a number that is near the inner product of row and query (README.md, "The GEMM
-// filter", has the proof). Internal to the CPU engine.
+// filter", has the proof). Internal to the CPU engine and its copies.
 #pragma once
 
 #include "engine/distance/distance.hpp"

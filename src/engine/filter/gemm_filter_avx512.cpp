@@ -1,7 +1,7 @@
 // The filter's kernel for AVX-512: tiles of 12 rows and 32 queries.
 #include <immintrin.h>
 
-#include "engine/cpu/gemm_filter_kernels.hpp"
+#include "engine/filter/gemm_filter_kernels.hpp"
 
 namespace vectorgpu::engine
 {
@@ -36,7 +36,7 @@ struct Vec
 } // namespace
 } // namespace vectorgpu::engine
 
-#include "engine/cpu/gemm_filter_loops.hpp"
+#include "engine/filter/gemm_filter_loops.hpp"
 
 namespace vectorgpu::engine
 {

@@ -4,7 +4,7 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
 
-#include "engine/cpu/rounded_kernels.hpp"
+#include "engine/filter/rounded_kernels.hpp"
 
 namespace vectorgpu::engine
 {

@@ -1,7 +1,7 @@
 // Inner products of bytes for AVX2: widened to 16 bits, pairs of products summed in 32.
 #include <immintrin.h>
 
-#include "engine/cpu/rounded_kernels.hpp"
+#include "engine/filter/rounded_kernels.hpp"
 
 namespace vectorgpu::engine
 {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/cpu/filter_bounds.hpp"
-#include "engine/cpu/rounded_kernels.hpp"
+#include "engine/filter/filter_bounds.hpp"
+#include "engine/filter/rounded_kernels.hpp"
 #include "engine/distance/distance.hpp"
 
 namespace vectorgpu::engine

@@ -1,5 +1,5 @@
 // See gemm_filter.hpp. The constants below are those of the proof in README.md, "The GEMM filter".
-#include "engine/cpu/gemm_filter.hpp"
+#include "engine/filter/gemm_filter.hpp"
 
 #include <algorithm>
 #include <cmath>

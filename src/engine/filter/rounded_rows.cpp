@@ -1,12 +1,12 @@
 // See rounded_rows.hpp.
-#include "engine/cpu/rounded_rows.hpp"
+#include "engine/filter/rounded_rows.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "engine/cpu/gemm_filter.hpp"
+#include "engine/filter/gemm_filter.hpp"
 
 namespace vectorgpu::engine
 {

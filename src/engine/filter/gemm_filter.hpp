@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/cpu/filter_bounds.hpp"
-#include "engine/cpu/gemm_filter_kernels.hpp"
+#include "engine/filter/filter_bounds.hpp"
+#include "engine/filter/gemm_filter_kernels.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/distance/topk.hpp"
 

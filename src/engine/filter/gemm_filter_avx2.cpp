@@ -1,7 +1,7 @@
 // The filter's kernel for AVX2 and FMA: tiles of 6 rows and 16 queries.
 #include <immintrin.h>
 
-#include "engine/cpu/gemm_filter_kernels.hpp"
+#include "engine/filter/gemm_filter_kernels.hpp"
 
 namespace vectorgpu::engine
 {
@@ -36,7 +36,7 @@ struct Vec
 } // namespace
 } // namespace vectorgpu::engine
 
-#include "engine/cpu/gemm_filter_loops.hpp"
+#include "engine/filter/gemm_filter_loops.hpp"
 
 namespace vectorgpu::engine
 {
