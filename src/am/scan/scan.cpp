@@ -4,7 +4,7 @@
 #include "am/scan/batch_plan.hpp"
 #include "am/scan/foreign_distance.hpp"
 #include "am/scan/nan_rows.hpp"
-#include "am/ahead/scan_ahead.hpp"
+#include "am/siblings/scan_ahead.hpp"
 #include "am/scan/scan_keys.hpp"
 #include "am/scan/scan_aliases.hpp"
 #include "am/scan/scan_settings.hpp"

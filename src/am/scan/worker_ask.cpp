@@ -5,7 +5,7 @@
 #include "am/feed/delta_rows.hpp"
 #include "am/scan/known_copy.hpp"
 #include "am/scan/rounds.hpp"
-#include "am/ahead/scan_ahead.hpp"
+#include "am/siblings/scan_ahead.hpp"
 #include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"

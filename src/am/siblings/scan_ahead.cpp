@@ -1,5 +1,5 @@
 // See scan_ahead.hpp, and README.md, "Reading ahead".
-#include "am/ahead/scan_ahead.hpp"
+#include "am/siblings/scan_ahead.hpp"
 
 #include "am/feed/copy_feed.hpp"
 #include "am/method/index_access.hpp"
