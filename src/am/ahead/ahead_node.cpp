@@ -3,7 +3,6 @@
 #include "am/ahead/ahead_node.hpp"
 
 #include "am/ahead/ahead_path.hpp"
-#include "pg/fault.hpp"
 
 extern "C"
 {
@@ -120,7 +119,6 @@ next_batch(AheadNodeState *state)
 	read_rows(state, most, ahead);
 	if (ahead && state->n_rows > 1)
 	{
-		(void) VG_FAULT("read_ahead");
 		if (ahead_search_batch(state) > 0)
 		{
 			state->n_batches++;

@@ -18,15 +18,19 @@ namespace
 
 constexpr uint64 kPlacesPerAnswer = 2;
 constexpr uint64 kRowStep = 8;
+constexpr uint64 kMostTimes = 4; // the rows that are asked for
 
 /// The rows to ask for ahead. An exact order is the same however it is cut, and the number that a scan asks for drifts
-/// with the share of dead rows (batch_plan.cpp): so a few more are asked for then.
+/// with the share of dead rows (batch_plan.cpp): so a few more are asked for then, or as many as before. known: the
+/// request that was noted last in this place; null: none.
 uint64
-rows_to_ask(const ScanState *state, uint64 k)
+rows_to_ask(const ScanState *state, uint64 k, const AheadRequest *known)
 {
-	if (state->am->approximate != nullptr || k == state->plan.wanted)
+	if (state->am->approximate != nullptr)
 		return k;
-	return Min((k + kRowStep - 1) / kRowStep * kRowStep, kMostAheadRows);
+	if (known != nullptr && known->k >= k && known->k <= kMostTimes * (k + kRowStep))
+		return known->k;
+	return k == state->plan.wanted ? k : Min((k + kRowStep - 1) / kRowStep * kRowStep, kMostAheadRows);
 }
 
 uint64
@@ -60,9 +64,9 @@ is_current(const AheadTable *table, const ScanState *state)
 }
 
 bool
-same_request(const AheadRequest *request, const ScanState *state, const Ask *ask, const uint8 *program, Size n_bytes)
+same_request(const AheadRequest *request, const ScanState *state, uint64 k, const uint8 *program, Size n_bytes)
 {
-	return request->k == rows_to_ask(state, ask->k) && request->n_program_bytes == n_bytes &&
+	return request->k == k && request->n_program_bytes == n_bytes &&
 		request->state.plan.step_begin == state->plan.step_begin && request->state.plan.exact == state->plan.exact &&
 		request->state.plan.by_rank == state->plan.by_rank &&
 		request->state.plan.from_first == state->plan.from_first &&
@@ -72,11 +76,11 @@ same_request(const AheadRequest *request, const ScanState *state, const Ask *ask
 
 /// Note the request number `at` of the scan.
 void
-note(AheadTable *table, uint32 at, const ScanState *state, const Ask *ask, const uint8 *program, Size n_bytes)
+note(AheadTable *table, uint32 at, const ScanState *state, uint64 k, const uint8 *program, Size n_bytes)
 {
 	AheadRequest *request;
 
-	if (at < table->n_requests && same_request(table->requests[at], state, ask, program, n_bytes))
+	if (at < table->n_requests && same_request(table->requests[at], state, k, program, n_bytes))
 	{
 		table->requests[at]->n_uses++;
 		return;
@@ -95,7 +99,7 @@ note(AheadTable *table, uint32 at, const ScanState *state, const Ask *ask, const
 	request->state.strategy = nullptr;
 	request->state.sample = nullptr;
 	request->state.ahead = nullptr;
-	request->k = rows_to_ask(state, ask->k);
+	request->k = k;
 	request->n_program_bytes = n_bytes;
 	request->n_uses = 1;
 	if (n_bytes > 0)
@@ -169,6 +173,7 @@ ahead_answer(Relation index, ScanState *state, Ask *ask)
 	const AheadAnswer *answer = nullptr;
 	Size n_key_bytes;
 	char *key;
+	uint64 k;
 
 	if (table == nullptr || ask->after != nullptr || state->rounds.round > 0 || state->am->values != nullptr ||
 		ask->k > kMostAheadRows || (state->filter != nullptr && state->filter->rows != nullptr))
@@ -178,10 +183,10 @@ ahead_answer(Relation index, ScanState *state, Ask *ask)
 		table->n_made = 0;
 		table->n_scans++;
 	}
+	k = rows_to_ask(state, ask->k, table->n_made < table->n_requests ? table->requests[table->n_made] : nullptr);
 	if (table->n_places > 0 && is_current(table, state))
 	{
-		key = ahead_key(
-			index, state, rows_to_ask(state, ask->k), program, n_program_bytes, &search, probes, &n_key_bytes);
+		key = ahead_key(index, state, k, program, n_program_bytes, &search, probes, &n_key_bytes);
 		if (key != nullptr)
 		{
 			answer = find(table, key, n_key_bytes, hash_of(key, n_key_bytes));
@@ -189,7 +194,7 @@ ahead_answer(Relation index, ScanState *state, Ask *ask)
 		}
 	}
 	if (table->n_made < kMostAheadRequests)
-		note(table, table->n_made++, state, ask, program, n_program_bytes);
+		note(table, table->n_made++, state, k, program, n_program_bytes);
 	if (answer == nullptr || !answer->answered)
 		return false;
 	ask->n_rows = Min(answer->header.n_items, ask->k);
