@@ -106,6 +106,7 @@ same_rows('nested', "SELECT q.id, a.id, b.id FROM q, LATERAL (SELECT t.id, t.v F
 same_rows('parameters from further out', "SELECT x.k, y.* FROM x, LATERAL (SELECT q.id, s.id AS near FROM q, LATERAL ($near 3) s WHERE q.k = x.k OFFSET 0) y", any_order => 1);
 same_rows('Memoize above', "SELECT a.id, y.* FROM generate_series(1, 40) a(id), LATERAL (SELECT q.id, s.id AS near FROM q, LATERAL ($near 3) s WHERE q.k = a.id % 10 OFFSET 0) y", any_order => 1);
 same_rows('rows of VALUES', "SELECT n, s.* FROM (SELECT n, ('[' || n || ',1,2,3,4,5,6,7]')::vector AS v FROM generate_series(1, 200) n OFFSET 0) q, LATERAL ($near 3) s", least => .9, made => 100);
+same_rows('a sub-select in the select list', 'SELECT q.id, (SELECT t.id FROM t WHERE t.k + 0 <> q.k ORDER BY t.v <-> q.v LIMIT 1), (SELECT t.v FROM t WHERE t.k = 77 ORDER BY t.v <-> q.v LIMIT 1) FROM q', least => .4);
 same_rows('EXISTS', 'SELECT q.id FROM q WHERE EXISTS (SELECT FROM t WHERE t.v <-> q.v < 0.8 AND t.id % 2 = 0)', any_order => 1);
 same_rows('a query of other dimensions', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id FROM t ORDER BY t.v <-> q.w LIMIT 3) s", before => q{BEGIN; UPDATE q SET w = '[1,2]' WHERE id = 333;});
 like(answers('on', "BEGIN; UPDATE q SET w = '[1,2]' WHERE id = 333; SELECT q.id, s.* FROM q, LATERAL (SELECT t.id FROM t ORDER BY t.v <-> q.w LIMIT 3) s"), qr/error: .*different vector dimensions/, 'which is an error');

@@ -1,6 +1,8 @@
 // What EXPLAIN shows of the node that reads ahead: with ANALYZE, what it has done in this process.
 #include "am/ahead/ahead_node.hpp"
 
+#include "pg/explain_hook.hpp"
+
 namespace vectorgpu::am
 {
 

@@ -1,7 +1,7 @@
 // The executor's side of the custom scan `Vectorgpu Read Ahead`. PG dialect. Used by the files of this folder.
 #pragma once
 
-#include "am/scan/ahead_search.hpp"
+#include "am/ahead/ahead_search.hpp"
 #include "pg/ordered_scan.hpp"
 #include "pg/read_ahead.hpp"
 

@@ -4,6 +4,7 @@
 
 #include "am/ahead/ahead_node.hpp"
 #include "am/ahead/ahead_query.hpp"
+#include "am/ahead/scalar_query.hpp"
 #include "bridge/settings.hpp"
 #include "pg/define_setting.hpp"
 
@@ -147,6 +148,7 @@ ahead_path_install()
 		true, PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr, nullptr);
 	previous_hook = set_join_pathlist_hook;
 	set_join_pathlist_hook = join_pathlist;
+	scalar_query_install(&enabled);
 }
 
 } // namespace vectorgpu::am

@@ -2,10 +2,12 @@
 #include "am/ahead/ahead_query.hpp"
 
 #include "am/method/index_access.hpp"
+#include "am/ahead/ahead_search.hpp"
 #include "pg/ordered_scan.hpp"
 
 extern "C"
 {
+#include "access/genam.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -64,6 +66,16 @@ find_param(Node *node, void *params)
 	return expression_tree_walker(node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(find_param)), params);
 }
 
+bool
+worker_answers(Oid oid)
+{
+	const Relation index = index_open(oid, NoLock); // the planner has locked it
+	const bool possible = ahead_possible(index);
+
+	index_close(index, NoLock);
+	return possible;
+}
+
 /// True if the scan searches for a value of the outer rows.
 bool
 is_search(const IndexPath *scan, const Outer *outer)
@@ -73,10 +85,9 @@ is_search(const IndexPath *scan, const Outer *outer)
 	if (!is_vectorgpu_method(scan->indexinfo->relam) || scan->indexorderbys == NIL ||
 		!IsA(linitial(scan->indexorderbys), OpExpr))
 		return false;
-	if (get_rel_persistence(scan->indexinfo->indexoid) == RELPERSISTENCE_TEMP)
-		return false;
 	query = static_cast<Node *>(lsecond(linitial_node(OpExpr, scan->indexorderbys)->args));
-	return bms_overlap(pull_varnos(outer->root, query), outer->rel->relids) || find_param(query, outer->params);
+	return (bms_overlap(pull_varnos(outer->root, query), outer->rel->relids) || find_param(query, outer->params)) &&
+		worker_answers(scan->indexinfo->indexoid);
 }
 
 bool find_search(const Path *path, const Outer *outer);

@@ -3,7 +3,7 @@
 
 #include "am/feed/copy_feed.hpp"
 #include "am/feed/delta_rows.hpp"
-#include "am/scan/ahead_table.hpp"
+#include "am/ahead/ahead_table.hpp"
 #include "am/scan/rounds.hpp"
 #include "am/scan/scan_aliases.hpp"
 #include "am/scan/worker_ask.hpp"

@@ -2,10 +2,13 @@
 // time, on lanes to the worker (bridge/search_lanes.hpp). PG dialect. Used by am/ahead.
 #pragma once
 
-#include "am/scan/ahead_table.hpp"
+#include "am/ahead/ahead_table.hpp"
 
 namespace vectorgpu::am
 {
+
+/// For the planner: true if the worker answers searches of this index so that they can be made ahead.
+bool ahead_possible(Relation index);
 
 /// Begin to make searches ahead with one version of the index, read here, so that the snapshot must be set before.
 /// False, with no answers in the table: the scan has made no request that can be made ahead, or the worker would not

@@ -1,5 +1,5 @@
 // See ahead_search.hpp.
-#include "am/scan/ahead_search.hpp"
+#include "am/ahead/ahead_search.hpp"
 
 #include "am/feed/copy_feed.hpp"
 #include "am/method/row_value.hpp"
@@ -9,6 +9,7 @@
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
 #include "bridge/search_lanes.hpp"
+#include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -165,6 +166,23 @@ search_alone(Searches *searches, AheadAnswer *answer)
 }
 
 } // namespace
+
+bool
+ahead_possible(Relation index)
+{
+	constexpr uint64 kBytesPerKb = 1024;
+	ScanState *state = static_cast<ScanState *>(palloc0(sizeof(ScanState)));
+	bool possible;
+
+	meta_read(index, nullptr, &state->meta);
+	state->am = access_method(index, &state->meta);
+	possible = state->am->values == nullptr && worker_holds(state->am, &state->meta) && !gives_candidates(state) &&
+		!RelationUsesLocalBuffers(index) &&
+		copy_bytes(&state->meta, state->meta.delta_first_row) >=
+			static_cast<uint64>(bridge::settings.worker_min_size_kb) * kBytesPerKb;
+	pfree(state);
+	return possible;
+}
 
 bool
 ahead_begin(AheadTable *table, Relation index, Relation heap, Snapshot snapshot, uint64 n_queries)

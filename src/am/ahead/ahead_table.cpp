@@ -1,5 +1,5 @@
 // See ahead_table.hpp.
-#include "am/scan/ahead_table.hpp"
+#include "am/ahead/ahead_table.hpp"
 
 #include "am/scan/scan_aliases.hpp"
 
