@@ -17,20 +17,20 @@ namespace
 {
 
 constexpr uint64 kPlacesPerAnswer = 2;
-constexpr uint64 kRowStep = 8;
+constexpr uint64 kMoreRows = 8;
 constexpr uint64 kMostTimes = 4; // the rows that are asked for
 
 /// The rows to ask for ahead. An exact order is the same however it is cut, and the number that a scan asks for drifts
-/// with the share of dead rows (batch_plan.cpp): so a few more are asked for then, or as many as before. known: the
-/// request that was noted last in this place; null: none.
+/// with the share of dead rows (batch_plan.cpp). So half as many more are asked for there, or as many as before. known:
+/// the request that was noted last in this place; null: none.
 uint64
 rows_to_ask(const ScanState *state, uint64 k, const AheadRequest *known)
 {
 	if (state->am->approximate != nullptr)
 		return k;
-	if (known != nullptr && known->k >= k && known->k <= kMostTimes * (k + kRowStep))
+	if (known != nullptr && known->k >= k && known->k <= kMostTimes * (k + kMoreRows))
 		return known->k;
-	return k == state->plan.wanted ? k : Min((k + kRowStep - 1) / kRowStep * kRowStep, kMostAheadRows);
+	return Min(k + k / 2 + kMoreRows, kMostAheadRows);
 }
 
 uint64
