@@ -26,7 +26,7 @@ namespace
 {
 
 constexpr uint32 kLeastLanes = 2;      // a scan has one
-constexpr uint64 kSearchesPerLane = 4; // fewer are not worth opening one
+constexpr uint64 kSearchesPerLane = 2; // fewer are not worth opening one
 
 /// The searches of one call.
 struct Searches
