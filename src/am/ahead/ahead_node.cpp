@@ -20,9 +20,9 @@ namespace
 constexpr uint32 kFirstBatch = 64; // a LIMIT above may end the loop soon
 constexpr uint32 kMostBatch = 4096;
 constexpr uint32 kGrowth = 2;
-constexpr uint32 kMostPauses = 6;     // the pause doubles up to this number of times
-constexpr uint64 kLeastHitShare = 4;  // of the searches made: if a smaller part was asked for, no more are made
-constexpr uint64 kEnoughToJudge = 64; // searches
+constexpr uint32 kMostPauses = 6;      // the pause doubles up to this number of times
+constexpr uint64 kLeastHitShare = 4;   // of the searches made: if a smaller part was asked for, no more are made
+constexpr uint64 kEnoughToJudge = 256; // searches
 constexpr Size kBytesPerKb = 1024;
 
 AheadNodeState *

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "am/ahead/ahead_search.hpp"
+#include "am/keys/key_coder.hpp"
 #include "pg/ordered_scan.hpp"
 #include "pg/read_ahead.hpp"
 
@@ -20,7 +21,9 @@ constexpr uint32 kMostInnerScans = 16; // of partitions, say; the others ask by 
 struct InnerScan
 {
 	pg::OrderedScan scan;
-	ExprState *query; // what it searches for, with the parameters of the loop
+	ExprState *query;            // what it searches for, with the parameters of the loop
+	const IndexScanState *keyed; // core's node, if its conditions on key columns have such parameters; else null
+	const KeyCoder *coder;       // of the key columns; null: there are none
 	AheadTable *table;
 	bool attached;
 	bool begun; // the searches of the present batch are made ahead

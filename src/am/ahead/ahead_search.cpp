@@ -68,7 +68,6 @@ bool
 submit(Searches *searches, uint32 lane, const AheadAnswer *answer, bridge::Fallback *reason)
 {
 	const AheadTable *table = searches->table;
-	const AheadRequest *request = table->requests[answer->request];
 	const Size query_bytes = meta_vector_bytes(&table->version->meta);
 	const char *at = answer->key + MAXALIGN(query_bytes);
 	wire::SearchRequest search;
@@ -79,7 +78,7 @@ submit(Searches *searches, uint32 lane, const AheadAnswer *answer, bridge::Fallb
 	at += sizeof(search);
 
 	const wire::Part parts[] = {{&search, sizeof(search)}, {at, search.n_probes * sizeof(wire::SegmentProbes)},
-		{request->program, request->n_program_bytes}, {answer->key, query_bytes}};
+		{at + search.n_probes * sizeof(wire::SegmentProbes), search.program_bytes}, {answer->key, query_bytes}};
 
 	return bridge::lane_submit(
 		searches->lanes, lane, wire::RequestType::kSearch, &searches->key, parts, lengthof(parts), reason);
@@ -155,12 +154,18 @@ bool
 search_alone(Searches *searches, AheadAnswer *answer)
 {
 	AheadTable *table = searches->table;
-	ScanState state = state_for(table, table->requests[answer->request], answer->key);
+	const AheadRequest *request = table->requests[answer->request];
+	ScanState state = state_for(table, request, answer->key);
+	KeyFilter filter = {};
 	Ask ask = {};
 
-	if (table->requests[answer->request]->n_program_bytes > 0) // which this state does not have
-		return false;
-	ask.k = ask.capacity = table->requests[answer->request]->k;
+	if (request->n_program_bytes > 0) // any one's do to bring the copy up to date
+	{
+		filter.conditions.bytes = request->program;
+		filter.conditions.n_bytes = request->n_program_bytes;
+		state.filter = &filter;
+	}
+	ask.k = ask.capacity = request->k;
 	ask.rows = searches->rows;
 	return ask_worker(searches->index, &state, &ask);
 }
@@ -214,7 +219,7 @@ ahead_begin(AheadTable *table, Relation index, Relation heap, Snapshot snapshot,
 }
 
 void
-ahead_want(AheadTable *table, Relation index, Datum query)
+ahead_want(AheadTable *table, Relation index, Datum query, const KeyProgram *program)
 {
 	const ScanState *version = table->version;
 	const MemoryContext old = MemoryContextSwitchTo(table->answer_context);
@@ -234,8 +239,9 @@ ahead_want(AheadTable *table, Relation index, Datum query)
 		wire::SearchRequest search;
 		wire::SegmentProbes probes[kMaxSegments];
 		Size n_bytes;
-		char *key =
-			ahead_key(index, &state, request->k, request->program, request->n_program_bytes, &search, probes, &n_bytes);
+		const bool own = program != nullptr && request->n_program_bytes > 0;
+		char *key = ahead_key(index, &state, request->k, own ? program->bytes : request->program,
+			own ? program->n_bytes : request->n_program_bytes, &search, probes, &n_bytes);
 		AheadAnswer *answer = key != nullptr ? ahead_insert(table, key, n_bytes) : nullptr;
 
 		if (answer == nullptr)

@@ -16,8 +16,8 @@ bool ahead_possible(Relation index);
 bool ahead_begin(AheadTable *table, Relation index, Relation heap, Snapshot snapshot, uint64 n_queries);
 
 /// Note that the query's searches are wanted. Left out, since the scan has to raise its own error: a query of other
-/// dimensions. Detoasts.
-void ahead_want(AheadTable *table, Relation index, Datum query);
+/// dimensions. Detoasts. program: its conditions; null: those that the scan has had last.
+void ahead_want(AheadTable *table, Relation index, Datum query, const KeyProgram *program);
 
 /// Make the searches. Where the worker does not answer, the scan asks itself. Opens lanes in the current context and
 /// closes them, so that a cursor that pauses keeps none. Returns the number of answers.

@@ -17,7 +17,7 @@ namespace
 {
 
 constexpr uint64 kPlacesPerAnswer = 2;
-constexpr uint64 kMoreRows = 8;
+constexpr uint64 kMoreRows = 16;
 constexpr uint64 kMostTimes = 4; // the rows that are asked for
 
 /// The rows to ask for ahead. An exact order is the same however it is cut, and the number that a scan asks for drifts
@@ -63,51 +63,57 @@ is_current(const AheadTable *table, const ScanState *state)
 		table->version->meta.tombstone_generation == state->meta.tombstone_generation;
 }
 
+/// True but for the conditions, which the next row may have others of.
 bool
-same_request(const AheadRequest *request, const ScanState *state, uint64 k, const uint8 *program, Size n_bytes)
+same_request(const AheadRequest *request, const ScanState *state, uint64 k)
 {
-	return request->k == k && request->n_program_bytes == n_bytes &&
-		request->state.plan.step_begin == state->plan.step_begin && request->state.plan.exact == state->plan.exact &&
-		request->state.plan.by_rank == state->plan.by_rank &&
+	return request->k == k && request->state.plan.step_begin == state->plan.step_begin &&
+		request->state.plan.exact == state->plan.exact && request->state.plan.by_rank == state->plan.by_rank &&
 		request->state.plan.from_first == state->plan.from_first &&
-		(state->am->approximate == nullptr || request->state.batch.size == state->batch.size) &&
-		(n_bytes == 0 || memcmp(request->program, program, n_bytes) == 0);
+		(state->am->approximate == nullptr || request->state.batch.size == state->batch.size);
+}
+
+void
+keep_program(AheadTable *table, AheadRequest *request, const uint8 *program, Size n_bytes)
+{
+	if (request->n_program_bytes == n_bytes && (n_bytes == 0 || memcmp(request->program, program, n_bytes) == 0))
+		return;
+	if (request->program != nullptr)
+		pfree(request->program);
+	request->program = nullptr;
+	request->n_program_bytes = n_bytes;
+	if (n_bytes > 0)
+	{
+		request->program = static_cast<uint8 *>(MemoryContextAlloc(table->context, n_bytes));
+		memcpy(request->program, program, n_bytes);
+	}
 }
 
 /// Note the request number `at` of the scan.
 void
 note(AheadTable *table, uint32 at, const ScanState *state, uint64 k, const uint8 *program, Size n_bytes)
 {
-	AheadRequest *request;
+	AheadRequest *request = table->requests[at];
 
-	if (at < table->n_requests && same_request(table->requests[at], state, k, program, n_bytes))
+	if (at >= table->n_requests || !same_request(request, state, k))
 	{
-		table->requests[at]->n_uses++;
-		return;
+		if (request == nullptr)
+			request = static_cast<AheadRequest *>(MemoryContextAllocZero(table->context, sizeof(AheadRequest)));
+		table->requests[at] = request;
+		request->state = *state;
+		request->state.counters = table->counters;
+		request->state.rounds.am_state = nullptr;
+		request->state.query = nullptr;
+		request->state.filter = nullptr;
+		request->state.strategy = nullptr;
+		request->state.sample = nullptr;
+		request->state.ahead = nullptr;
+		request->k = k;
+		request->n_uses = 0;
+		table->n_requests = Max(table->n_requests, at + 1);
 	}
-	if (table->requests[at] == nullptr)
-		table->requests[at] = static_cast<AheadRequest *>(MemoryContextAllocZero(table->context, sizeof(AheadRequest)));
-	request = table->requests[at];
-	if (request->program != nullptr)
-		pfree(request->program);
-	request->program = nullptr;
-	request->state = *state;
-	request->state.counters = table->counters;
-	request->state.rounds.am_state = nullptr;
-	request->state.query = nullptr;
-	request->state.filter = nullptr;
-	request->state.strategy = nullptr;
-	request->state.sample = nullptr;
-	request->state.ahead = nullptr;
-	request->k = k;
-	request->n_program_bytes = n_bytes;
-	request->n_uses = 1;
-	if (n_bytes > 0)
-	{
-		request->program = static_cast<uint8 *>(MemoryContextAlloc(table->context, n_bytes));
-		memcpy(request->program, program, n_bytes);
-	}
-	table->n_requests = Max(table->n_requests, at + 1);
+	keep_program(table, request, program, n_bytes);
+	request->n_uses++;
 }
 
 } // namespace

@@ -3,6 +3,8 @@
 
 #include "am/method/index_access.hpp"
 
+#include <cstring>
+
 extern "C"
 {
 #include "executor/executor.h"
@@ -65,6 +67,54 @@ check_params(Node *node, void *arg)
 	return expression_tree_walker(node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(check_params)), arg);
 }
 
+/// Return core's node if its conditions on key columns depend on the loop's outer rows, and on nothing else that is not
+/// known for the next ones.
+const IndexScanState *
+keyed_scan(const AheadNodeState *state, const pg::OrderedScan &scan)
+{
+	const IndexScanState *core = reinterpret_cast<const IndexScanState *>(scan.state);
+	ParamCheck check = {state, false, false};
+
+	if (!IsA(core, IndexScanState))
+		return nullptr;
+	(void) check_params(
+		reinterpret_cast<Node *>(reinterpret_cast<const IndexScan *>(core->ss.ps.plan)->indexqual), &check);
+	return check.found && !check.other ? core : nullptr;
+}
+
+/// Make the conditions of a scan for the outer row whose parameters are set, in the current context. False: one of them
+/// is NULL, so that there is no search.
+bool
+row_program(const AheadNodeState *state, const InnerScan *inner, KeyProgram *program)
+{
+	const IndexScanState *core = inner->keyed;
+	const Size n_bytes = static_cast<Size>(core->iss_NumScanKeys) * sizeof(ScanKeyData);
+	ScanKey keys = static_cast<ScanKey>(palloc(n_bytes));
+
+	memcpy(keys, core->iss_ScanKeys, n_bytes);
+	for (int i = 0; i < core->iss_NumRuntimeKeys; i++)
+	{
+		const IndexRuntimeKeyInfo *info = &core->iss_RuntimeKeys[i];
+		ScanKey key = nullptr; // null: it is one of the ORDER BY
+		bool is_null;
+
+		for (int j = 0; j < core->iss_NumScanKeys; j++)
+			if (&core->iss_ScanKeys[j] == info->scan_key)
+				key = &keys[j];
+		if (key == nullptr)
+			continue;
+		const Datum value = ExecEvalExpr(info->key_expr, state->params, &is_null);
+
+		if (is_null)
+			return false;
+		key->sk_argument = info->key_toastable ? PointerGetDatum(PG_DETOAST_DATUM(value)) : value;
+		key->sk_flags &= ~SK_ISNULL;
+	}
+	make_key_program(
+		inner->coder->columns, inner->coder->layout.n_columns, keys, core->iss_NumScanKeys, nullptr, program);
+	return true;
+}
+
 void
 add_scan(AheadNodeState *state, const pg::OrderedScan &scan)
 {
@@ -78,6 +128,8 @@ add_scan(AheadNodeState *state, const pg::OrderedScan &scan)
 	inner = &state->scans[state->n_scans++];
 	inner->scan = scan;
 	inner->query = ExecInitExpr(reinterpret_cast<Expr *>(query), &scan.state->ps);
+	inner->coder = index_key_coder(scan.index);
+	inner->keyed = inner->coder != nullptr ? keyed_scan(state, scan) : nullptr;
 	inner->table = ahead_make();
 }
 
@@ -189,9 +241,10 @@ ahead_want_row(AheadNodeState *state, TupleTableSlot *row)
 		if (!inner->begun)
 			continue;
 		const Datum query = ExecEvalExpr(inner->query, state->params, &is_null);
+		KeyProgram program;
 
-		if (!is_null)
-			ahead_want(inner->table, inner->scan.index, query);
+		if (!is_null && (inner->keyed == nullptr || row_program(state, inner, &program)))
+			ahead_want(inner->table, inner->scan.index, query, inner->keyed != nullptr ? &program : nullptr);
 	}
 	n = 0;
 	foreach (cell, params)
