@@ -1,7 +1,8 @@
 // The k-NN graph by the worker, many searches at a time. A lane (bridge/search_lanes.hpp) takes the next search as soon
 // as its reply has been read, so the worker always has a batch. Each search equals the first request of a scan with
-// LIMIT k + 1 (k, for rows of another table). If such a scan would have to continue (rows that the snapshot does not
-// see, too few rows, an outdated copy), the row is left to a scan. So the answers are the same. PG dialect.
+// LIMIT k + 1 (k, for rows of another table); of an exact index it asks for more rows. If such a scan would have to
+// continue (rows that the snapshot does not see, too few rows, an outdated copy), the row is left to a scan. So the
+// answers are the same. PG dialect.
 #include "am/functions/knn_worker.hpp"
 
 #include "am/feed/copy_feed.hpp"
@@ -30,6 +31,7 @@ namespace
 
 constexpr uint32 kLeastSources = 4; // below this, lanes cost more than they save
 constexpr uint64 kMostRows = 4000;  // of one search: must fit one reply
+constexpr uint64 kMoreRows = 16;    // instead of some that the snapshot does not see
 constexpr uint32 kLeastLanes = 2;   // a scan has one
 
 /// One batch of searches.
@@ -63,6 +65,8 @@ make_state(const IndexAccess *access, Snapshot snapshot, uint64 n_rows)
 	state->shape = shape_of_meta(&state->meta);
 	state->phase = ScanPhase::kScored;
 	state->batch.size = n_rows;
+	if (state->am->approximate == nullptr) // in an exact order, more rows are the same rows first
+		state->batch.size = Min(n_rows + n_rows / 2 + kMoreRows, kMostRows);
 	return state;
 }
 
@@ -96,6 +100,7 @@ submit(Batch *batch, uint32 lane, const KnnSource *source, bridge::Fallback *rea
 bool
 take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdge *edges, uint32 *n_edges)
 {
+	const bool exact = batch->state->am->approximate == nullptr;
 	uint32 n = 0;
 	bool fetched = false;
 
@@ -130,7 +135,7 @@ take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdg
 	}
 	*n_edges = n;
 	return all ? n == batch->k || n_rows < batch->state->batch.size
-			   : n == batch->k && n_rows == batch->state->batch.size;
+			   : n == batch->k && (exact || n_rows == batch->state->batch.size);
 }
 
 /// Search for all sources, up to *end, the first one for which the copy was outdated or missing. Returns false, with
