@@ -253,7 +253,23 @@ same_rows('after that', "SELECT q.id, s.* FROM q, LATERAL ($near 5) s", least =>
 	}
 	is($wrong, 0, 'a worker that dies changes no row');
 }
-ok(wait_worker($node), 'there is a worker');
+my $worker = wait_worker($node);
+ok($worker, 'there is a worker');
+
+# One that hangs: a timeout, then the pages.
+{
+	my $expected = answers('off', "SELECT q.id, s.* FROM q, LATERAL ($near 3) s");
+	my $session = $node->background_psql('postgres');
+
+	$session->query_safe("$settings SET vectorgpu.read_ahead = on; SET vectorgpu.worker_timeout = '300ms'; BEGIN; DECLARE c CURSOR FOR SELECT q.id, s.* FROM q, LATERAL ($near 3) s");
+	my @got = ($session->query_safe('FETCH 100 FROM c'));
+	kill 'STOP', $worker;
+	push @got, $session->query_safe('FETCH 700 FROM c');
+	kill 'CONT', $worker;
+	push @got, $session->query_safe('FETCH ALL FROM c');
+	is(join("\n", @got), $expected, 'a worker that hangs changes no row');
+	$session->quit;
+}
 
 # --- a standby ---
 {

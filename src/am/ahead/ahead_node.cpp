@@ -73,6 +73,13 @@ batch_size(AheadNodeState *state)
 	return static_cast<uint32>(Max(Min(uint64{state->size}, bytes_allowed() / bytes), UINT64CONST(1)));
 }
 
+/// Hand rows on before the node tries again, twice as many each time.
+void
+back_off(AheadNodeState *state)
+{
+	state->pause = kFirstBatch << Min(state->n_failed++, kMostPauses);
+}
+
 /// Read rows, up to `most`, noting the searches for each.
 void
 read_rows(AheadNodeState *state, uint32 most, bool ahead)
@@ -115,7 +122,10 @@ next_batch(AheadNodeState *state)
 	most = batch_size(state);
 	ahead = most > 1 && ahead_begin_batch(state, most);
 	if (!ahead && most > 1)
+	{
 		most = 1;
+		back_off(state);
+	}
 	read_rows(state, most, ahead);
 	if (ahead && state->n_rows > 1)
 	{
@@ -126,7 +136,7 @@ next_batch(AheadNodeState *state)
 			state->size = Min(state->size * kGrowth, kMostBatch);
 		}
 		else
-			state->pause = kFirstBatch << Min(state->n_failed++, kMostPauses);
+			back_off(state);
 	}
 	MemoryContextSwitchTo(old);
 }

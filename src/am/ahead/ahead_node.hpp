@@ -43,7 +43,7 @@ struct AheadNodeState
 	uint32 next;     // to be handed on
 	bool done;       // the child has no more rows
 	uint32 size;     // rows of the next batch
-	uint32 pause;    // rows to hand on before reading ahead again: the worker has not answered
+	uint32 pause;    // rows to hand on before reading ahead again: searches could not be made
 	uint32 n_failed; // batches without an answer one after the other
 	bool given_up;   // the scans do not ask for what is read ahead
 	uint64 n_batches;

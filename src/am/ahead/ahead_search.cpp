@@ -141,6 +141,9 @@ make_searches(Searches *searches, uint64 first)
 		{
 			bridge::note_fallback(reason, "The searches of a join are made one at a time.");
 			bridge::count_index_fallback(RelationGetRelid(searches->index), reason);
+			if (reason == bridge::Fallback::kSilent)
+				bridge::breaker_note_silence(
+					wire::RequestType::kSearch, static_cast<uint64>(bridge::settings.worker_timeout_ms));
 			return table->n_answers;
 		}
 		if (searches->stale)
@@ -278,6 +281,8 @@ ahead_search(AheadTable *table, Relation index)
 	bridge::lanes_close(searches.lanes);
 	for (uint64 i = 0; i < table->n_answers; i++)
 		n += table->wanted[i]->answered;
+	if (n > 0)
+		bridge::breaker_note_reply(wire::RequestType::kSearch, wire::ReplyStatus::kOk);
 	table->n_searches += n;
 	return n;
 }
