@@ -24,7 +24,7 @@ namespace vectorgpu::am
 namespace
 {
 
-// SIFT, 100,000 rows, k = 10, a worker without a GPU: src/am/ahead/README.md.
+// See "Cost" in README.md.
 constexpr double kShare = 0.5;   // of the inner side's cost remains
 constexpr double kFirstRows = 2; // outer rows whose full cost pays for the batches' own: fewer than twice as many are
 								 // not worth reading ahead
