@@ -5,6 +5,7 @@ extern "C"
 #include "fmgr.h"
 }
 
+#include "am/ahead/ahead_path.hpp"
 #include "am/filtered/filtered_path.hpp"
 #include "am/filtered/filtered_scan.hpp"
 #include "am/gpuflat/gpuflat.hpp"
@@ -49,6 +50,8 @@ _PG_init(void)
 	am::filtered_path_install();
 	am::filtered_scan_install();
 	am::shard_limit_install();
+	am::ahead_path_install();
+	am::ahead_node_install();
 	bridge::settings_define();
 	pg::guc_define({[](int level) { return engine::simd_supported(static_cast<engine::SimdLevel>(level)); },
 		[](int level) { return engine::set_simd_level(static_cast<engine::SimdLevel>(level)); }});

@@ -393,3 +393,20 @@ CREATE FUNCTION vectorgpu_within(v halfvec, query halfvec, radius float8) RETURN
 
 CREATE FUNCTION vectorgpu_within(v sparsevec, query sparsevec, radius float8) RETURNS boolean
 	LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN v <-> query < radius;
+
+CREATE FUNCTION vectorgpu_join(
+	index regclass,
+	queries regclass,
+	query_column name,
+	k int4,
+	OUT query tid,
+	OUT tid tid,
+	OUT rank int4,
+	OUT distance float8)
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'vectorgpu_join' LANGUAGE C STABLE STRICT PARALLEL UNSAFE COST 1000 ROWS 100000;
+
+COMMENT ON FUNCTION vectorgpu_join(regclass, regclass, name, int4) IS
+	'for each row of a table of queries the k nearest rows of an index''s table, as the index finds them, in the order of the queries';
+
+REVOKE ALL ON FUNCTION vectorgpu_join(regclass, regclass, name, int4) FROM PUBLIC;

@@ -255,6 +255,14 @@ equal_expressions(EquivalenceClass *equals, RelOptInfo *relation)
 }
 
 void
+set_nulled_by([[maybe_unused]] Var *column, [[maybe_unused]] int join)
+{
+#if PG_VERSION_NUM >= 160000
+	column->varnullingrels = bms_make_singleton(join);
+#endif
+}
+
+void
 use_table_slot(CustomScanState *node)
 {
 	::ScanState *scan = &node->ss;

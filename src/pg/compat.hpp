@@ -33,6 +33,7 @@ struct PlannerInfo;
 struct RelOptInfo;
 struct TIDBitmap;
 struct Tuplesortstate;
+struct Var;
 struct WaitEventSet;
 
 namespace vectorgpu::pg
@@ -177,6 +178,9 @@ bool is_descending(const PathKey *key);
 
 /// Return the expressions of the relation alone among those that are known to be equal.
 List *equal_expressions(EquivalenceClass *equals, RelOptInfo *relation);
+
+/// Note that an outer join, by its number in the range table, may make the column NULL; 16 and later want to know.
+void set_nulled_by(Var *column, int join);
 
 // --- executor --------------------------------------------------------------------
 

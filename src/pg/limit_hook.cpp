@@ -6,6 +6,7 @@
 #include "pg/define_setting.hpp"
 #include "pg/order_bound.hpp"
 #include "pg/ordered_scan.hpp"
+#include "pg/read_ahead.hpp"
 #include "pg/replaced_row.hpp"
 #include "pg/unread_order.hpp"
 
@@ -189,6 +190,7 @@ note_others(PlanState *state, Place place)
 	List *const initial = state->initPlan;
 	List *const inner = state->subPlan;
 
+	read_ahead_note_join(state);
 	if (reads_all_first(state))
 		place = kReadsAll;
 	place.direct = nullptr;

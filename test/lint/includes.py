@@ -10,7 +10,7 @@ SOURCES = (".cpp", ".hpp", ".h", ".cu", ".cuh")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 # Folders of src/am that all access methods share: "src/am/room" in the table. The others there are one access method each.
-ROOMS = {"method", "alias", "build", "keys", "maintain", "scan", "siblings", "filtered", "feed", "check", "recall", "functions", "sparse", "shards"}
+ROOMS = {"method", "alias", "build", "keys", "maintain", "scan", "siblings", "filtered", "feed", "check", "recall", "functions", "sparse", "shards", "ahead"}
 
 MAY_INCLUDE = {
     "src/am": {"src/am/room", "src/storage", "src/types", "src/bridge", "src/wire", "src/pg", "src/engine", "src/common"},

@@ -86,7 +86,7 @@ my %relations = (table => q{'t'}, view => q{'seen'}, sequence => q{'counter'}, p
 	temporary_table_of_others => q{(SELECT oid FROM pg_class WHERE relname = 'theirs')}, temporary_index_of_others => q{(SELECT oid FROM pg_class WHERE relname = 'theirs_v')},
 	invalid_index => q{'broken_v'}, no_oid => '999999', oid_0 => '0', null => 'NULL');
 my %calls = (vectorgpu_check => 'vectorgpu_check(%s, true, true)', vectorgpu_merge => 'vectorgpu_merge(%s)', vectorgpu_recall => 'vectorgpu_recall(%s, 5, 2)',
-	vectorgpu_knn_graph => 'vectorgpu_knn_graph(%s, 2)', vectorgpu_path => q{vectorgpu_path(%s, '(0,1)', '(0,2)', 2)}, vectorgpu_prewarm => 'vectorgpu_prewarm(%s)',
+	vectorgpu_join => q{vectorgpu_join(%s, 'pg_class', 'relname', 2)}, vectorgpu_knn_graph => 'vectorgpu_knn_graph(%s, 2)', vectorgpu_path => q{vectorgpu_path(%s, '(0,1)', '(0,2)', 2)}, vectorgpu_prewarm => 'vectorgpu_prewarm(%s)',
 	vectorgpu_evict => 'vectorgpu_evict(%s)', vectorgpu_index_fallbacks => 'vectorgpu_index_fallbacks(%s)', vectorgpu_index_reach => 'vectorgpu_index_reach(%s)', vectorgpu_index_keys => 'vectorgpu_index_keys(%s)', vectorgpu_kmeans => q{vectorgpu_kmeans(%s, 'v', 1)});
 is($node->safe_psql('postgres', <<'SQL'), join(' ', sort keys %calls), 'these are the functions that take a relation');
 SELECT string_agg(DISTINCT p.proname, ' ' ORDER BY p.proname) FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.deptype = 'e'

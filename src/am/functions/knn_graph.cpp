@@ -29,9 +29,8 @@ namespace
 // Rows in one batch: few at first, so that an answer comes soon; more later, since sessions are opened for each batch.
 constexpr uint32 kFirstSources = 256;
 constexpr uint32 kMostSources = 16384;
-constexpr uint32 kGrowthBits = 2;               // batches grow fourfold
-constexpr Size kSourceBytes = 16 * 1024 * 1024; // most bytes of their values, unless one row has more
-constexpr uint32 kBatchEdges = 256 * 1024;      // most edges of a batch, unless one row has more
+constexpr uint32 kGrowthBits = 2;          // batches grow fourfold
+constexpr uint32 kBatchEdges = 256 * 1024; // most edges of a batch, unless one row has more
 
 /// For serializable transactions, record that table and index are read, before reading. Neither a TID range scan nor
 /// the worker's answers do this, and the scans for single rows come late and may miss some.
@@ -112,12 +111,14 @@ struct Asker
 	IndexScanDesc scan;
 	TupleTableSlot *slot;
 	RecallOperator op;
+	const KnnWalk *walk;
 	uint32 k;
 };
 
 void
-asker_begin(Asker *asker, const IndexAccess *access, Snapshot snapshot, uint32 k)
+asker_begin(Asker *asker, const IndexAccess *access, Snapshot snapshot, const KnnWalk *walk, uint32 k)
 {
+	asker->walk = walk;
 	asker->op = recall_operator(access->index);
 	asker->k = k;
 	asker->slot = table_slot_create(access->heap, nullptr);
@@ -142,7 +143,7 @@ ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 	ScanKeyEntryInitialize(&key, SK_ORDER_BY, 1, kDistanceStrategy, asker->op.query_type, asker->op.collation,
 		asker->op.function, source->value);
 	index_rescan(scan, nullptr, 0, &key, 1);
-	scan_set_limit(scan, uint64{asker->k} + 1, true); // one is usually the row itself
+	scan_set_limit(scan, knn_rows_to_ask(asker->walk, asker->k), true);
 	while (n < asker->k && index_getnext_tid(scan, ForwardScanDirection) != nullptr)
 	{
 		RowId target;
@@ -155,7 +156,7 @@ ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 		if (!index_fetch_heap(scan, asker->slot))
 			continue;
 		target = knn_row_of(&asker->slot->tts_tid);
-		if (target == source->row)
+		if (target == source->row && !asker->walk->other_table)
 			continue;
 		edges[n] = {source->row, target, n + 1, distance};
 		n++;
@@ -166,12 +167,12 @@ ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 /// Search for the sources that knn_ask_worker has not answered, with one index scan each, which asks the worker or
 /// reads pages.
 void
-ask_others(const IndexAccess *access, Snapshot snapshot, const KnnSource *sources, uint32 n_sources, uint32 k,
-	KnnEdge *edges, uint32 *counts, const bool *answered)
+ask_others(const IndexAccess *access, Snapshot snapshot, const KnnWalk *walk, const KnnSource *sources,
+	uint32 n_sources, uint32 k, KnnEdge *edges, uint32 *counts, const bool *answered)
 {
 	Asker asker;
 
-	asker_begin(&asker, access, snapshot, k);
+	asker_begin(&asker, access, snapshot, walk, k);
 	for (uint32 i = 0; i < n_sources; i++)
 	{
 		(void) VG_FAULT("knn_graph_ask");
@@ -215,29 +216,60 @@ knn_next_rows(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, RowId
 	return n;
 }
 
+uint32
+knn_begin_batch(KnnWalk *walk, uint32 k)
+{
+	const uint32 sources_allowed = Min(kMostSources, kFirstSources << Min(kGrowthBits * walk->n_batches, 16u));
+
+	walk->n_batches++;
+	return Max(1u, Min(sources_allowed, kBatchEdges / k));
+}
+
+uint64
+knn_search(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources, uint32 n_sources,
+	uint32 k, KnnEdge *edges)
+{
+	uint32 *counts = static_cast<uint32 *>(palloc0((n_sources + 1) * sizeof(uint32)));
+	bool *answered = static_cast<bool *>(palloc0((n_sources + 1) * sizeof(bool)));
+	const uint32 stale = knn_ask_worker(access, snapshot, walk, sources, n_sources, k, edges, counts, answered);
+	uint64 n = 0;
+
+	if (stale < n_sources)
+	{
+		const uint32 rest = stale + 1;
+
+		ask_others(access, snapshot, walk, sources, rest, k, edges, counts, answered);
+		memset(answered, true, rest);
+		(void) knn_ask_worker(access, snapshot, walk, sources + rest, n_sources - rest, k, edges + uint64{rest} * k,
+			counts + rest, answered + rest);
+	}
+	ask_others(access, snapshot, walk, sources, n_sources, k, edges, counts, answered);
+	for (uint32 i = 0; i < n_sources; i++)
+	{
+		if (n != uint64{i} * k)
+			memmove(edges + n, edges + uint64{i} * k, counts[i] * sizeof(KnnEdge));
+		n += counts[i];
+	}
+	return n;
+}
+
 KnnEdge *
 knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *walk, uint64 *n)
 {
 	const MemoryContext caller = CurrentMemoryContext;
 	const MemoryContext scratch = AllocSetContextCreate(caller, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
-	const uint32 sources_allowed = Min(kMostSources, kFirstSources << Min(kGrowthBits * walk->n_batches, 16u));
-	const uint32 most = Max(1u, Min(sources_allowed, kBatchEdges / k));
+	const uint32 most = knn_begin_batch(walk, k);
 	KnnEdge *edges = static_cast<KnnEdge *>(MemoryContextAllocHuge(caller, uint64{most} * k * sizeof(KnnEdge)));
 	KnnSource *sources;
-	uint32 *counts;
-	bool *answered;
 	uint32 n_sources = 0;
 	Size n_bytes = 0;
 	RowReader reader;
 	Datum value;
 
-	walk->n_batches++;
 	MemoryContextSwitchTo(scratch);
 	sources = static_cast<KnnSource *>(palloc(most * sizeof(KnnSource)));
-	counts = static_cast<uint32 *>(palloc0(most * sizeof(uint32)));
-	answered = static_cast<bool *>(palloc0(most * sizeof(bool)));
 	reader_begin(&reader, access, snapshot, walk->next);
-	while (n_sources < most && n_bytes < kSourceBytes)
+	while (n_sources < most && n_bytes < kKnnSourceBytes)
 	{
 		if (!reader_next(&reader, &sources[n_sources].row, &value))
 		{
@@ -251,16 +283,7 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 	if (n_sources > 0)
 		walk->next = sources[n_sources - 1].row + 1;
 	reader_end(&reader);
-
-	knn_ask_worker(access, snapshot, walk, sources, n_sources, k, edges, counts, answered);
-	ask_others(access, snapshot, sources, n_sources, k, edges, counts, answered);
-	*n = 0;
-	for (uint32 i = 0; i < n_sources; i++)
-	{
-		if (*n != uint64{i} * k)
-			memmove(edges + *n, edges + uint64{i} * k, counts[i] * sizeof(KnnEdge));
-		*n += counts[i];
-	}
+	*n = knn_search(access, snapshot, walk, sources, n_sources, k, edges);
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(scratch);
 	return edges;

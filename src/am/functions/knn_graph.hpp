@@ -34,6 +34,7 @@ struct KnnWalk
 {
 	RowId next; // the first row not yet processed; 0 at the beginning
 	bool done;
+	bool other_table; // sources are rows of another table: no row found is the source itself
 
 	// Used only by knn_next_edges and the functions it calls.
 	MemoryContext context;      // in which the walk lives; deleting it closes the lanes
@@ -50,6 +51,8 @@ struct KnnSource
 	Datum value; // palloc'd
 };
 
+constexpr Size kKnnSourceBytes = 16 * 1024 * 1024; // most bytes of the values of a batch, unless one row has more
+
 /// Raise 42809 if the index is not on vectors.
 void knn_check_index(Relation index);
 
@@ -60,6 +63,22 @@ uint32 knn_next_rows(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk
 /// Return the edges of the next rows in (source, rank) order, palloc'd in the current context. At the end *n is 0 and
 /// walk->done is set. A row has fewer than k edges if there are no other rows.
 KnnEdge *knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *walk, uint64 *n);
+
+/// Begin the walk's next batch: return the most rows that it may have. Few at first, so that an answer comes soon.
+uint32 knn_begin_batch(KnnWalk *walk, uint32 k);
+
+/// Search for the k nearest rows of each source; but for walk->other_table a row is not its own neighbour. Writes
+/// edges [n_sources * k] in (source, rank) order without gaps and returns their number. Scratch is left in the current
+/// context.
+uint64 knn_search(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources,
+	uint32 n_sources, uint32 k, KnnEdge *edges);
+
+/// The rows that a search for k neighbours asks for: one is usually the source itself.
+inline uint64
+knn_rows_to_ask(const KnnWalk *walk, uint32 k)
+{
+	return uint64{k} + (walk->other_table ? 0 : 1);
+}
 
 /// Close the walk's sessions with the worker; the next batch opens them again. Call this whenever the next batch may
 /// not follow soon.

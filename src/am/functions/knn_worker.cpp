@@ -1,7 +1,8 @@
 // The k-NN graph by the worker, many searches at a time. A lane (bridge/search_lanes.hpp) takes the next search as soon
 // as its reply has been read, so the worker always has a batch. Each search equals the first request of a scan with
-// LIMIT k + 1. If such a scan would have to continue (rows that the snapshot does not see, too few rows, an outdated
-// copy), the row is left to a scan. So the answers are the same. PG dialect.
+// LIMIT k + 1 (k, for rows of another table); of an exact index it asks for more rows. If such a scan would have to
+// continue (rows that the snapshot does not see, too few rows, an outdated copy), the row is left to a scan. So the
+// answers are the same. PG dialect.
 #include "am/functions/knn_worker.hpp"
 
 #include "am/feed/copy_feed.hpp"
@@ -30,6 +31,7 @@ namespace
 
 constexpr uint32 kLeastSources = 4; // below this, lanes cost more than they save
 constexpr uint64 kMostRows = 4000;  // of one search: must fit one reply
+constexpr uint64 kMoreRows = 16;    // instead of some that the snapshot does not see
 constexpr uint32 kLeastLanes = 2;   // a scan has one
 
 /// One batch of searches.
@@ -49,7 +51,7 @@ struct Batch
 
 /// Make the state of a scan of the index, for searches of its first round.
 ScanState *
-make_state(const IndexAccess *access, Snapshot snapshot, uint32 k)
+make_state(const IndexAccess *access, Snapshot snapshot, uint64 n_rows)
 {
 	ScanState *state = static_cast<ScanState *>(palloc0(sizeof(ScanState)));
 
@@ -62,7 +64,9 @@ make_state(const IndexAccess *access, Snapshot snapshot, uint32 k)
 	state->am = access_method(access->index, &state->meta);
 	state->shape = shape_of_meta(&state->meta);
 	state->phase = ScanPhase::kScored;
-	state->batch.size = uint64{k} + 1;
+	state->batch.size = n_rows;
+	if (state->am->approximate == nullptr) // in an exact order, more rows are the same rows first
+		state->batch.size = Min(n_rows + n_rows / 2 + kMoreRows, kMostRows);
 	return state;
 }
 
@@ -96,6 +100,7 @@ submit(Batch *batch, uint32 lane, const KnnSource *source, bridge::Fallback *rea
 bool
 take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdge *edges, uint32 *n_edges)
 {
+	const bool exact = batch->state->am->approximate == nullptr;
 	uint32 n = 0;
 	bool fetched = false;
 
@@ -117,7 +122,7 @@ take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdg
 				continue;
 			target = knn_row_of(&batch->slot->tts_tid);
 		}
-		if (target == source->row)
+		if (target == source->row && !batch->walk->other_table)
 			continue;
 		edges[n] = {source->row, target, n + 1, engine::finish_score(batch->state->shape.metric, row->score)};
 		n++;
@@ -130,13 +135,14 @@ take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdg
 	}
 	*n_edges = n;
 	return all ? n == batch->k || n_rows < batch->state->batch.size
-			   : n == batch->k && n_rows == batch->state->batch.size;
+			   : n == batch->k && (exact || n_rows == batch->state->batch.size);
 }
 
-/// Search for all sources. Returns false, with *reason, if the lanes have failed.
+/// Search for all sources, up to *end, the first one for which the copy was outdated or missing. Returns false, with
+/// *reason, if the lanes have failed.
 bool
 ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges, uint32 *counts, bool *answered,
-	bridge::Fallback *reason)
+	uint32 *end, bridge::Fallback *reason)
 {
 	const uint32 n_lanes = bridge::lanes_count(batch->lanes);
 	const Size capacity = batch->state->batch.size * sizeof(engine::Neighbor);
@@ -158,6 +164,7 @@ ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges
 		if (header.status != wire::ReplyStatus::kOk || header.more != 0)
 		{
 			// The copy is outdated or missing; a scan will update it. Only wait for the searches in progress.
+			*end = Min(*end, i);
 			going = false;
 			continue;
 		}
@@ -187,36 +194,39 @@ have_lanes(KnnWalk *walk, uint32 n_sources)
 
 } // namespace
 
-void
+uint32
 knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources, uint32 n_sources,
 	uint32 k, KnnEdge *edges, uint32 *counts, bool *answered)
 {
 	Batch batch = {};
 	bridge::Fallback reason;
+	uint32 end = n_sources;
 
-	if (n_sources < kLeastSources || walk->without_worker || uint64{k} + 1 > kMostRows)
-		return;
+	if (n_sources < kLeastSources || walk->without_worker || knn_rows_to_ask(walk, k) > kMostRows)
+		return end;
 	batch.access = access;
 	batch.walk = walk;
-	batch.state = make_state(access, snapshot, k);
+	batch.state = make_state(access, snapshot, knn_rows_to_ask(walk, k));
 	if (!worker_may_answer(access->index, batch.state) || !have_lanes(walk, n_sources))
-		return;
+		return end;
 	batch.lanes = walk->lanes;
 	copy_key(access->index, &batch.state->meta, &batch.key);
 	batch.k = k;
 	batch.query = static_cast<char *>(palloc(vector_bytes(batch.state->shape.element, batch.state->shape.dim)));
-	batch.rows = static_cast<engine::Neighbor *>(palloc((uint64{k} + 1) * sizeof(engine::Neighbor)));
+	batch.rows = static_cast<engine::Neighbor *>(palloc(batch.state->batch.size * sizeof(engine::Neighbor)));
 	batch.fetch = table_index_fetch_begin(access->heap);
 	batch.slot = table_slot_create(access->heap, nullptr);
-	if (!ask_all(&batch, sources, n_sources, edges, counts, answered, &reason))
+	if (!ask_all(&batch, sources, n_sources, edges, counts, answered, &end, &reason))
 	{
-		bridge::note_fallback(reason, "The neighbors in a k-NN graph are searched for one row at a time.");
+		bridge::note_fallback(reason, "The neighbors of many rows are searched for one row at a time.");
 		bridge::count_index_fallback(RelationGetRelid(access->index), reason);
 		knn_pause_walk(walk);
 		walk->without_worker = true;
+		end = n_sources;
 	}
 	ExecDropSingleTupleTableSlot(batch.slot);
 	table_index_fetch_end(batch.fetch);
+	return end;
 }
 
 } // namespace vectorgpu::am

@@ -1,14 +1,20 @@
 // See distance_clause.hpp.
 #include "am/method/distance_clause.hpp"
 
+#include "am/method/index_access.hpp"
+
 extern "C"
 {
+#include "access/htup_details.h"
+#include "catalog/pg_amop.h"
 #include "catalog/pg_type.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
+#include "utils/catcache.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 }
 
@@ -54,6 +60,22 @@ least_share(PlannerInfo *root, const IndexPath *path, const List *conditions, do
 }
 
 } // namespace
+
+bool
+is_distance_operator(Oid opno)
+{
+	CatCList *members = SearchSysCacheList1(AMOPOPID, ObjectIdGetDatum(opno));
+	bool found = false;
+
+	for (int i = 0; i < members->n_members && !found; i++)
+	{
+		const Form_pg_amop member = reinterpret_cast<Form_pg_amop>(GETSTRUCT(&members->members[i]->tuple));
+
+		found = member->amoppurpose == AMOP_ORDER && is_vectorgpu_method(member->amopmethod);
+	}
+	ReleaseCatCacheList(members);
+	return found;
+}
 
 OpExpr *
 index_distance(IndexOptInfo *index, Expr *expression)

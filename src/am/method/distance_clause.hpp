@@ -21,6 +21,9 @@ struct DistanceClause
 	StrategyNumber strategy; // of a btree
 };
 
+/// True if an access method of ours can return rows in order of the operator's result.
+bool is_distance_operator(Oid opno);
+
 /// The expression, if it is an operator by which the index orders its first column, with the column on the left: a
 /// changed copy where it was on the right. Null for any other. The other side may be anything.
 OpExpr *index_distance(IndexOptInfo *index, Expr *expression);

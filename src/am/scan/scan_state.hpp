@@ -17,6 +17,7 @@
 namespace vectorgpu::am
 {
 
+struct AheadTable;
 struct RecallSample;
 struct AheadAnswer;
 
@@ -169,6 +170,7 @@ struct ScanState
 	const char *query;     // a copy, aligned; null in phase kAll
 	BufferAccessStrategy strategy;
 	RecallSample *sample; // recall_sampler.hpp; null: not sampled
+	AheadTable *ahead;    // ahead_table.hpp; null: no searches are made ahead
 	ScanBounds bounds;
 	ScanPlan plan;
 	ScanPlace place;

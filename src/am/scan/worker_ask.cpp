@@ -169,8 +169,7 @@ search_once(
 			return false;
 		}
 		ask->n_rows += header.n_items;
-		count_reply(state, &header);
-		ask->coverage = coverage_of(header.coverage);
+		take_reply_header(state, &header, ask);
 		if (header.more == 0)
 			break;
 		CHECK_FOR_INTERRUPTS();
@@ -236,6 +235,13 @@ gives_candidates(const ScanState *state)
 {
 	return state->am->approximate != nullptr && state->am->worker_structure != nullptr &&
 		(state->am->worker_structure->n_candidates != nullptr || finds_candidates(state));
+}
+
+void
+take_reply_header(const ScanState *state, const wire::ReplyHeader *header, Ask *ask)
+{
+	count_reply(state, header);
+	ask->coverage = coverage_of(header->coverage);
 }
 
 bool

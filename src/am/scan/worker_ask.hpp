@@ -35,6 +35,9 @@ bool choose_probes(Relation index, const ScanState *state, wire::SegmentProbes *
 /// True if the worker has answered. False: the reason has been counted.
 bool ask_worker(Relation index, ScanState *state, Ask *ask);
 
+/// Counts a reply to the scan's search, and sets ask->coverage by it.
+void take_reply_header(const ScanState *state, const wire::ReplyHeader *header, Ask *ask);
+
 /// Counts why the worker, which was asked, has not answered.
 void count_fallback(Relation index, ScanState *state, uint64 noted);
 

@@ -3,6 +3,7 @@
 
 #include "am/feed/copy_feed.hpp"
 #include "am/feed/delta_rows.hpp"
+#include "am/ahead/ahead_table.hpp"
 #include "am/scan/rounds.hpp"
 #include "am/scan/scan_aliases.hpp"
 #include "am/scan/worker_ask.hpp"
@@ -53,7 +54,7 @@ ask_rounds(Relation index, ScanState *state)
 		ask.after = state->place.has_last && !state->plan.from_first ? &state->place.last : nullptr;
 		ask.rows = state->batch.rows;
 		ask.capacity = state->batch.capacity;
-		if (!ask_worker(index, state, &ask))
+		if (!ahead_answer(index, state, &ask) && !ask_worker(index, state, &ask))
 			return false;
 		state->batch.n_rows = ask.n_rows;
 		if (state->returned.n > 0)

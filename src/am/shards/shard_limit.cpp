@@ -2,7 +2,7 @@
 // of it is left when the query runs.
 #include "am/shards/shard_limit.hpp"
 
-#include "am/method/index_access.hpp"
+#include "am/method/distance_clause.hpp"
 #include "am/shards/shard_path.hpp"
 #include "pg/define_setting.hpp"
 
@@ -10,9 +10,7 @@
 
 extern "C"
 {
-#include "access/amapi.h"
 #include "catalog/dependency.h"
-#include "catalog/pg_amop.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -22,9 +20,7 @@ extern "C"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/planner.h"
-#include "utils/catcache.h"
 #include "utils/fmgroids.h"
-#include "utils/syscache.h"
 }
 
 namespace vectorgpu::am
@@ -39,23 +35,6 @@ constexpr double kUnknownShare = 0.1; // core's guess of a LIMIT that it does no
 
 bool enabled = true;
 create_upper_paths_hook_type previous_hook = nullptr;
-
-/// True if an access method of ours can return rows in order of the operator's result.
-bool
-is_distance(Oid opno)
-{
-	CatCList *members = SearchSysCacheList1(AMOPOPID, ObjectIdGetDatum(opno));
-	bool found = false;
-
-	for (int i = 0; i < members->n_members && !found; i++)
-	{
-		const Form_pg_amop member = reinterpret_cast<Form_pg_amop>(GETSTRUCT(&members->members[i]->tuple));
-
-		found = member->amoppurpose == AMOP_ORDER && is_vectorgpu_method(member->amopmethod);
-	}
-	ReleaseCatCacheList(members);
-	return found;
-}
 
 /// True if the function belongs to this extension or to one with pgvector's name.
 bool
@@ -77,7 +56,7 @@ has_distance(const Node *node)
 
 	if (IsA(node, OpExpr))
 	{
-		if (is_distance(reinterpret_cast<const OpExpr *>(node)->opno))
+		if (is_distance_operator(reinterpret_cast<const OpExpr *>(node)->opno))
 			return true;
 		args = reinterpret_cast<const OpExpr *>(node)->args;
 	}

@@ -1,0 +1,247 @@
+// See ahead_query.hpp.
+#include "am/ahead/ahead_query.hpp"
+
+#include "am/method/index_access.hpp"
+#include "am/ahead/ahead_search.hpp"
+#include "pg/ordered_scan.hpp"
+
+extern "C"
+{
+#include "access/genam.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
+#include "utils/lsyscache.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+/// What the inner side may depend on.
+struct Outer
+{
+	PlannerInfo *root;
+	const RelOptInfo *rel;
+	Bitmapset *params; // by which sub-selects of the inner side see it
+};
+
+/// Return the parameters by which the base relations of the inner side see values of the outer one.
+Bitmapset *
+params_of(PlannerInfo *root, const RelOptInfo *inner, const RelOptInfo *outer)
+{
+	Bitmapset *params = nullptr;
+
+	for (int i = -1; (i = bms_next_member(inner->relids, i)) >= 0;)
+	{
+		const RelOptInfo *rel = i < root->simple_rel_array_size ? root->simple_rel_array[i] : nullptr;
+		ListCell *cell;
+
+		if (rel == nullptr)
+			continue;
+		foreach (cell, rel->subplan_params)
+		{
+			const PlannerParamItem *param = lfirst_node(PlannerParamItem, cell);
+
+			if (bms_overlap(pull_varnos(root, param->item), outer->relids))
+				params = bms_add_member(params, param->paramId);
+		}
+	}
+	return params;
+}
+
+bool
+find_param(Node *node, void *params)
+{
+	const Param *param = reinterpret_cast<const Param *>(node);
+
+	if (node == nullptr)
+		return false;
+	if (IsA(node, Param))
+		return param->paramkind == PARAM_EXEC && bms_is_member(param->paramid, static_cast<const Bitmapset *>(params));
+	// The walker's type does not declare its arguments; compilers accept this cast only through void (*)().
+	return expression_tree_walker(node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(find_param)), params);
+}
+
+bool
+worker_answers(Oid oid)
+{
+	const Relation index = index_open(oid, NoLock); // the planner has locked it
+	const bool possible = ahead_possible(index);
+
+	index_close(index, NoLock);
+	return possible;
+}
+
+/// True if the scan searches for a value of the outer rows.
+bool
+is_search(const IndexPath *scan, const Outer *outer)
+{
+	Node *query;
+
+	if (!is_vectorgpu_method(scan->indexinfo->relam) || scan->indexorderbys == NIL ||
+		!IsA(linitial(scan->indexorderbys), OpExpr))
+		return false;
+	query = static_cast<Node *>(lsecond(linitial_node(OpExpr, scan->indexorderbys)->args));
+	return (bms_overlap(pull_varnos(outer->root, query), outer->rel->relids) || find_param(query, outer->params)) &&
+		worker_answers(scan->indexinfo->indexoid);
+}
+
+bool find_search(const Path *path, const Outer *outer);
+
+bool
+any_search(List *paths, const Outer *outer)
+{
+	ListCell *cell;
+
+	foreach (cell, paths)
+		if (find_search(static_cast<const Path *>(lfirst(cell)), outer))
+			return true;
+	return false;
+}
+
+/// True if a search is below the path. Nodes that are not named here are taken for none.
+bool
+find_search(const Path *path, const Outer *outer)
+{
+	const IndexPath *filtered;
+
+	if (path == nullptr)
+		return false;
+	check_stack_depth();
+	switch (nodeTag(path))
+	{
+		case T_IndexPath:
+			return is_search(reinterpret_cast<const IndexPath *>(path), outer);
+		case T_CustomPath:
+			filtered = pg::filtered_path(path);
+			return filtered != nullptr && is_search(filtered, outer);
+		case T_SubqueryScanPath:
+			return find_search(reinterpret_cast<const SubqueryScanPath *>(path)->subpath, outer);
+		case T_LimitPath:
+			return find_search(reinterpret_cast<const LimitPath *>(path)->subpath, outer);
+		case T_ProjectionPath:
+			return find_search(reinterpret_cast<const ProjectionPath *>(path)->subpath, outer);
+		case T_MemoizePath:
+			return find_search(reinterpret_cast<const MemoizePath *>(path)->subpath, outer);
+		case T_MaterialPath:
+			return find_search(reinterpret_cast<const MaterialPath *>(path)->subpath, outer);
+		case T_SortPath:
+		case T_IncrementalSortPath:
+			return find_search(reinterpret_cast<const SortPath *>(path)->subpath, outer);
+		case T_AggPath:
+			return find_search(reinterpret_cast<const AggPath *>(path)->subpath, outer);
+		case T_WindowAggPath:
+			return find_search(reinterpret_cast<const WindowAggPath *>(path)->subpath, outer);
+		case T_AppendPath:
+			return any_search(reinterpret_cast<const AppendPath *>(path)->subpaths, outer);
+		case T_MergeAppendPath:
+			return any_search(reinterpret_cast<const MergeAppendPath *>(path)->subpaths, outer);
+		case T_NestPath:
+			return find_search(reinterpret_cast<const NestPath *>(path)->jpath.outerjoinpath, outer) ||
+				find_search(reinterpret_cast<const NestPath *>(path)->jpath.innerjoinpath, outer);
+		default:
+			return false;
+	}
+}
+
+bool
+ctes_are_stable(const Query *query)
+{
+	ListCell *cell;
+
+	foreach (cell, query->cteList)
+	{
+		Query *cte = castNode(Query, lfirst_node(CommonTableExpr, cell)->ctequery);
+
+		if (cte->commandType != CMD_SELECT || contain_volatile_functions(reinterpret_cast<Node *>(cte)))
+			return false;
+	}
+	return true;
+}
+
+bool
+entry_is_stable(PlannerInfo *root, const RangeTblEntry *entry)
+{
+	switch (entry->rtekind)
+	{
+		case RTE_SUBQUERY:
+			return !contain_volatile_functions(reinterpret_cast<Node *>(entry->subquery));
+		case RTE_FUNCTION:
+			return !contain_volatile_functions(reinterpret_cast<Node *>(entry->functions));
+		case RTE_TABLEFUNC:
+			return !contain_volatile_functions(reinterpret_cast<Node *>(entry->tablefunc));
+		case RTE_VALUES:
+			return !contain_volatile_functions(reinterpret_cast<Node *>(entry->values_lists));
+		case RTE_CTE:
+			for (const PlannerInfo *at = root; at != nullptr; at = at->parent_root)
+				if (!ctes_are_stable(at->parse))
+					return false;
+			return true;
+		default:
+			return true;
+	}
+}
+
+} // namespace
+
+bool
+ahead_may_search(PlannerInfo *root, const RelOptInfo *inner)
+{
+	if (!bms_is_empty(inner->lateral_relids))
+		return true;
+	for (int i = -1; (i = bms_next_member(inner->relids, i)) >= 0;)
+	{
+		const RelOptInfo *rel = i < root->simple_rel_array_size ? root->simple_rel_array[i] : nullptr;
+		ListCell *cell;
+
+		if (rel == nullptr)
+			continue;
+		if (rel->subplan_params != NIL)
+			return true;
+		foreach (cell, rel->indexlist) // a condition of the join may bound a distance
+			if (is_vectorgpu_method(lfirst_node(IndexOptInfo, cell)->relam))
+				return true;
+		if (rel->nparts > 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+ahead_is_safe(PlannerInfo *root, RelOptInfo *outer)
+{
+	for (const PlannerInfo *at = root; at != nullptr; at = at->parent_root)
+		if (at->rowMarks != NIL || at->parse->rowMarks != NIL ||
+			(at->parse->commandType != CMD_SELECT && at->parse->commandType != CMD_INSERT))
+			return false;
+	if (contain_volatile_functions(reinterpret_cast<Node *>(root->parse->jointree)))
+		return false;
+	for (int i = -1; (i = bms_next_member(outer->relids, i)) >= 0;)
+	{
+		const RangeTblEntry *entry = i < root->simple_rel_array_size ? root->simple_rte_array[i] : nullptr;
+
+		if (entry != nullptr && !entry_is_stable(root, entry))
+			return false;
+	}
+	return true;
+}
+
+bool
+ahead_target_is_stable(const Path *outer_path)
+{
+	return !contain_volatile_functions(reinterpret_cast<Node *>(outer_path->pathtarget->exprs));
+}
+
+bool
+ahead_searches(PlannerInfo *root, const Path *path, const RelOptInfo *outer, const RelOptInfo *inner)
+{
+	const Outer look = {root, outer, params_of(root, inner, outer)};
+
+	return find_search(path, &look);
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,306 @@
+// See ahead_search.hpp.
+#include "am/ahead/ahead_search.hpp"
+
+#include "am/feed/copy_feed.hpp"
+#include "am/method/row_value.hpp"
+#include "am/scan/scan_aliases.hpp"
+#include "am/scan/worker_scan.hpp"
+#include "bridge/breaker.hpp"
+#include "bridge/client_session.hpp"
+#include "bridge/index_fallbacks.hpp"
+#include "bridge/search_lanes.hpp"
+#include "bridge/settings.hpp"
+#include "pg/fault.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "miscadmin.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+constexpr uint32 kLeastLanes = 2;      // a scan has one
+constexpr uint64 kSearchesPerLane = 2; // fewer are not worth opening one
+
+/// The searches of one call.
+struct Searches
+{
+	AheadTable *table;
+	Relation index;
+	bridge::SearchLanes *lanes;
+	wire::CopyKey key;
+	engine::Neighbor *rows; // [kMostAheadRows] buffer for one answer
+	bool stale;             // the copy was outdated or missing
+};
+
+/// Forget requests that fewer than half of the scans have made since the last time.
+void
+drop_rare(AheadTable *table)
+{
+	while (table->n_requests > 0 && table->requests[table->n_requests - 1]->n_uses * 2 < table->n_scans)
+		table->n_requests--;
+	for (uint32 i = 0; i < table->n_requests; i++)
+		table->requests[i]->n_uses = 0;
+	table->n_scans = 0;
+}
+
+/// The state of a request for a query, in the version of the table.
+ScanState
+state_for(const AheadTable *table, const AheadRequest *request, const char *query)
+{
+	ScanState state = request->state;
+
+	state.meta = table->version->meta;
+	state.delta_end = table->version->delta_end;
+	state.heap = table->version->heap;
+	state.snapshot = table->version->snapshot;
+	state.query = query;
+	return state;
+}
+
+bool
+submit(Searches *searches, uint32 lane, const AheadAnswer *answer, bridge::Fallback *reason)
+{
+	const AheadTable *table = searches->table;
+	const Size query_bytes = meta_vector_bytes(&table->version->meta);
+	const char *at = answer->key + MAXALIGN(query_bytes);
+	wire::SearchRequest search;
+
+	memcpy(&search, at, sizeof(search));
+	search.version = {
+		table->version->meta.manifest_generation, table->version->delta_end, table->version->meta.tombstone_generation};
+	at += sizeof(search);
+
+	const wire::Part parts[] = {{&search, sizeof(search)}, {at, search.n_probes * sizeof(wire::SegmentProbes)},
+		{at + search.n_probes * sizeof(wire::SegmentProbes), search.program_bytes}, {answer->key, query_bytes}};
+
+	return bridge::lane_submit(
+		searches->lanes, lane, wire::RequestType::kSearch, &searches->key, parts, lengthof(parts), reason);
+}
+
+/// Take the reply of a lane. False: the lane has failed.
+bool
+receive(Searches *searches, uint32 lane, AheadAnswer *answer, bridge::Fallback *reason)
+{
+	AheadTable *table = searches->table;
+	const uint64 k = table->requests[answer->request]->k;
+	wire::ReplyHeader header;
+
+	if (!bridge::lane_receive(searches->lanes, lane, &header, searches->rows, k * sizeof(engine::Neighbor), reason))
+		return false;
+	if (header.status != wire::ReplyStatus::kOk)
+	{
+		searches->stale = searches->stale || header.status == wire::ReplyStatus::kBehind ||
+			header.status == wire::ReplyStatus::kAbsent;
+		return true;
+	}
+	if (header.more != 0)
+		return true;
+	if (!worker_rows_valid(table->version, searches->rows, header.n_items, k))
+	{
+		*reason = bridge::Fallback::kWrongAnswer;
+		return false;
+	}
+	answer->header = header;
+	answer->rows = static_cast<engine::Neighbor *>(
+		MemoryContextAlloc(table->answer_context, (header.n_items + 1) * sizeof(engine::Neighbor)));
+	memcpy(answer->rows, searches->rows, header.n_items * sizeof(engine::Neighbor));
+	answer->answered = true;
+	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, 1);
+	return true;
+}
+
+/// Make the searches from number `first` on, in order. Returns the first one that was not made because the copy was
+/// outdated or missing; n_answers if there is none, or if the lanes have failed.
+uint64
+make_searches(Searches *searches, uint64 first)
+{
+	AheadTable *table = searches->table;
+	const uint64 n_lanes = bridge::lanes_count(searches->lanes);
+	uint64 n_submitted = first;
+	uint64 end = table->n_answers;
+	bridge::Fallback reason;
+
+	for (uint64 i = first; i < Min(end, table->n_answers) || i < n_submitted; i++)
+	{
+		bool sound = true;
+
+		while (sound && end == table->n_answers && n_submitted < end && n_submitted < i + n_lanes)
+		{
+			sound = submit(searches, static_cast<uint32>(n_submitted % n_lanes), table->wanted[n_submitted], &reason);
+			n_submitted++;
+		}
+		sound = sound && receive(searches, static_cast<uint32>(i % n_lanes), table->wanted[i], &reason);
+		if (!sound)
+		{
+			bridge::note_fallback(reason, "The searches of a join are made one at a time.");
+			bridge::count_index_fallback(RelationGetRelid(searches->index), reason);
+			if (reason == bridge::Fallback::kSilent)
+				bridge::breaker_note_silence(
+					wire::RequestType::kSearch, static_cast<uint64>(bridge::settings.worker_timeout_ms));
+			return table->n_answers;
+		}
+		if (searches->stale)
+			end = Min(end, i);
+	}
+	return end;
+}
+
+/// Make one search as a scan does, which brings the copy up to date. False: the worker did not answer.
+bool
+search_alone(Searches *searches, AheadAnswer *answer)
+{
+	AheadTable *table = searches->table;
+	const AheadRequest *request = table->requests[answer->request];
+	ScanState state = state_for(table, request, answer->key);
+	KeyFilter filter = {};
+	Ask ask = {};
+
+	if (request->n_program_bytes > 0) // any one's do to bring the copy up to date
+	{
+		filter.conditions.bytes = request->program;
+		filter.conditions.n_bytes = request->n_program_bytes;
+		state.filter = &filter;
+	}
+	ask.k = ask.capacity = request->k;
+	ask.rows = searches->rows;
+	return ask_worker(searches->index, &state, &ask);
+}
+
+} // namespace
+
+bool
+ahead_possible(Relation index)
+{
+	constexpr uint64 kBytesPerKb = 1024;
+	ScanState *state = static_cast<ScanState *>(palloc0(sizeof(ScanState)));
+	bool possible;
+
+	meta_read(index, nullptr, &state->meta);
+	state->am = access_method(index, &state->meta);
+	possible = state->am->values == nullptr && worker_holds(state->am, &state->meta) && !gives_candidates(state) &&
+		!RelationUsesLocalBuffers(index) &&
+		copy_bytes(&state->meta, state->meta.delta_first_row) >=
+			static_cast<uint64>(bridge::settings.worker_min_size_kb) * kBytesPerKb;
+	pfree(state);
+	return possible;
+}
+
+bool
+ahead_begin(AheadTable *table, Relation index, Relation heap, Snapshot snapshot, uint64 n_queries)
+{
+	MemoryContext old;
+	ScanState *state;
+
+	table->n_places = table->n_answers = 0;
+	drop_rare(table);
+	if (table->n_requests == 0)
+		return false;
+	ahead_reserve(table, n_queries * table->n_requests);
+	old = MemoryContextSwitchTo(table->answer_context);
+	table->wanted = static_cast<AheadAnswer **>(
+		palloc_extended(n_queries * table->n_requests * sizeof(AheadAnswer *), MCXT_ALLOC_HUGE));
+	state = static_cast<ScanState *>(palloc0(sizeof(ScanState)));
+	state->heap = heap;
+	state->snapshot = snapshot;
+	state->context = state->batch_context = table->answer_context;
+	state->counters = table->counters;
+	scan_read_version(index, snapshot, state);
+	state->am = table->requests[0]->state.am;
+	state->shape = table->requests[0]->state.shape;
+	state->phase = ScanPhase::kScored;
+	table->version = state;
+	table->command = snapshot->curcid;
+	MemoryContextSwitchTo(old);
+	return state->am->values == nullptr && worker_may_answer(index, state);
+}
+
+void
+ahead_want(AheadTable *table, Relation index, Datum query, const KeyProgram *program)
+{
+	const ScanState *version = table->version;
+	const MemoryContext old = MemoryContextSwitchTo(table->answer_context);
+	RowValue value = row_value_open(version->shape.element, query);
+	char *aligned = nullptr;
+
+	if (value.dim == version->shape.dim)
+	{
+		aligned = static_cast<char *>(palloc(vector_bytes(version->shape.element, value.dim)));
+		memcpy(aligned, value.vector, vector_bytes(version->shape.element, value.dim));
+	}
+	row_value_close(&value);
+	for (uint32 i = 0; i < table->n_requests && aligned != nullptr; i++)
+	{
+		const AheadRequest *request = table->requests[i];
+		const ScanState state = state_for(table, request, aligned);
+		wire::SearchRequest search;
+		wire::SegmentProbes probes[kMaxSegments];
+		Size n_bytes;
+		const bool own = program != nullptr && request->n_program_bytes > 0;
+		char *key = ahead_key(index, &state, request->k, own ? program->bytes : request->program,
+			own ? program->n_bytes : request->n_program_bytes, &search, probes, &n_bytes);
+		AheadAnswer *answer = key != nullptr ? ahead_insert(table, key, n_bytes) : nullptr;
+
+		if (answer == nullptr)
+			continue;
+		answer->request = i;
+		table->wanted[table->n_answers - 1] = answer;
+	}
+	if (aligned != nullptr)
+		pfree(aligned);
+	MemoryContextSwitchTo(old);
+}
+
+uint64
+ahead_search(AheadTable *table, Relation index)
+{
+	Searches searches = {.table = table, .index = index};
+	uint64 n = 0;
+	uint64 stale;
+
+	(void) VG_FAULT("ahead_search");
+	if (table->n_answers < kLeastLanes || !bridge::session_ready(false) ||
+		!bridge::breaker_admits(wire::RequestType::kSearch))
+		return 0;
+	searches.lanes = bridge::lanes_make(CurrentMemoryContext);
+	if (!bridge::lanes_open(searches.lanes,
+			static_cast<uint32>(Max(table->n_answers / kSearchesPerLane, uint64{kLeastLanes})), kLeastLanes))
+		return 0;
+	copy_key(index, &table->version->meta, &searches.key);
+	searches.rows = static_cast<engine::Neighbor *>(palloc(kMostAheadRows * sizeof(engine::Neighbor)));
+	stale = make_searches(&searches, 0);
+	searches.stale = false;
+	if (stale < table->n_answers && search_alone(&searches, table->wanted[stale]))
+		(void) make_searches(&searches, stale);
+	bridge::lanes_close(searches.lanes);
+	for (uint64 i = 0; i < table->n_answers; i++)
+		n += table->wanted[i]->answered;
+	if (n > 0)
+		bridge::breaker_note_reply(wire::RequestType::kSearch, wire::ReplyStatus::kOk);
+	table->n_searches += n;
+	return n;
+}
+
+Size
+ahead_bytes_per_query(const AheadTable *table)
+{
+	Size n = 0;
+
+	for (uint32 i = 0; i < table->n_requests; i++)
+	{
+		const AheadRequest *request = table->requests[i];
+
+		n += 4 * sizeof(AheadAnswer) + 2 * meta_vector_bytes(&request->state.meta) + sizeof(wire::SearchRequest) +
+			request->state.meta.n_segments * sizeof(wire::SegmentProbes) + request->n_program_bytes +
+			request->k * sizeof(engine::Neighbor);
+	}
+	return n;
+}
+
+} // namespace vectorgpu::am

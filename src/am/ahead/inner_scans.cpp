@@ -1,0 +1,268 @@
+// The index scans on the inner side of a nested loop, and what they will search for. See ahead_node.hpp.
+#include "am/ahead/ahead_node.hpp"
+
+#include "am/method/index_access.hpp"
+
+#include <cstring>
+
+extern "C"
+{
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+}
+
+namespace vectorgpu::am
+{
+
+namespace
+{
+
+/// The parameters that the loop sets for each of its outer rows.
+const List *
+loop_params(const AheadNodeState *state)
+{
+	return reinterpret_cast<const NestLoop *>(state->node.join->js.ps.plan)->nestParams;
+}
+
+bool
+is_loop_param(const AheadNodeState *state, int id)
+{
+	const ListCell *cell;
+
+	foreach (cell, loop_params(state))
+		if (lfirst_node(NestLoopParam, cell)->paramno == id)
+			return true;
+	return false;
+}
+
+struct ParamCheck
+{
+	const AheadNodeState *state;
+	bool found; // a parameter of the loop
+	bool other; // a parameter whose value for the next outer rows is not known
+};
+
+bool
+check_params(Node *node, void *arg)
+{
+	ParamCheck *check = static_cast<ParamCheck *>(arg);
+	const Param *param = reinterpret_cast<const Param *>(node);
+
+	if (node == nullptr)
+		return false;
+	if (IsA(node, Param) && param->paramkind == PARAM_EXEC)
+	{
+		if (is_loop_param(check->state, param->paramid))
+			check->found = true;
+		else if (!bms_is_member(param->paramid, check->state->node.join->js.ps.plan->extParam))
+			check->other = true;
+		return false;
+	}
+	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan))
+		check->other = true;
+	// The walker's type does not declare its arguments; compilers accept this cast only through void (*)().
+	return expression_tree_walker(node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(check_params)), arg);
+}
+
+/// Return core's node if its conditions on key columns depend on the loop's outer rows, and on nothing else that is not
+/// known for the next ones.
+const IndexScanState *
+keyed_scan(const AheadNodeState *state, const pg::OrderedScan &scan)
+{
+	const IndexScanState *core = reinterpret_cast<const IndexScanState *>(scan.state);
+	ParamCheck check = {state, false, false};
+
+	if (!IsA(core, IndexScanState))
+		return nullptr;
+	(void) check_params(
+		reinterpret_cast<Node *>(reinterpret_cast<const IndexScan *>(core->ss.ps.plan)->indexqual), &check);
+	return check.found && !check.other ? core : nullptr;
+}
+
+/// Make the conditions of a scan for the outer row whose parameters are set, in the current context. False: one of them
+/// is NULL, so that there is no search.
+bool
+row_program(const AheadNodeState *state, const InnerScan *inner, KeyProgram *program)
+{
+	const IndexScanState *core = inner->keyed;
+	const Size n_bytes = static_cast<Size>(core->iss_NumScanKeys) * sizeof(ScanKeyData);
+	ScanKey keys = static_cast<ScanKey>(palloc(n_bytes));
+
+	memcpy(keys, core->iss_ScanKeys, n_bytes);
+	for (int i = 0; i < core->iss_NumRuntimeKeys; i++)
+	{
+		const IndexRuntimeKeyInfo *info = &core->iss_RuntimeKeys[i];
+		ScanKey key = nullptr; // null: it is one of the ORDER BY
+		bool is_null;
+
+		for (int j = 0; j < core->iss_NumScanKeys; j++)
+			if (&core->iss_ScanKeys[j] == info->scan_key)
+				key = &keys[j];
+		if (key == nullptr)
+			continue;
+		const Datum value = ExecEvalExpr(info->key_expr, state->params, &is_null);
+
+		if (is_null)
+			return false;
+		key->sk_argument = info->key_toastable ? PointerGetDatum(PG_DETOAST_DATUM(value)) : value;
+		key->sk_flags &= ~SK_ISNULL;
+	}
+	make_key_program(
+		inner->coder->columns, inner->coder->layout.n_columns, keys, core->iss_NumScanKeys, nullptr, program);
+	return true;
+}
+
+void
+add_scan(AheadNodeState *state, const pg::OrderedScan &scan)
+{
+	Node *query = static_cast<Node *>(lsecond(linitial_node(OpExpr, scan.order)->args));
+	ParamCheck check = {state, false, false};
+	InnerScan *inner;
+
+	(void) check_params(query, &check);
+	if (!check.found || check.other || state->n_scans == kMostInnerScans || contain_volatile_functions(query))
+		return;
+	inner = &state->scans[state->n_scans++];
+	inner->scan = scan;
+	inner->query = ExecInitExpr(reinterpret_cast<Expr *>(query), &scan.state->ps);
+	inner->coder = index_key_coder(scan.index);
+	inner->keyed = inner->coder != nullptr ? keyed_scan(state, scan) : nullptr;
+	inner->table = ahead_make();
+}
+
+bool
+visit(PlanState *state, void *node)
+{
+	pg::OrderedScan scan;
+
+	if (state == nullptr)
+		return false;
+	check_stack_depth();
+	if (pg::ordered_scan(state, is_vectorgpu_index, &scan))
+	{
+		add_scan(static_cast<AheadNodeState *>(node), scan);
+		return false;
+	}
+	return planstate_tree_walker(state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(visit)), node);
+}
+
+/// Let the scan look into its table, if it has begun: core begins it with its first row. False: it has not, or another
+/// node reads ahead for it.
+bool
+attach(const InnerScan *inner)
+{
+	const IndexScanDesc scan = *inner->scan.scan;
+
+	if (scan == nullptr)
+		return false;
+	if (ahead_of(scan) == nullptr)
+		ahead_set(scan, inner->table);
+	return ahead_of(scan) == inner->table;
+}
+
+} // namespace
+
+void
+ahead_find_scans(AheadNodeState *state)
+{
+	const EState *estate = state->node.custom.ss.ps.state;
+	const MemoryContext old = MemoryContextSwitchTo(estate->es_query_cxt);
+
+	state->prepared = true;
+	if (state->node.join != nullptr && estate->es_epq_active == nullptr && loop_params(state) != NIL)
+	{
+		state->scans = static_cast<InnerScan *>(palloc0(kMostInnerScans * sizeof(InnerScan)));
+		state->params = CreateExprContext(state->node.custom.ss.ps.state);
+		(void) visit(innerPlanState(&state->node.join->js.ps), state);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+Size
+ahead_attach(AheadNodeState *state)
+{
+	Size bytes = 0;
+
+	for (uint32 i = 0; i < state->n_scans; i++)
+	{
+		InnerScan *inner = &state->scans[i];
+
+		inner->attached = inner->attached || attach(inner);
+		if (inner->attached)
+			bytes += ahead_bytes_per_query(inner->table);
+	}
+	return bytes;
+}
+
+bool
+ahead_begin_batch(AheadNodeState *state, uint32 n)
+{
+	const EState *estate = state->node.custom.ss.ps.state;
+	bool any = false;
+
+	for (uint32 i = 0; i < state->n_scans; i++)
+	{
+		InnerScan *inner = &state->scans[i];
+
+		inner->begun = inner->attached &&
+			ahead_begin(inner->table, inner->scan.index, inner->scan.state->ss_currentRelation, estate->es_snapshot, n);
+		any = any || inner->begun;
+	}
+	return any;
+}
+
+void
+ahead_want_row(AheadNodeState *state, TupleTableSlot *row)
+{
+	const List *params = loop_params(state);
+	ParamExecData *values = state->params->ecxt_param_exec_vals;
+	ParamExecData *before = static_cast<ParamExecData *>(palloc((list_length(params) + 1) * sizeof(ParamExecData)));
+	const MemoryContext old = MemoryContextSwitchTo(state->params->ecxt_per_tuple_memory);
+	const ListCell *cell;
+	int n = 0;
+
+	foreach (cell, params)
+	{
+		const NestLoopParam *param = lfirst_node(NestLoopParam, cell);
+		ParamExecData *value = &values[param->paramno];
+
+		before[n++] = *value;
+		value->value = slot_getattr(row, param->paramval->varattno, &value->isnull);
+		value->execPlan = nullptr;
+	}
+	for (uint32 i = 0; i < state->n_scans; i++)
+	{
+		InnerScan *inner = &state->scans[i];
+		bool is_null;
+
+		if (!inner->begun)
+			continue;
+		const Datum query = ExecEvalExpr(inner->query, state->params, &is_null);
+		KeyProgram program;
+
+		if (!is_null && (inner->keyed == nullptr || row_program(state, inner, &program)))
+			ahead_want(inner->table, inner->scan.index, query, inner->keyed != nullptr ? &program : nullptr);
+	}
+	n = 0;
+	foreach (cell, params)
+		values[lfirst_node(NestLoopParam, cell)->paramno] = before[n++];
+	MemoryContextSwitchTo(old);
+	ResetExprContext(state->params);
+	pfree(before);
+}
+
+uint64
+ahead_search_batch(AheadNodeState *state)
+{
+	uint64 n = 0;
+
+	for (uint32 i = 0; i < state->n_scans; i++)
+		if (state->scans[i].begun)
+			n += ahead_search(state->scans[i].table, state->scans[i].scan.index);
+	return n;
+}
+
+} // namespace vectorgpu::am

@@ -1,0 +1,365 @@
+// The SQL function vectorgpu_join(index, queries, query_column, k): for each row of a table of queries its k nearest
+// rows, as an index finds them. The searches are those of the k-NN graph (knn_graph.hpp), whose sources come from
+// another table here. As there, the function streams in the select list and fills a tuplestore in FROM. PG dialect.
+#include "am/functions/knn_graph.hpp"
+
+#include "am/recall/recall.hpp"
+
+extern "C"
+{
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/pg_class.h"
+#include "executor/tuptable.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/predicate.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+
+	PG_FUNCTION_INFO_V1(vectorgpu_join);
+}
+
+namespace
+{
+
+using namespace vectorgpu;
+using namespace vectorgpu::am;
+
+enum Column
+{
+	kQuery,
+	kTid,
+	kRank,
+	kDistance,
+	kColumns,
+};
+
+/// State between two calls.
+struct JoinCall
+{
+	Oid index;
+	Oid queries; // the table of the queries
+	AttrNumber column;
+	uint32 k;
+	pg::RelationFile index_table_file; // to detect a rewrite, which changes TIDs
+	pg::RelationFile queries_file;
+	KnnWalk walk;   // through the table of the queries
+	KnnEdge *edges; // [n_edges], in `batch`
+	uint64 n_edges;
+	uint64 at;
+	MemoryContext batch; // reset for each batch
+};
+
+/// Raise an error unless the caller may read all rows of the table, which must be one that has rows of its own.
+void
+check_queries(Oid table)
+{
+	const char *name = get_rel_name(table);
+	const char kind = get_rel_relkind(table);
+
+	if (name == nullptr)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("relation with OID %u does not exist", table)));
+	if (kind != RELKIND_RELATION && kind != RELKIND_MATVIEW)
+		ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("\"%s\" is not a table or a materialized view", name),
+				errdetail("Queries are named by their ctid, which only rows that are stored there have."),
+				kind == RELKIND_PARTITIONED_TABLE
+					? errhint("Call the function for each partition, or join with LATERAL.")
+					: errhint("Join with LATERAL, or put the queries into a temporary table.")));
+	if (superuser())
+		return;
+	if (pg_class_aclcheck(table, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, name);
+	if (check_enable_rls(table, InvalidOid, true) == RLS_ENABLED)
+		ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("permission denied for all rows of table \"%s\"", name),
+				errdetail(
+					"Row-level security is active for you on this table, and the function reads all of its rows."),
+				errhint("Join with LATERAL, which reads the rows that you may see.")));
+}
+
+/// Open the table of the queries, checked. Keep the lock until the end of the transaction: TIDs must mean the same in
+/// all batches.
+Relation
+open_queries(Oid table)
+{
+	Relation relation;
+
+	check_queries(table); // before the lock, so that a user without rights cannot hold up others; and again under it
+	relation = table_open(table, AccessShareLock);
+	check_queries(table);
+	if (RELATION_IS_OTHER_TEMP(relation))
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("cannot access temporary tables of other sessions")));
+	if (relation->rd_tableam->scan_getnextslot_tidrange == nullptr)
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("table \"%s\" cannot be read by ranges of tuple ids", RelationGetRelationName(relation))));
+	return relation;
+}
+
+/// Raise an error unless the index has every row of its table and orders by a distance to vectors.
+void
+check_index(Relation index)
+{
+	knn_check_index(index);
+	if (RelationGetIndexPredicate(index) != NIL)
+		ereport(ERROR,
+			(errcode(ERRCODE_WRONG_OBJECT_TYPE), errmsg("index \"%s\" is partial", RelationGetRelationName(index)),
+				errdetail("It does not have all rows of its table, so that the nearest rows may be missing."),
+				errhint("Pass an index without WHERE, or join with LATERAL and the condition of the index.")));
+}
+
+/// Return the number of the column with the queries, whose values the index can be searched for.
+AttrNumber
+find_column(Relation queries, const char *name, Relation index)
+{
+	const AttrNumber column = get_attnum(RelationGetRelid(queries), name);
+	const RecallOperator op = recall_operator(index);
+	Oid type;
+
+	if (column == InvalidAttrNumber)
+		ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_COLUMN),
+				errmsg("column \"%s\" of relation \"%s\" does not exist", name, RelationGetRelationName(queries))));
+	type = get_atttype(RelationGetRelid(queries), column);
+	if (getBaseType(type) != op.query_type)
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+				errmsg("column \"%s\" has type %s, but index \"%s\" is searched for values of type %s", name,
+					format_type_be(type), RelationGetRelationName(index), format_type_be(op.query_type)),
+				errhint("Pass a column of that type.")));
+	return column;
+}
+
+/// Begin. Allocates in the current context, which must live as long as the walk.
+JoinCall *
+make_call(FunctionCallInfo fcinfo)
+{
+	const int32 k = PG_GETARG_INT32(3);
+	JoinCall *call = static_cast<JoinCall *>(palloc0(sizeof(JoinCall)));
+	Relation queries;
+	IndexAccess access;
+
+	if (k < 1 || k > kMaxGraphK)
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("k must be between 1 and %d", kMaxGraphK),
+				errdetail("It is %d.", k)));
+	call->index = PG_GETARG_OID(0);
+	call->queries = PG_GETARG_OID(1);
+	call->k = static_cast<uint32>(k);
+	call->walk.context = CurrentMemoryContext;
+	call->walk.other_table = true;
+	call->batch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu join batch", ALLOCSET_DEFAULT_SIZES);
+
+	queries = open_queries(call->queries);
+	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
+	check_index(access.index);
+	call->column = find_column(queries, NameStr(*PG_GETARG_NAME(2)), access.index);
+	call->index_table_file = pg::file_of(access.heap);
+	call->queries_file = pg::file_of(queries);
+	LockRelationOid(RelationGetRelid(access.heap), AccessShareLock);
+	LockRelationOid(call->index, AccessShareLock);
+	index_access_close(&access);
+	table_close(queries, NoLock);
+	return call;
+}
+
+/// Raise an error if this transaction has rewritten a table; the lock keeps only other transactions from that.
+void
+check_not_rewritten(Relation table, const pg::RelationFile &file)
+{
+	if (!pg::same_file(pg::file_of(table), file))
+		ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("table \"%s\" was rewritten while it was joined", RelationGetRelationName(table)),
+				errdetail("The join identifies rows by their ctid, and a rewrite changes it.")));
+}
+
+/// Read the next queries of the walk that have a value, at most `most`, into sources [most]. Return how many; sets
+/// walk->done if no more follow.
+uint32
+read_queries(JoinCall *call, Relation queries, Snapshot snapshot, KnnSource *sources, uint32 most)
+{
+	TupleTableSlot *slot = table_slot_create(queries, nullptr);
+	ItemPointerData low;
+	ItemPointerData high;
+	TableScanDesc scan;
+	uint32 n = 0;
+	Size n_bytes = 0;
+
+	PredicateLockRelation(queries, snapshot); // a scan by ranges of TIDs does not record what it reads
+	ItemPointerSet(&low, row_id_block(call->walk.next), row_id_offset(call->walk.next));
+	ItemPointerSet(&high, MaxBlockNumber, PG_UINT16_MAX);
+	scan = table_beginscan_tidrange(queries, snapshot, &low, &high);
+	while (n < most && n_bytes < kKnnSourceBytes)
+	{
+		bool is_null;
+		Datum value;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot))
+		{
+			call->walk.done = true;
+			break;
+		}
+		call->walk.next = knn_row_of(&slot->tts_tid) + 1;
+		value = slot_getattr(slot, call->column, &is_null);
+		if (is_null)
+			continue;
+		sources[n] = {knn_row_of(&slot->tts_tid), PointerGetDatum(PG_DETOAST_DATUM_COPY(value))};
+		n_bytes += VARSIZE_ANY(DatumGetPointer(sources[n].value));
+		n++;
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	return n;
+}
+
+/// Search for the next queries. The current context is reset with the batch.
+void
+search_batch(JoinCall *call, Relation queries, const IndexAccess *access)
+{
+	const Snapshot snapshot = GetActiveSnapshot();
+	const uint32 most = knn_begin_batch(&call->walk, call->k);
+	KnnSource *sources = static_cast<KnnSource *>(palloc(most * sizeof(KnnSource)));
+	const uint32 n = read_queries(call, queries, snapshot, sources, most);
+
+	call->edges = static_cast<KnnEdge *>(palloc_extended((uint64{n} * call->k + 1) * sizeof(KnnEdge), MCXT_ALLOC_HUGE));
+	call->n_edges = knn_search(access, snapshot, &call->walk, sources, n, call->k, call->edges);
+}
+
+/// Get the next rows. Returns false at the end.
+bool
+next_batch(JoinCall *call)
+{
+	const MemoryContext old = MemoryContextSwitchTo(call->batch);
+
+	call->at = 0;
+	call->n_edges = 0;
+	do
+	{
+		const Relation queries = open_queries(call->queries);
+		IndexAccess access;
+
+		MemoryContextReset(call->batch);
+		index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
+		check_not_rewritten(access.heap, call->index_table_file); // also at the end, for the last batch
+		check_not_rewritten(queries, call->queries_file);
+		if (!call->walk.done)
+			search_batch(call, queries, &access);
+		index_access_close(&access);
+		table_close(queries, NoLock);
+	} while (call->n_edges == 0 && !call->walk.done);
+	MemoryContextSwitchTo(old);
+	return call->n_edges > 0;
+}
+
+void
+check_columns(TupleDesc columns)
+{
+	if (columns->natts != kColumns)
+		ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
+				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
+}
+
+JoinCall *
+first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
+{
+	const MemoryContext old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
+	JoinCall *call = make_call(fcinfo);
+
+	if (get_call_result_type(fcinfo, nullptr, &context->tuple_desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "vectorgpu_join does not return rows");
+	check_columns(context->tuple_desc);
+	BlessTupleDesc(context->tuple_desc);
+	MemoryContextSwitchTo(old);
+	return call;
+}
+
+/// The values of a row. tids [2]: memory for two of them.
+void
+row_values(const KnnEdge *edge, ItemPointerData *tids, Datum *values)
+{
+	ItemPointerSet(&tids[0], row_id_block(edge->source), row_id_offset(edge->source));
+	ItemPointerSet(&tids[1], row_id_block(edge->target), row_id_offset(edge->target));
+	values[kQuery] = PointerGetDatum(&tids[0]);
+	values[kTid] = PointerGetDatum(&tids[1]);
+	values[kRank] = Int32GetDatum(static_cast<int32>(edge->rank));
+	values[kDistance] = Float8GetDatum(edge->distance);
+}
+
+/// Put all rows into a tuplestore, as the caller prefers.
+void
+collect(FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	const MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu join", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old;
+	JoinCall *call;
+
+	InitMaterializedSRF(fcinfo, 0);
+	check_columns(result->setDesc);
+	old = MemoryContextSwitchTo(context);
+	call = make_call(fcinfo);
+	MemoryContextSwitchTo(old);
+	while (next_batch(call))
+		for (uint64 i = 0; i < call->n_edges; i++)
+		{
+			ItemPointerData tids[2];
+			Datum values[kColumns];
+			bool nulls[kColumns] = {};
+
+			CHECK_FOR_INTERRUPTS();
+			row_values(&call->edges[i], tids, values);
+			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+		}
+	MemoryContextDelete(context); // this closes the sessions with the worker
+}
+
+} // namespace
+
+/// vectorgpu_join(index regclass, queries regclass, query_column name, k int): rows (query tid, tid tid, rank int,
+/// distance float8), in the order of the queries' table, then by rank. A query without a value has none.
+Datum
+vectorgpu_join(PG_FUNCTION_ARGS)
+{
+	const ReturnSetInfo *result = reinterpret_cast<const ReturnSetInfo *>(fcinfo->resultinfo);
+	FuncCallContext *context;
+	JoinCall *call;
+
+	if (result != nullptr && IsA(result, ReturnSetInfo) && (result->allowedModes & SFRM_Materialize_Preferred) != 0)
+	{
+		collect(fcinfo);
+		return static_cast<Datum>(0);
+	}
+	if (SRF_IS_FIRSTCALL())
+	{
+		context = SRF_FIRSTCALL_INIT();
+		context->user_fctx = first_call(fcinfo, context);
+	}
+	context = SRF_PERCALL_SETUP();
+	call = static_cast<JoinCall *>(context->user_fctx);
+	if (call->at >= call->n_edges)
+	{
+		const bool found = next_batch(call);
+
+		knn_pause_walk(&call->walk); // a cursor may pause here, and other sessions need the worker
+		if (!found)
+			SRF_RETURN_DONE(context);
+	}
+
+	ItemPointerData tids[2];
+	Datum values[kColumns];
+	bool nulls[kColumns] = {};
+
+	row_values(&call->edges[call->at++], tids, values);
+	SRF_RETURN_NEXT(context, HeapTupleGetDatum(heap_form_tuple(context->tuple_desc, values, nulls)));
+}
