@@ -129,7 +129,8 @@ join_pathlist(
 
 	if (previous_hook != nullptr)
 		previous_hook(root, join, outer, inner, type, extra);
-	if (!scan_reads_ahead() || !bridge::settings.worker || !ahead_may_search(root, inner) || !ahead_is_safe(root, outer))
+	if (!scan_reads_ahead() || !bridge::settings.worker || !ahead_may_search(root, inner) ||
+		!ahead_is_safe(root, outer))
 		return;
 	foreach (cell, loops_ahead(root, join->pathlist, outer, inner))
 		add_path(join, static_cast<Path *>(lfirst(cell)));

@@ -108,6 +108,7 @@ note(AheadTable *table, uint32 at, const ScanState *state, uint64 k, const uint8
 		request->state.strategy = nullptr;
 		request->state.sample = nullptr;
 		request->state.ahead = nullptr;
+		request->state.first_answer = nullptr;
 		request->k = k;
 		request->n_uses = 0;
 		table->n_requests = Max(table->n_requests, at + 1);

@@ -363,7 +363,7 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 	state->filter = nullptr;
 	state->rechecks = false;
 	state->not_null = false;
-	state->ahead = nullptr;
+	state->first_answer = nullptr;
 	state->ahead_done = false;
 }
 

@@ -19,7 +19,7 @@ scan_read_version(Relation index, Snapshot snapshot, ScanState *state)
 
 		meta_read(index, snapshot, &state->meta);
 		state->rounds.am_state = nullptr;
-		state->ahead = nullptr; // its rows are of an older version
+		state->first_answer = nullptr; // its rows are of an older version
 		if (state->filter != nullptr)
 			key_filter_reset(state->filter);
 		state->delta_scores = {};

@@ -181,10 +181,10 @@ struct ScanState
 	DeltaScores delta_scores;
 	ScanAliases aliases;
 	ScanRows out;
-	const AheadAnswer *ahead; // am/siblings; null: the first search was not asked for, or its answer was taken
-	bool ahead_done;          // since the last rescan there was a chance to ask for it
-	uint64 delta_end;         // rows of the delta from here on are newer than the scan
-	MetaData meta;            // as of the scan's start, or of the last recovery from a recycled page
+	const AheadAnswer *first_answer; // am/siblings; null: the first search was not asked for, or its answer was taken
+	bool ahead_done;                 // since the last rescan there was a chance to ask for it
+	uint64 delta_end;                // rows of the delta from here on are newer than the scan
+	MetaData meta;                   // as of the scan's start, or of the last recovery from a recycled page
 };
 
 constexpr int kPageTries = 4; // the first, and three after recycled pages

@@ -190,7 +190,7 @@ answered_ahead(ScanState *state, Ask *ask)
 {
 	wire::ReplyHeader header;
 
-	if (state->ahead == nullptr || !ahead_take(state, ask, &header))
+	if (state->first_answer == nullptr || !ahead_take(state, ask, &header))
 		return false;
 	count_reply(state, &header);
 	ask->coverage = coverage_of(header.coverage);

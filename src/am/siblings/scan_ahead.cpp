@@ -175,7 +175,7 @@ keep(const Asked *asked, const wire::ReplyHeader *header, const void *rows)
 	}
 	known->version = {state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
 	known->no_feed_until_ns = 0;
-	state->ahead = answer;
+	state->first_answer = answer;
 	return true;
 }
 
@@ -218,9 +218,9 @@ ahead_ask_siblings(IndexScanDesc scan)
 bool
 ahead_take(ScanState *state, Ask *ask, wire::ReplyHeader *header)
 {
-	const AheadAnswer *answer = state->ahead;
+	const AheadAnswer *answer = state->first_answer;
 
-	state->ahead = nullptr;
+	state->first_answer = nullptr;
 	if (answer == nullptr || ask->k != answer->k || ask->after != nullptr || state->rounds.round != answer->round ||
 		state->place.n_before > 0 || ask->capacity < answer->header.n_items)
 		return false;
