@@ -63,7 +63,8 @@ score_group(const CodeScan *scan, StreamCursor *cursor, uint64 first, uint64 n, 
 		// Items behind the group are read again by the next one.
 		cursor->next_byte -= (n_items - (rows + scan->unit - 1) / scan->unit) * cursor->item_bytes;
 		engine::ivf::code_scores(scan->codes->query, constant, static_cast<const uint8 *>(items),
-			scan->layout->row_terms ? group->terms + done : nullptr, rows, group->scores + done);
+			scan->layout->row_terms ? group->terms + done : nullptr, rows, group->scores + done,
+			scan->topk->threshold.score);
 		done += rows;
 	}
 	return true;

@@ -274,7 +274,8 @@ private:
 				first < part.rows.first ? part.rows.first - first : 0; // rows of another list in the same block
 
 			ivf::code_scores(scan->query, part.constant, lists.codes() + first * code_bytes,
-				lists.terms() != nullptr ? lists.terms() + first : nullptr, n, scores);
+				lists.terms() != nullptr ? lists.terms() + first : nullptr, n, scores,
+				scan->candidates.topk()->threshold.score);
 			if (!topk_wants(scan->candidates.topk(), scores + skipped, n - skipped))
 				continue;
 			for (size_t i = skipped; i < n; i++)

@@ -47,6 +47,29 @@ struct Sq8Block
 	float *sums;         // [n_rows]
 };
 
+/// Numbers of a row's code below the signs, for a scale (rabitq.cpp).
+struct RabitqLevels
+{
+	const float *magnitudes; // [n], finite, >= 0
+	size_t n;                // a multiple of 8
+	float inverse;           // level = magnitude * inverse, rounded down, at most `most`; below 2^31 before that
+	int32_t most;
+	uint8_t *levels;      // [n]
+	float *with_residual; // Σ magnitude * (level + 1/2)
+	float *norm;          // Σ (level + 1/2)²
+};
+
+/// The first pass over a block of RaBitQ codes, after its sums.
+struct RabitqBlock
+{
+	const uint8_t *factors; // float32 [2 or 3, 32], any alignment: add, scale, error
+	const uint32_t *sums;   // [32], below 2^31
+	const float *distances; // [32]; null: no third factor
+	float base;
+	float scale;
+	float *bounds; // [32]: add + scale * (base + this scale * sum) - error * distance
+};
+
 struct IvfKernels
 {
 	size_t panel_width;
@@ -76,6 +99,15 @@ struct IvfKernels
 	/// The same with 4 bits: table [2 * code_bytes, 16] of bytes, the low half of a code byte first. Sums cannot
 	/// overflow.
 	void (*pq4)(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint32_t *sums);
+	/// x [n] times the Hadamard matrix and a factor, in place; n a power of 2. The same bits at every level, as the next
+	/// ones.
+	void (*hadamard)(float *x, size_t n, float factor);
+	void (*rabitq_levels)(const RabitqLevels &call);
+	void (*rabitq_bounds)(const RabitqBlock &block);
+	/// Σ number * element: the number of dimension i has bit i % 8 of byte i / 8 of each plane, the lowest plane first.
+	/// planes [n_planes, plane_bytes], n_planes at most 7; elements [plane_bytes * 8 rounded up to 64], padded with
+	/// zeros, from -127 on.
+	int32_t (*plane_dot)(const uint8_t *planes, size_t n_planes, size_t plane_bytes, const int8_t *elements);
 };
 
 extern const IvfKernels kScalarIvfKernels;
