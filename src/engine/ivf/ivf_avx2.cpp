@@ -154,6 +154,19 @@ dot_planes(const uint8_t *planes, size_t n_planes, size_t plane_bytes, const int
 	return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
+VECTORGPU_IVF_INLINE uint32_t
+not_above(const double *scores, double limit)
+{
+	const __m256d limits = _mm256_set1_pd(limit);
+	uint32_t mask = 0;
+
+	for (size_t i = 0; i < 32; i += 4)
+		mask |= static_cast<uint32_t>(
+					_mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(scores + i), limits, _CMP_NGT_UQ)))
+			<< i;
+	return mask;
+}
+
 } // namespace
 } // namespace vectorgpu::engine::ivf
 

@@ -154,6 +154,17 @@ dot_planes(const uint8_t *planes, size_t n_planes, size_t plane_bytes, const int
 	return _mm512_reduce_add_epi32(sum);
 }
 
+VECTORGPU_IVF_INLINE uint32_t
+not_above(const double *scores, double limit)
+{
+	const __m512d limits = _mm512_set1_pd(limit);
+	uint32_t mask = 0;
+
+	for (size_t i = 0; i < 32; i += 8)
+		mask |= static_cast<uint32_t>(_mm512_cmp_pd_mask(_mm512_loadu_pd(scores + i), limits, _CMP_NGT_UQ)) << i;
+	return mask;
+}
+
 } // namespace
 } // namespace vectorgpu::engine::ivf
 

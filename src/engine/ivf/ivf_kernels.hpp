@@ -62,12 +62,14 @@ struct RabitqLevels
 /// The first pass over a block of RaBitQ codes, after its sums.
 struct RabitqBlock
 {
-	const uint8_t *factors; // float32 [2 or 3, 32], any alignment: add, scale, error
-	const uint32_t *sums;   // [32], below 2^31
-	const float *distances; // [32]; null: no third factor
+	const uint8_t *factors;  // float32 [2 or 3, 32], any alignment: add, scale, error
+	const uint32_t *sums;    // [32], below 2^31
+	const double *constants; // [32]
+	const float *distances;  // [32]; null: no third factor
 	float base;
 	float scale;
-	float *bounds; // [32]: add + scale * (base + this scale * sum) - error * distance
+	double limit;
+	double *scores; // [32]: constant + (add + scale * (base + this scale * sum) - error * distance), binary32 inside
 };
 
 struct IvfKernels
@@ -99,11 +101,17 @@ struct IvfKernels
 	/// The same with 4 bits: table [2 * code_bytes, 16] of bytes, the low half of a code byte first. Sums cannot
 	/// overflow.
 	void (*pq4)(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint32_t *sums);
-	/// x [n] times the Hadamard matrix and a factor, in place; n a power of 2. The same bits at every level, as the next
-	/// ones.
+	/// Change the sign of x [n] where bit i % 32 of word i / 32 is set; n a multiple of 8. The same bits at every level,
+	/// as the next ones.
+	void (*flip_signs)(const uint32_t *signs, size_t n, float *x);
+	/// x [n] times the Hadamard matrix and a factor, in place; n a power of 2 from 8 on.
 	void (*hadamard)(float *x, size_t n, float factor);
 	void (*rabitq_levels)(const RabitqLevels &call);
-	void (*rabitq_bounds)(const RabitqBlock &block);
+	/// products[0] = Σ |rotated| (level + 1/2); [1] = Σ list (level + 1/2), with the sign of rotated. n a multiple of 8.
+	void (*rabitq_products)(
+		const float *rotated, const float *list, const uint8_t *levels, size_t n, double *products);
+	/// Return the rows whose score is not above the limit, a bit each; 0 without distances.
+	uint32_t (*rabitq_bounds)(const RabitqBlock &block);
 	/// Σ number * element: the number of dimension i has bit i % 8 of byte i / 8 of each plane, the lowest plane first.
 	/// planes [n_planes, plane_bytes], n_planes at most 7; elements [plane_bytes * 8 rounded up to 64], padded with
 	/// zeros, from -127 on.

@@ -140,6 +140,16 @@ dot_planes(const uint8_t *planes, size_t n_planes, size_t plane_bytes, const int
 	return sum;
 }
 
+uint32_t
+not_above(const double *scores, double limit)
+{
+	uint32_t mask = 0;
+
+	for (size_t i = 0; i < 32; i++)
+		mask |= static_cast<uint32_t>(!(scores[i] > limit)) << i;
+	return mask;
+}
+
 } // namespace
 } // namespace vectorgpu::engine::ivf
 

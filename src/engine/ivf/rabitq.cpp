@@ -77,25 +77,13 @@ struct CodeProducts
 	double with_list;     // u·(c - g)
 };
 
-/// levels: null for the highest bits alone (1/2 everywhere), else the magnitude is level + 1/2.
 CodeProducts
 products_of(const float *rotated, const float *list, const uint8_t *levels, size_t n)
 {
-	double with_residual[4] = {};
-	double with_list[4] = {};
+	double products[2];
 
-	for (size_t i = 0; i < n; i += 4)
-		for (size_t j = 0; j < 4; j++)
-		{
-			const double x = static_cast<double>(rotated[i + j]);
-			const double level = levels == nullptr ? 0.5 : levels[i + j] + 0.5;
-			const double y = static_cast<double>(list[i + j]);
-
-			with_residual[j] += x >= 0 ? x * level : -x * level;
-			with_list[j] += x >= 0 ? y * level : -y * level;
-		}
-	return {(with_residual[0] + with_residual[1]) + (with_residual[2] + with_residual[3]),
-		(with_list[0] + with_list[1]) + (with_list[2] + with_list[3])};
+	ivf_kernels().rabitq_products(rotated, list, levels, n, products);
+	return {products[0], products[1]};
 }
 
 /// A row beside its rotated residual.
@@ -175,11 +163,12 @@ pack_plane(const uint8_t *numbers, size_t n, uint32_t bit, uint8_t *plane)
 {
 	for (size_t i = 0; i < n; i += 8)
 	{
-		uint32_t byte = 0;
+		uint64_t eight;
 
-		for (size_t j = 0; j < 8; j++)
-			byte |= ((numbers[i + j] >> bit) & 1u) << j;
-		plane[i / 8] = static_cast<uint8_t>(byte);
+		std::memcpy(&eight, numbers + i, sizeof(eight));
+		// The product brings bit 8 j of the factor to bit 56 + j; no two of its summands meet in a bit below.
+		plane[i / 8] = static_cast<uint8_t>(
+			((eight >> bit) & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080) >> 56);
 	}
 }
 
@@ -191,8 +180,7 @@ pack_levels(const RabitqSpec &spec, const EncodeMemory &memory, uint8_t *planes)
 	const uint8_t most = static_cast<uint8_t>((1u << (spec.bits - 1)) - 1);
 
 	for (size_t i = 0; i < n; i++)
-		memory.levels[i] =
-			memory.rotated[i] >= 0 ? memory.best[i] : static_cast<uint8_t>(most - memory.best[i]);
+		memory.levels[i] = static_cast<uint8_t>(memory.best[i] ^ (std::signbit(memory.rotated[i]) ? most : 0));
 	for (uint32_t bit = 0; bit + 1 < spec.bits; bit++)
 		pack_plane(memory.levels, n, bit, planes + bit * rabitq_plane_bytes(spec));
 }
@@ -213,7 +201,8 @@ encode_row(const RabitqEncoder &encoder, const float *row, uint32_t label, const
 	for (size_t i = 0; i < n; i++)
 	{
 		memory.magnitudes[i] = std::fabs(memory.rotated[i]);
-		memory.levels[i] = memory.rotated[i] >= 0 ? 1 : 0;
+		memory.levels[i] = std::signbit(memory.rotated[i]) ? 0 : 1;
+		memory.best[i] = 0;
 	}
 	described.square = dot(memory.rotated, memory.rotated, n);
 	if (spec.metric != Metric::kL2)
@@ -221,7 +210,7 @@ encode_row(const RabitqEncoder &encoder, const float *row, uint32_t label, const
 			dot(memory.residual, spec.metric == Metric::kCosine ? centroid : encoder.model->centre, spec.dim);
 	pack_plane(memory.levels, n, 0, code);
 
-	const CodeProducts first = products_of(memory.rotated, list, nullptr, n);
+	const CodeProducts first = products_of(memory.rotated, list, memory.best, n);
 
 	set_factors(spec, described, first, &factors[kRabitqAdd], &factors[kRabitqScale]);
 	if (spec.bits > 1)
@@ -229,8 +218,6 @@ encode_row(const RabitqEncoder &encoder, const float *row, uint32_t label, const
 		factors[kRabitqError] = static_cast<float>(first_error(spec, described.square, first.with_residual));
 		if (described.square > kLeastSquare && std::isfinite(described.square))
 			choose_levels(spec, described.square, memory);
-		else
-			std::memset(memory.best, 0, n);
 		set_factors(spec, described, products_of(memory.rotated, list, memory.best, n), &factors[kRabitqFullAdd],
 			&factors[kRabitqFullScale]);
 		pack_levels(spec, memory, code + rabitq_plane_bytes(spec) + sizeof(factors));

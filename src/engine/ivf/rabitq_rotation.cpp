@@ -11,7 +11,16 @@ namespace vectorgpu::engine::ivf
 namespace
 {
 
-constexpr uint32_t kRounds = 4;
+// Fourth moment of the elements that a unit vector is turned to, n = 768: 18.9 after 2 rounds, 4.1 after 4, 3.09 after
+// 6; of a normal distribution 3. Powers of two reach that in 3. Stored codes rest on these numbers.
+constexpr uint32_t kRounds = 6;
+constexpr uint32_t kWholeRounds = 3;
+
+uint32_t
+rounds_of(size_t n)
+{
+	return std::has_single_bit(n) ? kWholeRounds : kRounds;
+}
 
 /// The finaliser of splitmix64: 64 signs of a round.
 uint64_t
@@ -29,11 +38,10 @@ flip_signs(uint64_t seed, uint32_t round, float *x, size_t n)
 {
 	for (size_t first = 0; first < n; first += 64)
 	{
-		const uint64_t signs = signs_of(seed, round, first / 64);
+		const uint64_t bits = signs_of(seed, round, first / 64);
+		const uint32_t signs[2] = {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
 
-		for (size_t i = first; i < n && i < first + 64; i++)
-			x[i] = std::bit_cast<float>(
-				std::bit_cast<uint32_t>(x[i]) ^ (static_cast<uint32_t>(signs >> (i - first)) << 31));
+		ivf_kernels().flip_signs(signs, n - first < 64 ? n - first : 64, x + first);
 	}
 }
 
@@ -70,7 +78,7 @@ turn_halves(float *x, size_t n)
 void
 rotate_randomly(uint64_t seed, float *x, size_t n)
 {
-	for (uint32_t round = 0; round < kRounds; round++)
+	for (uint32_t round = 0; round < rounds_of(n); round++)
 	{
 		flip_signs(seed, round, x, n);
 		mix(round, x, n);
@@ -81,7 +89,7 @@ rotate_randomly(uint64_t seed, float *x, size_t n)
 void
 rotate_back(uint64_t seed, float *x, size_t n)
 {
-	for (uint32_t round = kRounds; round-- > 0;)
+	for (uint32_t round = rounds_of(n); round-- > 0;)
 	{
 		turn_halves(x, n);
 		mix(round, x, n);

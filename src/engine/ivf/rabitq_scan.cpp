@@ -2,6 +2,7 @@
 #include "engine/ivf/rabitq_scan.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -59,18 +60,21 @@ make_table(const RabitqSpec &spec, const float *rotated, uint8_t *table, RabitqQ
 		sum += range;
 	}
 	scale = std::isfinite(sum) ? widest / 255 : 0;
-	for (size_t j = 0; j < n_groups; j++)
-		for (size_t i = 0; i < 16; i++)
-		{
-			double excess = 0;
+	std::fill_n(table, n_groups * 16, uint8_t{0});
+	for (size_t j = 0; scale > 0 && j < n_groups; j++)
+	{
+		const float *x = rotated + 4 * j;
+		double excess[16];
 
-			for (size_t d = 0; d < 4; d++)
-				excess += ((i >> d) & 1) == (rotated[4 * j + d] >= 0 ? 1u : 0u)
-					? std::fabs(static_cast<double>(rotated[4 * j + d]))
-					: 0;
-			table[j * 16 + i] =
-				scale > 0 ? static_cast<uint8_t>(std::min(255.0, std::nearbyint(excess / scale))) : uint8_t{0};
-		}
+		excess[0] = 0;
+		for (size_t d = 0; d < 4; d++)
+			excess[0] += std::max(-static_cast<double>(x[d]), 0.0);
+		for (size_t d = 0; d < 4; d++)
+			for (size_t i = 0; i < size_t{1} << d; i++)
+				excess[i + (size_t{1} << d)] = excess[i] + static_cast<double>(x[d]);
+		for (size_t i = 0; i < 16; i++) // rounding may bring the smallest below 0, by far less than half a step
+			table[j * 16 + i] = static_cast<uint8_t>(std::min(255, static_cast<int>(excess[i] * (1 / scale) + 0.5)));
+	}
 	query->table_scale = static_cast<float>(scale);
 	query->table_base = static_cast<float>(-sum / 2); // NaN, infinity: so are all estimates
 	query->table_slack =
@@ -87,12 +91,12 @@ make_elements(const RabitqSpec &spec, const float *rotated, int8_t *elements, Ra
 	for (size_t i = 0; i < n; i++)
 		largest = std::max(largest, std::fabs(rotated[i]));
 	std::fill_n(elements, padded_elements(spec), int8_t{0});
-	query->element_scale = std::isfinite(largest) ? static_cast<double>(largest) / 127 : 0;
+	query->element_scale = std::isfinite(query->distance) ? static_cast<double>(largest) / 127 : 0;
 	for (size_t i = 0; query->element_scale > 0 && i < n; i++)
 	{
-		const double x = std::nearbyint(static_cast<double>(rotated[i]) / query->element_scale);
+		const double x = static_cast<double>(rotated[i]) / query->element_scale;
 
-		elements[i] = static_cast<int8_t>(std::clamp(x, -127.0, 127.0)); // NaN: see table_base
+		elements[i] = static_cast<int8_t>(x < 0 ? std::max(x - 0.5, -127.0) : std::min(x + 0.5, 127.0));
 		sum += elements[i];
 	}
 	query->element_sum = static_cast<double>(sum) * query->element_scale;
@@ -192,6 +196,21 @@ rabitq_prepare(const RabitqModel &model, const float *query, void *memory, size_
 	return {};
 }
 
+namespace
+{
+
+/// Set distances [n] to kRabitqDeviations of the rows' lists. constants: nearly always one for all.
+void
+set_distances(const RabitqQuery &query, const double *constants, size_t n, float *distances)
+{
+	for (size_t i = 0; i < n; i++)
+		distances[i] = i > 0 && constants[i] == constants[i - 1]
+			? distances[i - 1]
+			: static_cast<float>(kRabitqDeviations * distance_of(query, constants[i]));
+}
+
+} // namespace
+
 void
 rabitq_scores(const RabitqQuery &query, const double *constants, const uint8_t *blocks, size_t n_rows, double limit,
 	double *scores)
@@ -199,7 +218,8 @@ rabitq_scores(const RabitqQuery &query, const double *constants, const uint8_t *
 	const RabitqSpec &spec = query.model->spec;
 	const IvfKernels &kernels = ivf_kernels();
 	const size_t block_bytes = kCodeBlockRows * rabitq_code_bytes(spec);
-	double last_constant = NAN;
+	const bool refines = spec.bits > 1;
+	double block_constants[kCodeBlockRows] = {};
 	float distances[kCodeBlockRows] = {};
 
 	for (size_t first = 0; first < n_rows; first += kCodeBlockRows, blocks += block_bytes)
@@ -207,35 +227,29 @@ rabitq_scores(const RabitqQuery &query, const double *constants, const uint8_t *
 		const size_t n = std::min(kCodeBlockRows, n_rows - first);
 		const Block block = block_at(spec, blocks);
 		uint32_t sums[kCodeBlockRows];
-		float estimates[kCodeBlockRows];
+		double found[kCodeBlockRows];
 
-		for (size_t i = 0; spec.bits > 1 && i < n; i++)
+		if (first == 0 || std::memcmp(block_constants, constants + first, n * sizeof(double)) != 0)
 		{
-			const bool same = constants[first + i] == last_constant;
-
-			last_constant = constants[first + i];
-			if (!same || i == 0)
-				distances[i] = static_cast<float>(kRabitqDeviations * distance_of(query, last_constant));
-			else
-				distances[i] = distances[i - 1];
+			std::copy_n(constants + first, n, block_constants);
+			if (refines)
+				set_distances(query, block_constants, kCodeBlockRows, distances);
 		}
 		kernels.pq4(block.signs, rabitq_plane_bytes(spec), query.table, sums);
-		kernels.rabitq_bounds({block.factors, sums, spec.bits > 1 ? distances : nullptr,
-			query.table_base + (spec.bits > 1 ? query.table_slack : 0), query.table_scale, estimates});
-		for (size_t i = 0; i < n; i++)
+
+		uint32_t near = kernels.rabitq_bounds({block.factors, sums, block_constants, refines ? distances : nullptr,
+			query.table_base + (refines ? query.table_slack : 0), query.table_scale, limit, found});
+
+		if (n < kCodeBlockRows)
+			near &= (1u << n) - 1;
+		for (; near != 0; near &= near - 1)
 		{
-			double score = constants[first + i] + static_cast<double>(estimates[i]);
+			const size_t i = static_cast<size_t>(std::countr_zero(near));
+			const double full = block_constants[i] + full_estimate(query, block, i, sums[i]);
 
-			if (spec.bits > 1 && !(score > limit))
-			{
-				const double full = constants[first + i] + full_estimate(query, block, i, sums[i]);
-
-				score = full > score ? full : score;
-				if (std::isnan(full))
-					score = full;
-			}
-			scores[first + i] = score;
+			found[i] = found[i] > full ? found[i] : full; // NaN if `full` is
 		}
+		std::copy_n(found, n, scores + first);
 	}
 }
 
