@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "engine/distance/topk.hpp"
 #include "engine/ivf/pq_scan.hpp"
 #include "engine/ivf/rabitq_scan.hpp"
 #include "engine/ivf/sq8.hpp"
@@ -103,6 +104,21 @@ void code_scores(const CodeQuery &query, double list_constant, const uint8_t *co
 /// The same for rows of several lists: constants [n_rows] of each row's list.
 void mixed_code_scores(const CodeQuery &query, const double *constants, const uint8_t *codes, const float *terms,
 	size_t n_rows, double *scores, double limit = std::numeric_limits<double>::infinity());
+
+/// True if scores above a limit take less time.
+constexpr bool
+code_has_bounds(const CodeSpec &spec)
+{
+	return spec.kind == CodeKind::kRabitq && spec.bits > 1;
+}
+
+/// Rows to score before the next ones are chosen: at most `most`, a multiple of kCodeBlockRows, and few as long as the
+/// selection has no limit for them.
+inline size_t
+code_step_rows(const CodeSpec &spec, const TopK &topk, size_t most)
+{
+	return code_has_bounds(spec) && !topk.full ? 2 * kCodeBlockRows : most;
+}
 
 /// The summand of all estimates of a list, from the canonical score between query and centroid.
 constexpr double
