@@ -171,6 +171,8 @@ INSERT INTO code_parts SELECT i, (SELECT array_agg((i * d) % 31 + i % 2 * 100) F
 SET maintenance_work_mem = '1MB';
 CREATE INDEX code_parts_sq8 ON code_parts USING gpuivf (v) WITH (lists = 2, storage = sq8);
 SELECT rows, heap_rows_checked FROM vectorgpu_check('code_parts_sq8', true);
+CREATE INDEX code_parts_rabitq ON code_parts USING gpuivf (v) WITH (lists = 40, storage = rabitq, bits = 5);
+SELECT rows, heap_rows_checked FROM vectorgpu_check('code_parts_rabitq', true);
 CREATE INDEX code_parts_fp16 ON code_parts USING gpuivf (v) WITH (lists = 40, storage = fp16);
 SELECT rows, heap_rows_checked FROM vectorgpu_check('code_parts_fp16', true);
 -- too little memory to train a product quantiser; the amount needed depends on the CPU
@@ -224,6 +226,10 @@ CREATE INDEX ON codes USING gpuivf (v) WITH (storage = sq8, pq_m = 2);
 CREATE INDEX ON codes USING gpuivf (v) WITH (pq_bits = 4);
 CREATE INDEX ON codes USING gpuivf (v) WITH (refine = fp16);
 CREATE INDEX ON codes USING gpuivf (v vector_l1_ops) WITH (storage = pq);
+CREATE INDEX ON codes USING gpuivf (v) WITH (storage = rabitq, bits = 9);
+CREATE INDEX ON codes USING gpuivf (v) WITH (storage = rabitq, pq_bits = 4);
+CREATE INDEX ON codes USING gpuivf (v) WITH (storage = sq8, bits = 4);
+CREATE INDEX ON codes USING gpuivf (v vector_l1_ops) WITH (storage = rabitq);
 -- options that change nothing
 CREATE INDEX ON codes USING gpuivf (v) WITH (refine = none);
 CREATE INDEX ON codes USING gpuivf (v) WITH (storage = fp32, refine = none);
@@ -235,6 +241,7 @@ CREATE INDEX ON codes USING gpuivf (h halfvec_l1_ops) WITH (storage = pq);
 CREATE TABLE code_wide (v vector(2049), b bit(8));
 CREATE INDEX ON code_wide USING gpuivf (v) WITH (storage = pq, opq);
 CREATE INDEX ON code_wide USING gpuivf (b bit_hamming_ops) WITH (storage = pq);
+CREATE INDEX ON code_wide USING gpuivf (b bit_hamming_ops) WITH (storage = rabitq);
 CREATE INDEX code_wide_v ON code_wide USING gpuivf (v) WITH (storage = pq);
 -- changed parameters count from the next REINDEX on
 ALTER INDEX code_wide_v SET (storage = sq8);
@@ -311,6 +318,6 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 END $$;
-SELECT * FROM pg_temp.far_queries('vector_l2_ops', '<->', '{storage=fp32,storage=fp16,storage=sq8,"storage=sq8,refine=none","storage=sq8,refine=fp16",storage=pq,"storage=pq,pq_m=1,pq_bits=4"}');
+SELECT * FROM pg_temp.far_queries('vector_l2_ops', '<->', '{storage=fp32,storage=fp16,storage=sq8,"storage=sq8,refine=none","storage=sq8,refine=fp16",storage=pq,"storage=pq,pq_m=1,pq_bits=4",storage=rabitq,"storage=rabitq,bits=1"}');
 SELECT * FROM pg_temp.far_queries('vector_l1_ops', '<+>', '{storage=fp32,storage=sq8}');
 DROP TABLE far_curve;
