@@ -21,7 +21,7 @@ constexpr StreamKind kCentroidStream = static_cast<StreamKind>(5); // [n_lists, 
 constexpr StreamKind kOffsetStream = static_cast<StreamKind>(6);   // [n_lists + 1] uint64: list l has places [l, l + 1)
 constexpr StreamKind kListRowStream = static_cast<StreamKind>(7);  // [n_rows] uint32 by place: number of the row by TID
 constexpr StreamKind kPlaceStream = static_cast<StreamKind>(8);    // [n_rows] uint32 by number: place of the row
-constexpr StreamKind kCodeStream = static_cast<StreamKind>(9); // codes by place; PQ, RaBitQ: in blocks of 32 places
+constexpr StreamKind kCodeStream = static_cast<StreamKind>(9);     // codes by place; PQ, RaBitQ: in blocks of 32 places
 constexpr StreamKind kRowTermStream =
 	static_cast<StreamKind>(10); // [n_rows] float32 by place: PQ's term of the row, L2 only
 constexpr StreamKind kCodecStream = static_cast<StreamKind>(11); // float32: the codec (code_model_floats)
@@ -31,10 +31,10 @@ constexpr int kMaxLists = 65536;
 /// The data that a scan of lists reads. Stored: never renumber.
 enum class IvfStorage : uint8
 {
-	kPlain = 0, // the vectors of kVectors, as in the table: no codes. Of bit strings always
-	kFp16 = 1,  // of float32 vectors: halves
-	kSq8 = 2,   // a byte for each element
-	kPq = 3,    // product quantisation of residuals
+	kPlain = 0,  // the vectors of kVectors, as in the table: no codes. Of bit strings always
+	kFp16 = 1,   // of float32 vectors: halves
+	kSq8 = 2,    // a byte for each element
+	kPq = 3,     // product quantisation of residuals
 	kRabitq = 4, // bits of rotated residuals (engine/ivf/rabitq.hpp); not in indexes of release 0.2
 };
 

@@ -358,8 +358,8 @@ ivf_plan(Relation index, const ScanDemand &demand)
 	}
 	if (meta != nullptr)
 		pfree(meta);
-	plan.has_codes = storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq ||
-		storage == kStorageRabitq;
+	plan.has_codes =
+		storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq || storage == kStorageRabitq;
 	plan.from_table = plan.has_codes &&
 		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));
 	plan.scanned_share =

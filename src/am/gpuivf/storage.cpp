@@ -98,8 +98,8 @@ resolve_refine(const IvfStorageRequest *request, ElementType element, IvfStorage
 			ereport(NOTICE,
 				(errmsg("refine \"none\" changes nothing for lists of full vectors"),
 					errdetail("The index needs the vectors to compute distances."),
-					errhint(
-						"For an index without full vectors, set storage to \"sq8\", \"pq\", \"rabitq\" or, of vector, \"fp16\".")));
+					errhint("For an index without full vectors, set storage to \"sq8\", \"pq\", \"rabitq\" or, of "
+							"vector, \"fp16\".")));
 		return IvfRefine::kFull;
 	}
 	switch (request->refine)
@@ -146,8 +146,7 @@ resolve_rabitq(const IvfStorageRequest *request, Metric metric, IvfOptions *opti
 {
 	if (metric == Metric::kL1)
 		ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				errmsg("storage \"rabitq\" does not support the taxicab distance"),
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("storage \"rabitq\" does not support the taxicab distance"),
 				errdetail("A random rotation keeps lengths and inner products, not sums of differences."),
 				errhint("Set storage to \"sq8\".")));
 	options->bits = static_cast<uint8>(request->bits == 0 ? kDefaultRabitqBits : request->bits);

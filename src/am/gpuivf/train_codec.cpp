@@ -16,7 +16,7 @@ namespace
 {
 
 constexpr uint64 kSampleRows = 65536; // of SQ8 and RaBitQ
-constexpr uint64 kPqRows = 16384; // 64 for each of 256 codewords, as k-means takes for each list
+constexpr uint64 kPqRows = 16384;     // 64 for each of 256 codewords, as k-means takes for each list
 constexpr uint64 kMinPqRows = 256;
 constexpr Size kTrainingShare = 2; // of maintenance_work_mem
 

@@ -142,8 +142,8 @@ code_make_blocks(const CodeSpec &spec, const uint8_t *codes, size_t n_rows, uint
 		return;
 	}
 	for (size_t first = 0; first < n_rows; first += kCodeBlockRows)
-		rabitq_make_block(rabitq_spec(spec), codes + first * bytes, std::min(kCodeBlockRows, n_rows - first),
-			blocks + first * bytes);
+		rabitq_make_block(
+			rabitq_spec(spec), codes + first * bytes, std::min(kCodeBlockRows, n_rows - first), blocks + first * bytes);
 }
 
 void

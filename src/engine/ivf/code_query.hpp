@@ -6,7 +6,7 @@
 
 #include "engine/distance/topk.hpp"
 #include "engine/ivf/pq_scan.hpp"
-#include "engine/ivf/rabitq_scan.hpp"
+#include "engine/ivf/rabitq/rabitq_scan.hpp"
 #include "engine/ivf/sq8.hpp"
 
 namespace vectorgpu::engine::ivf

@@ -161,8 +161,8 @@ not_above(const double *scores, double limit)
 	uint32_t mask = 0;
 
 	for (size_t i = 0; i < 32; i += 4)
-		mask |= static_cast<uint32_t>(
-					_mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(scores + i), limits, _CMP_NGT_UQ)))
+		mask |=
+			static_cast<uint32_t>(_mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(scores + i), limits, _CMP_NGT_UQ)))
 			<< i;
 	return mask;
 }

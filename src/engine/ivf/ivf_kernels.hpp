@@ -101,15 +101,15 @@ struct IvfKernels
 	/// The same with 4 bits: table [2 * code_bytes, 16] of bytes, the low half of a code byte first. Sums cannot
 	/// overflow.
 	void (*pq4)(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint32_t *sums);
-	/// Change the sign of x [n] where bit i % 32 of word i / 32 is set; n a multiple of 8. The same bits at every level,
-	/// as the next ones.
+	/// Change the sign of x [n] where bit i % 32 of word i / 32 is set; n a multiple of 8. The same bits at every
+	/// level, as the next ones.
 	void (*flip_signs)(const uint32_t *signs, size_t n, float *x);
 	/// x [n] times the Hadamard matrix and a factor, in place; n a power of 2 from 8 on.
 	void (*hadamard)(float *x, size_t n, float factor);
 	void (*rabitq_levels)(const RabitqLevels &call);
-	/// products[0] = Σ |rotated| (level + 1/2); [1] = Σ list (level + 1/2), with the sign of rotated. n a multiple of 8.
-	void (*rabitq_products)(
-		const float *rotated, const float *list, const uint8_t *levels, size_t n, double *products);
+	/// products[0] = Σ |rotated| (level + 1/2); [1] = Σ list (level + 1/2), with the sign of rotated. n a multiple
+	/// of 8.
+	void (*rabitq_products)(const float *rotated, const float *list, const uint8_t *levels, size_t n, double *products);
 	/// Return the rows whose score is not above the limit, a bit each; 0 without distances.
 	uint32_t (*rabitq_bounds)(const RabitqBlock &block);
 	/// Σ number * element: the number of dimension i has bit i % 8 of byte i / 8 of each plane, the lowest plane first.

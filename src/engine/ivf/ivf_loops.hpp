@@ -21,7 +21,7 @@
 #include <cstring>
 
 #include "engine/ivf/ivf_kernels.hpp"
-#include "engine/ivf/ivf_rabitq_loops.hpp"
+#include "engine/ivf/rabitq/rabitq_loops.hpp"
 
 namespace vectorgpu::engine::ivf
 {

@@ -1,11 +1,11 @@
 // RaBitQ: the rotation, codes and scores against the definition in double, and the stated probability of the bound.
-#include "engine/ivf/rabitq_scan.hpp"
+#include "engine/ivf/rabitq/rabitq_scan.hpp"
 
 #include <cstring>
 #include <limits>
 #include <numeric>
 
-#include "engine/ivf/rabitq_rotation.hpp"
+#include "engine/ivf/rabitq/rabitq_rotation.hpp"
 #include "ivf/ivf_data.hpp"
 
 namespace vectorgpu::engine::ivf::test

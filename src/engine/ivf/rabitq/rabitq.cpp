@@ -1,5 +1,5 @@
 // See rabitq.hpp.
-#include "engine/ivf/rabitq.hpp"
+#include "engine/ivf/rabitq/rabitq.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "common/limits.hpp"
 #include "engine/ivf/ivf_kernels.hpp"
-#include "engine/ivf/rabitq_rotation.hpp"
+#include "engine/ivf/rabitq/rabitq_rotation.hpp"
 #include "engine/ivf/work.hpp"
 
 namespace vectorgpu::engine::ivf
@@ -167,8 +167,8 @@ pack_plane(const uint8_t *numbers, size_t n, uint32_t bit, uint8_t *plane)
 
 		std::memcpy(&eight, numbers + i, sizeof(eight));
 		// The product brings bit 8 j of the factor to bit 56 + j; no two of its summands meet in a bit below.
-		plane[i / 8] = static_cast<uint8_t>(
-			((eight >> bit) & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080) >> 56);
+		plane[i / 8] =
+			static_cast<uint8_t>(((eight >> bit) & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080) >> 56);
 	}
 }
 
@@ -359,7 +359,8 @@ rabitq_decode(const RabitqModel &model, const float *centroids, const uint8_t *c
 
 		std::memcpy(&scale, code + plane_bytes + full * sizeof(float), sizeof(scale));
 
-		// The estimate's scale makes products unbiased; the point of the code's line nearest to the row is at cos² of it.
+		// The estimate's scale makes products unbiased; the point of the code's line nearest to the row is at cos² of
+		// it.
 		const double length =
 			static_cast<double>(scale) * (spec.metric == Metric::kL2 ? -0.5 : -1) * kCosSquared[spec.bits];
 

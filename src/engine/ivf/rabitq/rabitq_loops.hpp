@@ -131,8 +131,8 @@ products_of(const float *rotated, const float *list, const uint8_t *levels, size
 
 		with_residual += __builtin_convertvector(reinterpret_cast<Floats8>(magnitude), Doubles8) *
 			__builtin_convertvector(u, Doubles8);
-		with_list += __builtin_convertvector(reinterpret_cast<Floats8>(turned), Doubles8) *
-			__builtin_convertvector(u, Doubles8);
+		with_list +=
+			__builtin_convertvector(reinterpret_cast<Floats8>(turned), Doubles8) * __builtin_convertvector(u, Doubles8);
 	}
 	products[0] = sum_of_eight(with_residual);
 	products[1] = sum_of_eight(with_list);

@@ -1,5 +1,5 @@
 // See rabitq_scan.hpp.
-#include "engine/ivf/rabitq_scan.hpp"
+#include "engine/ivf/rabitq/rabitq_scan.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -18,8 +18,8 @@ constexpr size_t kElementUnit = 64; // of rows of elements: the widest register
 
 struct QueryMemory
 {
-	float *rotated;    // [padded_dim]
-	uint8_t *table;    // [plane_bytes, 2, 16]
+	float *rotated;   // [padded_dim]
+	uint8_t *table;   // [plane_bytes, 2, 16]
 	int8_t *elements; // [padded_dim rounded up]
 };
 
@@ -77,8 +77,7 @@ make_table(const RabitqSpec &spec, const float *rotated, uint8_t *table, RabitqQ
 	}
 	query->table_scale = static_cast<float>(scale);
 	query->table_base = static_cast<float>(-sum / 2); // NaN, infinity: so are all estimates
-	query->table_slack =
-		static_cast<float>(kRabitqDeviations * scale * std::sqrt(static_cast<double>(n_groups) / 12));
+	query->table_slack = static_cast<float>(kRabitqDeviations * scale * std::sqrt(static_cast<double>(n_groups) / 12));
 }
 
 void

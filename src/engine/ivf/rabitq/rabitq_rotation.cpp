@@ -1,5 +1,5 @@
 // See rabitq_rotation.hpp.
-#include "engine/ivf/rabitq_rotation.hpp"
+#include "engine/ivf/rabitq/rabitq_rotation.hpp"
 
 #include <bit>
 #include <cmath>

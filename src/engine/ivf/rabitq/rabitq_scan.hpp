@@ -2,7 +2,7 @@
 // whose estimate may be within a limit are scored by all bits.
 #pragma once
 
-#include "engine/ivf/rabitq.hpp"
+#include "engine/ivf/rabitq/rabitq.hpp"
 
 namespace vectorgpu::engine::ivf
 {
@@ -15,7 +15,7 @@ constexpr double kRabitqDeviations = 1.9;
 struct RabitqQuery
 {
 	const RabitqModel *model = nullptr;
-	const uint8_t *table = nullptr;  // [padded_dim / 4, 16]: entry - smallest entry ≈ byte * table_scale
+	const uint8_t *table = nullptr;   // [padded_dim / 4, 16]: entry - smallest entry ≈ byte * table_scale
 	const int8_t *elements = nullptr; // [padded_dim rounded up to 64]: rotated query - centre ≈ element * element_scale
 	float table_scale = 0;
 	float table_base = 0;  // Σ of the smallest entries: u·(q - g) ≈ table_base + table_scale * Σ bytes
@@ -34,7 +34,7 @@ Outcome rabitq_prepare(
 /// row, of its list (code_list_constant). A score is the larger of the estimate by all bits and the bound of the first
 /// pass, which is kRabitqDeviations below the estimate by the highest bits; so a row whose bound is above `limit` has
 /// a score above it, and gets the bound. With 1 bit: the estimate. The same bits at every level.
-void rabitq_scores(
-	const RabitqQuery &query, const double *constants, const uint8_t *blocks, size_t n_rows, double limit, double *scores);
+void rabitq_scores(const RabitqQuery &query, const double *constants, const uint8_t *blocks, size_t n_rows,
+	double limit, double *scores);
 
 } // namespace vectorgpu::engine::ivf
