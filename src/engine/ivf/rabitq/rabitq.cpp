@@ -30,7 +30,9 @@ constexpr double kTries[] = {1.2, 1.12, 1.06, 1.0, 0.94, 0.88, 0.8};
 uint64_t
 seed_of(const RabitqModel &model)
 {
-	return static_cast<uint64_t>(std::clamp(model.seed[0], 0.0f, 0x1p24f));
+	const float seed = model.seed[0];
+
+	return seed >= 0 && seed < 0x1p24f ? static_cast<uint64_t>(seed) : 0; // else the index is damaged
 }
 
 struct EncodeMemory
