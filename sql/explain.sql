@@ -145,6 +145,7 @@ SET gpuivf.probes = 3;
 SET gpugraph.search_width = 40;
 SELECT * FROM expl_candidates('gpuivf', 'lists = 10, storage = pq, refine = none');
 SELECT * FROM expl_candidates('gpuivf', 'lists = 10, storage = pq, refine = fp16');
+SELECT * FROM expl_candidates('gpuivf', 'lists = 10, storage = rabitq, refine = none');
 SELECT * FROM expl_candidates('gpugraph', 'degree = 16, hash_bits = 64');
 -- a GPU does not count those of lists with full vectors
 SELECT of, looked_at_more, enough, rescored FROM expl_candidates('gpuivf', 'lists = 10, storage = pq');

@@ -62,10 +62,10 @@ BEGIN
 END $$;
 SET vectorgpu.scan_order = relaxed;
 SELECT * FROM pg_temp.each_storage('{vector_l2_ops,vector_ip_ops,vector_cosine_ops}',
-	'{storage=fp32,storage=fp16,"storage=fp16,refine=fp32",storage=sq8,"storage=sq8,refine=fp16","storage=sq8,refine=none",storage=pq,"storage=pq,refine=fp16","storage=pq,refine=none","storage=pq,pq_bits=4","storage=pq,pq_m=6,opq","storage=pq,pq_m=4,pq_bits=4,opq,refine=none"}');
+	'{storage=fp32,storage=fp16,"storage=fp16,refine=fp32",storage=sq8,"storage=sq8,refine=fp16","storage=sq8,refine=none",storage=pq,"storage=pq,refine=fp16","storage=pq,refine=none","storage=pq,pq_bits=4","storage=pq,pq_m=6,opq","storage=pq,pq_m=4,pq_bits=4,opq,refine=none","storage=rabitq,bits=1",storage=rabitq,"storage=rabitq,bits=8","storage=rabitq,bits=2,refine=fp16","storage=rabitq,bits=7,refine=none"}');
 SELECT * FROM pg_temp.each_storage('{vector_l1_ops}', '{storage=fp16,storage=sq8,"storage=sq8,refine=none"}');
 SELECT * FROM pg_temp.each_storage('{halfvec_l2_ops,halfvec_ip_ops,halfvec_cosine_ops}',
-	'{storage=fp16,storage=sq8,"storage=sq8,refine=fp16","storage=sq8,refine=none",storage=pq,"storage=pq,refine=none,opq"}');
+	'{storage=fp16,storage=sq8,"storage=sq8,refine=fp16","storage=sq8,refine=none",storage=pq,"storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=3,refine=none"}');
 SELECT * FROM pg_temp.each_storage('{halfvec_l1_ops}', '{storage=sq8,"storage=sq8,refine=none"}');
 RESET vectorgpu.scan_order;
 
@@ -111,7 +111,7 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 END $$;
-SELECT * FROM pg_temp.live('{storage=fp16,storage=sq8,"storage=sq8,refine=fp16","storage=sq8,refine=none",storage=pq,"storage=pq,refine=fp16,pq_bits=4","storage=pq,refine=none","storage=pq,refine=none,opq"}');
+SELECT * FROM pg_temp.live('{storage=fp16,storage=sq8,"storage=sq8,refine=fp16","storage=sq8,refine=none",storage=pq,"storage=pq,refine=fp16,pq_bits=4","storage=pq,refine=none","storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=1,refine=fp16","storage=rabitq,bits=8,refine=none"}');
 CREATE INDEX codes_v ON codes USING gpuivf (v) WITH (lists = 20, storage = pq, refine = none);
 DELETE FROM codes WHERE id % 3 = 0;
 VACUUM codes;
@@ -149,17 +149,17 @@ BEGIN
 	END LOOP;
 END $$;
 SET client_min_messages = warning; -- of fewer lists
-SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT 1, NULL::vector WHERE false', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
-SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT 1, ''[1,2,3]''::vector', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
-SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, NULL FROM generate_series(1, 100) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
-SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, array[i, -i, i % 3]::vector FROM generate_series(1, 7) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
-SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, ''[1,2,3]''::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
-SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, array[i % 2, 1, 1]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
-SELECT * FROM pg_temp.odd_codes('vector(1)', 'SELECT i, array[i]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
+SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT 1, NULL::vector WHERE false', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=3,refine=none"}');
+SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT 1, ''[1,2,3]''::vector', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=3,refine=none"}');
+SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, NULL FROM generate_series(1, 100) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=3,refine=none"}');
+SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, array[i, -i, i % 3]::vector FROM generate_series(1, 7) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=3,refine=none"}');
+SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, ''[1,2,3]''::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=3,refine=none"}');
+SELECT * FROM pg_temp.odd_codes('vector(3)', 'SELECT i, array[i % 2, 1, 1]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=3,refine=none"}');
+SELECT * FROM pg_temp.odd_codes('vector(1)', 'SELECT i, array[i]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=3,refine=none"}');
 \set VERBOSITY terse
-SELECT * FROM pg_temp.odd_codes('vector(2)', 'SELECT i, array[i * 1e30, 1 - i * 1e30]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
+SELECT * FROM pg_temp.odd_codes('vector(2)', 'SELECT i, array[i * 1e30, 1 - i * 1e30]::vector FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=3,refine=none"}');
 \set VERBOSITY default
-SELECT * FROM pg_temp.odd_codes('halfvec(2)', 'SELECT i, array[i, 65504]::vector::halfvec FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq"}');
+SELECT * FROM pg_temp.odd_codes('halfvec(2)', 'SELECT i, array[i, 65504]::vector::halfvec FROM generate_series(1, 500) i', '{storage=fp16,storage=sq8,storage=pq,"storage=pq,refine=none,opq",storage=rabitq,"storage=rabitq,bits=3,refine=none"}');
 RESET client_min_messages;
 -- parts of unequal size are padded: 7 dimensions in 3, 5, 7 parts
 SELECT * FROM pg_temp.odd_codes('vector(7)', 'SELECT i, (SELECT array_agg((i * d) % (7 + d)) FROM generate_series(1, 7) d)::real[]::vector FROM generate_series(1, 500) i',
@@ -171,6 +171,8 @@ INSERT INTO code_parts SELECT i, (SELECT array_agg((i * d) % 31 + i % 2 * 100) F
 SET maintenance_work_mem = '1MB';
 CREATE INDEX code_parts_sq8 ON code_parts USING gpuivf (v) WITH (lists = 2, storage = sq8);
 SELECT rows, heap_rows_checked FROM vectorgpu_check('code_parts_sq8', true);
+CREATE INDEX code_parts_rabitq ON code_parts USING gpuivf (v) WITH (lists = 40, storage = rabitq, bits = 5);
+SELECT rows, heap_rows_checked FROM vectorgpu_check('code_parts_rabitq', true);
 CREATE INDEX code_parts_fp16 ON code_parts USING gpuivf (v) WITH (lists = 40, storage = fp16);
 SELECT rows, heap_rows_checked FROM vectorgpu_check('code_parts_fp16', true);
 -- too little memory to train a product quantiser; the amount needed depends on the CPU
@@ -224,6 +226,10 @@ CREATE INDEX ON codes USING gpuivf (v) WITH (storage = sq8, pq_m = 2);
 CREATE INDEX ON codes USING gpuivf (v) WITH (pq_bits = 4);
 CREATE INDEX ON codes USING gpuivf (v) WITH (refine = fp16);
 CREATE INDEX ON codes USING gpuivf (v vector_l1_ops) WITH (storage = pq);
+CREATE INDEX ON codes USING gpuivf (v) WITH (storage = rabitq, bits = 9);
+CREATE INDEX ON codes USING gpuivf (v) WITH (storage = rabitq, pq_bits = 4);
+CREATE INDEX ON codes USING gpuivf (v) WITH (storage = sq8, bits = 4);
+CREATE INDEX ON codes USING gpuivf (v vector_l1_ops) WITH (storage = rabitq);
 -- options that change nothing
 CREATE INDEX ON codes USING gpuivf (v) WITH (refine = none);
 CREATE INDEX ON codes USING gpuivf (v) WITH (storage = fp32, refine = none);
@@ -235,6 +241,7 @@ CREATE INDEX ON codes USING gpuivf (h halfvec_l1_ops) WITH (storage = pq);
 CREATE TABLE code_wide (v vector(2049), b bit(8));
 CREATE INDEX ON code_wide USING gpuivf (v) WITH (storage = pq, opq);
 CREATE INDEX ON code_wide USING gpuivf (b bit_hamming_ops) WITH (storage = pq);
+CREATE INDEX ON code_wide USING gpuivf (b bit_hamming_ops) WITH (storage = rabitq);
 CREATE INDEX code_wide_v ON code_wide USING gpuivf (v) WITH (storage = pq);
 -- changed parameters count from the next REINDEX on
 ALTER INDEX code_wide_v SET (storage = sq8);
@@ -311,6 +318,6 @@ BEGIN
 		RETURN NEXT;
 	END LOOP;
 END $$;
-SELECT * FROM pg_temp.far_queries('vector_l2_ops', '<->', '{storage=fp32,storage=fp16,storage=sq8,"storage=sq8,refine=none","storage=sq8,refine=fp16",storage=pq,"storage=pq,pq_m=1,pq_bits=4"}');
+SELECT * FROM pg_temp.far_queries('vector_l2_ops', '<->', '{storage=fp32,storage=fp16,storage=sq8,"storage=sq8,refine=none","storage=sq8,refine=fp16",storage=pq,"storage=pq,pq_m=1,pq_bits=4",storage=rabitq,"storage=rabitq,bits=1"}');
 SELECT * FROM pg_temp.far_queries('vector_l1_ops', '<+>', '{storage=fp32,storage=sq8}');
 DROP TABLE far_curve;

@@ -74,6 +74,9 @@ struct SegmentFormat
 	/// those of every release.
 	uint32 version;
 
+	/// True if the index, by its options, takes that version. Null: all do.
+	bool (*takes_version)(const MetaData *meta);
+
 	/// True if the segment, or, null, the options of the index, may be of an index below `version`, which an earlier
 	/// release made. n_rows and sizes are checked. Null: there are no such indexes.
 	bool (*may_be_older)(const MetaData *meta, const SegmentEntry *segment);
@@ -83,7 +86,7 @@ struct SegmentFormat
 inline void
 meta_raise_version(MetaData *meta, const SegmentFormat *format)
 {
-	if (format != nullptr)
+	if (format != nullptr && (format->takes_version == nullptr || format->takes_version(meta)))
 		meta->version = Max(meta->version, format->version);
 }
 

@@ -12,6 +12,7 @@ import svg
 OURS = (("gpuivf", "gpuivf (v vector_l2_ops)", "gpuivf.probes", (1, 2, 4, 8, 16, 32, 64, 128)),
         ("gpuivf sq8", "gpuivf (v vector_l2_ops) WITH (storage = 'sq8')", "gpuivf.probes", (1, 2, 4, 8, 16, 32, 64, 128)),
         ("gpuivf pq", "gpuivf (v vector_l2_ops) WITH (storage = 'pq')", "gpuivf.probes", (1, 2, 4, 8, 16, 32, 64, 128)),
+        ("gpuivf rabitq", "gpuivf (v vector_l2_ops) WITH (storage = 'rabitq')", "gpuivf.probes", (1, 2, 4, 8, 16, 32, 64, 128)),
         ("gpugraph", "gpugraph (v vector_l2_ops)", "gpugraph.search_width", (16, 24, 32, 48, 64, 96, 128, 256)))
 PEERS = (("pgvector ivfflat", "ivfflat (v vector_l2_ops) WITH (lists = {lists})", "ivfflat.probes", (1, 2, 4, 8, 16, 32, 64, 128)),
          ("pgvector hnsw", "hnsw (v vector_l2_ops)", "hnsw.ef_search", (10, 20, 40, 80, 160, 320, 640)))

@@ -106,7 +106,7 @@ my ($current, $newest) = (3, 5);    # the newest: of indexes with key columns
 leave_unchecked($node, 'they are given other versions; check_index looks at what REINDEX makes', @indexes);
 
 # What release 0.2 does not understand is damage in an index of its version.
-my @later = qw(t_gpugraph_v t_gpumatch_v t_texts_v t_sparse_v no_rows_v);
+my @later = qw(t_gpugraph_v t_gpumatch_v t_texts_v t_sparse_v no_rows_v t_rabitq_v no_rows_rabitq);
 
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE t_sparse AS SELECT format('{%s:1,7:2}/9', 1 + i % 6)::sparsevec(9) AS v FROM generate_series(1, 50) i;
@@ -115,8 +115,13 @@ CREATE TABLE t_texts AS SELECT md5(i::text) AS v FROM generate_series(1, 50) i;
 CREATE INDEX t_texts_v ON t_texts USING gpumatch (v text_gram_ops);
 CREATE TABLE no_rows (v vector(8));
 CREATE INDEX no_rows_v ON no_rows USING gpugraph (v);
+CREATE INDEX no_rows_rabitq ON no_rows USING gpuivf (v) WITH (storage = rabitq);
+CREATE TABLE t_rabitq AS SELECT id, v FROM t_gpuivf;
+CREATE INDEX t_rabitq_v ON t_rabitq USING gpuivf (v) WITH (storage = rabitq, bits = 2);
 SQL
-leave_unchecked($node, 'they are given other versions', qw(t_sparse_v t_texts_v no_rows_v));
+is($node->safe_psql('postgres', "SELECT string_agg(format_version::text, ',') FROM vectorgpu_indexes WHERE index_name IN ('t_rabitq_v', 'no_rows_rabitq')"), '4,4',
+	'storage = rabitq: release 0.2 refuses it, with rows and without');
+leave_unchecked($node, 'they are given other versions', qw(t_sparse_v t_texts_v no_rows_v t_rabitq_v no_rows_rabitq));
 for my $version ($current, 4)
 {
 	set_version($version, 1, 0, @later);

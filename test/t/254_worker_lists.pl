@@ -136,7 +136,8 @@ unless ($graph)
 	my @some = ("$width = 3", "$width = 1; SET vectorgpu.scan_order = relaxed");
 
 	for my $codes (["storage = 'sq8'", 'v', 'l2'], ["storage = 'sq8'", 'v', 'l1'], ["storage = 'pq', pq_m = 5", 'v', 'l2'],
-		["storage = 'pq', pq_bits = 4, opq = on", 'v', 'cosine'], ["storage = 'pq'", 'h', 'ip'], ["storage = 'fp16', refine = 'fp32'", 'v', 'cosine'])
+		["storage = 'pq', pq_bits = 4, opq = on", 'v', 'cosine'], ["storage = 'pq'", 'h', 'ip'], ["storage = 'fp16', refine = 'fp32'", 'v', 'cosine'],
+		["storage = 'rabitq', bits = 3", 'v', 'cosine'], ["storage = 'rabitq', bits = 1", 'h', 'l2'])
 	{
 		my ($storage, $col, $class) = @$codes;
 		my $type = $col eq 'v' ? 'vector' : 'halfvec';
@@ -173,7 +174,8 @@ unless ($graph)
 	# Codes alone: the worker finds the candidates, the backend reads them from the table.
 	for my $codes (["storage = 'sq8', refine = 'none'", 'v', 'l2'], ["storage = 'sq8', refine = 'fp16'", 'v', 'l1'], ["storage = 'fp16'", 'v', 'ip'],
 		["storage = 'fp16'", 'v', 'cosine'], ["storage = 'pq', pq_m = 5, refine = 'none'", 'v', 'l2'], ["storage = 'pq', pq_m = 4, refine = 'fp16'", 'v', 'cosine'],
-		["storage = 'pq', pq_bits = 4, opq = on, refine = 'none'", 'v', 'cosine'], ["storage = 'sq8', refine = 'none'", 'h', 'ip'])
+		["storage = 'pq', pq_bits = 4, opq = on, refine = 'none'", 'v', 'cosine'], ["storage = 'sq8', refine = 'none'", 'h', 'ip'],
+		["storage = 'rabitq', refine = 'none'", 'v', 'ip'])
 	{
 		my ($storage, $col, $class) = @$codes;
 		my $type = $col eq 'v' ? 'vector' : 'halfvec';
@@ -187,7 +189,7 @@ unless ($graph)
 		is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "$storage: the copy equals the pages");
 		$node->safe_psql('postgres', 'DROP INDEX i');
 	}
-	for my $codes ("storage = 'pq', refine = 'none'", "storage = 'sq8', refine = 'fp16'")
+	for my $codes ("storage = 'pq', refine = 'none'", "storage = 'sq8', refine = 'fp16'", "storage = 'rabitq', refine = 'fp16'")
 	{
 		$node->safe_psql('postgres', 'DELETE FROM t WHERE id > 9000 OR id < 0');
 		$node->safe_psql('postgres', 'VACUUM t');

@@ -112,9 +112,9 @@ sub read_truth
 
 # Approximate access methods on the same rows, gpuivf with each storage: a search of all rows is exact, and a partial one reaches the recall
 # target, on queries that the calibration has not seen. The exact index gives the truth, and is dropped afterwards.
-my @storages = ('', 'storage = sq8', 'storage = pq, refine = none');
+my @storages = ('', 'storage = sq8', 'storage = pq, refine = none', 'storage = rabitq');
 push @storages, 'storage = fp16', 'storage = sq8, refine = none', 'storage = pq', 'storage = pq, refine = fp16', 'storage = pq, pq_bits = 4',
-  'storage = pq, opq, refine = none'
+  'storage = pq, opq, refine = none', 'storage = rabitq, bits = 1', 'storage = rabitq, bits = 2, refine = none'
   if $long;
 
 # access method, setting that makes searches wide, storage parameters

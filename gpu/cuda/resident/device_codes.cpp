@@ -146,6 +146,8 @@ make_codes(Budget *budget, Uploader *uploader, const engine::Lists &lists, std::
 	const size_t term_bytes = engine::ivf::code_has_terms(layout.spec) ? layout.n_rows * sizeof(float) : 0;
 	auto next = std::make_unique<DeviceCodes>();
 
+	if (layout.spec.kind == CodeKind::kRabitq) // the copy moves to the host
+		return Status::error(StatusCode::kUnsupported, "the CUDA engine does not scan codes of RaBitQ");
 	next->layout = layout;
 	next->code_bytes = code_bytes;
 	switch (layout.spec.kind)
@@ -158,6 +160,7 @@ make_codes(Budget *budget, Uploader *uploader, const engine::Lists &lists, std::
 				(layout.spec.dim + kernels::kSq8GroupDims - 1) / kernels::kSq8GroupDims * kernels::kSq8GroupDims;
 			break;
 		case CodeKind::kPq:
+		case CodeKind::kRabitq:
 		case CodeKind::kNone:
 			next->pitch_bytes = (code_bytes + 15) / 16 * 16;
 			break;

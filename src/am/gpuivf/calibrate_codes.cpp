@@ -59,15 +59,16 @@ struct CodeRows
 	uint64 batch;  // capacity in rows
 	char *rows;    // [batch, coded_bytes]
 	uint8 *codes;  // [batch, code_bytes]
-	uint8 *blocks; // the same interleaved; null unless codes are scored interleaved
+	uint8 *blocks; // the same in blocks; null unless codes are scored so
 	float *terms;  // [batch]; null: no terms
 	uint32 *labels;
+	double *constants; // [batch] of the rows' lists, for a query
 };
 
 void
 begin_rows(const IvfWriter *writer, CodeRows *rows)
 {
-	const bool blocks = writer->layout.storage == IvfStorage::kPq;
+	const bool blocks = engine::ivf::code_unit_rows(writer->layout.codes) > 1;
 	const uint64 fitting =
 		kBatchBytes / writer->layout.code_bytes / engine::ivf::kCodeBlockRows * engine::ivf::kCodeBlockRows;
 
@@ -77,6 +78,7 @@ begin_rows(const IvfWriter *writer, CodeRows *rows)
 	rows->blocks = blocks ? static_cast<uint8 *>(palloc(rows->batch * writer->layout.code_bytes)) : nullptr;
 	rows->terms = writer->layout.row_terms ? static_cast<float *>(palloc(rows->batch * sizeof(float))) : nullptr;
 	rows->labels = static_cast<uint32 *>(palloc(rows->batch * sizeof(uint32)));
+	rows->constants = static_cast<double *>(palloc0(rows->batch * sizeof(double)));
 }
 
 /// Reads the next n rows of both files.
@@ -94,17 +96,17 @@ read_rows(IvfWriter *writer, CodeRows *rows, uint64 n)
 			memcpy(&rows->terms[i], rows->rows + i * writer->coded_bytes + code_bytes, sizeof(float));
 	}
 	if (rows->blocks != nullptr)
-		engine::ivf::interleave_codes(rows->codes, n, code_bytes, rows->blocks);
+		engine::ivf::code_make_blocks(writer->layout.codes, rows->codes, n, rows->blocks);
 }
 
-/// Scores [n] of the rows read.
+/// Scores [n] of the rows read, those above a limit not all (code_scores).
 void
-score_rows(const CodedQuery *query, const CodeRows *rows, uint64 n, double *scores)
+score_rows(const CodedQuery *query, const CodeRows *rows, uint64 n, double limit, double *scores)
 {
-	engine::ivf::code_scores(
-		query->codes.query, 0, rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms, n, scores);
 	for (uint64 i = 0; query->constants != nullptr && i < n; i++)
-		scores[i] += static_cast<double>(query->constants[rows->labels[i]]);
+		rows->constants[i] = static_cast<double>(query->constants[rows->labels[i]]);
+	engine::ivf::mixed_code_scores(query->codes.query, rows->constants,
+		rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms, n, scores, limit);
 }
 
 /// Constants and points of the lists.
@@ -181,7 +183,7 @@ look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries
 		spool_seek(writer->codes, neighbors->numbers()[n] * writer->coded_bytes);
 		spool_seek(writer->labels, neighbors->numbers()[n] * sizeof(uint32));
 		read_rows(writer, rows, 1);
-		score_rows(query, rows, 1, &query->limits[n]);
+		score_rows(query, rows, 1, HUGE_VAL, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
 		if (rounded)
 			query->limits[n] +=
@@ -199,7 +201,7 @@ begin_query(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *quer
 
 	ivf_rows_to_floats(writer->rows, queries->vectors + i * writer->vector_bytes, 1, floats);
 	query->constants = nullptr;
-	if (writer->layout.storage == IvfStorage::kPq)
+	if (engine::ivf::code_is_residual(writer->layout.codes))
 		query->constants = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, n_lists * sizeof(float)));
 	query->points = static_cast<uint8 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_lists));
 	memset(query->better, 0, sizeof(query->better));
@@ -220,7 +222,7 @@ is_copy(const TrueNeighbors *neighbors, uint64 number)
 void
 count_better(CodedQuery *query, const CodeRows *rows, uint64 first, uint64 n, double *scores)
 {
-	score_rows(query, rows, n, scores);
+	score_rows(query, rows, n, query->worst, scores);
 	for (uint64 i = 0; i < n; i++)
 	{
 		if (!(scores[i] <= query->worst) || is_copy(&query->neighbors, first + i))

@@ -42,6 +42,29 @@ codec_read(
 	return n_bytes == 0 || stream_read(index, meta, segment, kCodecStream, 0, n_bytes, codec->floats, strategy);
 }
 
+namespace
+{
+
+void
+begin_rabitq(CodeEncoder *encoder, const float *centroids, uint32 n_lists)
+{
+	const engine::ivf::RabitqModel &model = encoder->codec->model.rabitq;
+	const Size padded = engine::ivf::rabitq_padded_dim(model.spec);
+
+	encoder->rotated = static_cast<float *>(allocate(static_cast<Size>(n_lists) * padded * sizeof(float)));
+	for (uint32 i = 0; i < n_lists; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		engine::ivf::rabitq_rotate(
+			model, centroids + static_cast<Size>(i) * model.spec.dim, model.centre, 1, encoder->rotated + i * padded);
+	}
+	encoder->rabitq = {&model, centroids, encoder->rotated};
+	encoder->work_bytes = engine::ivf::rabitq_encode_work_bytes(model.spec);
+	encoder->work = allocate(encoder->work_bytes);
+}
+
+} // namespace
+
 bool
 encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, uint32 n_lists, const Watch *watch)
 {
@@ -50,6 +73,8 @@ encoder_begin(CodeEncoder *encoder, const Codec *codec, const float *centroids, 
 
 	*encoder = {};
 	encoder->codec = codec;
+	if (codec->layout.storage == IvfStorage::kRabitq)
+		begin_rabitq(encoder, centroids, n_lists);
 	if (codec->layout.storage != IvfStorage::kPq)
 		return true;
 	encoder->rotated =
@@ -90,6 +115,9 @@ encoder_run(CodeEncoder *encoder, const float *floats, const uint32 *labels, uin
 		case IvfStorage::kPq:
 			return check_outcome(engine::ivf::pq_encode(encoder->pq, floats, labels, n, coded->codes, coded->terms,
 				encoder->work, encoder->work_bytes, watched_call(watch)));
+		case IvfStorage::kRabitq:
+			return check_outcome(engine::ivf::rabitq_encode(encoder->rabitq, floats, labels, n, coded->codes,
+				encoder->work, encoder->work_bytes, watched_call(watch)));
 		default:
 			return true;
 	}
@@ -98,10 +126,11 @@ encoder_run(CodeEncoder *encoder, const float *floats, const uint32 *labels, uin
 void
 encoder_end(CodeEncoder *encoder)
 {
-	if (encoder->memory == nullptr)
+	if (encoder->rotated == nullptr)
 		return;
 	pfree(encoder->rotated);
-	pfree(encoder->memory);
+	if (encoder->memory != nullptr)
+		pfree(encoder->memory);
 	pfree(encoder->work);
 }
 
@@ -123,6 +152,15 @@ codec_decode(
 				static_cast<float *>(palloc(engine::ivf::pq_padded_dim(codec->model.spec.pq) * sizeof(float)));
 
 			engine::ivf::pq_decode(codec->model.pq, centroids, codes, labels, n, floats, scratch);
+			pfree(scratch);
+			break;
+		}
+		case IvfStorage::kRabitq:
+		{
+			float *scratch =
+				static_cast<float *>(palloc(engine::ivf::rabitq_padded_dim(codec->model.rabitq.spec) * sizeof(float)));
+
+			engine::ivf::rabitq_decode(codec->model.rabitq, centroids, codes, labels, n, floats, scratch);
 			pfree(scratch);
 			break;
 		}

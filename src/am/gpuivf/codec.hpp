@@ -29,7 +29,8 @@ struct CodeEncoder
 {
 	const Codec *codec;
 	engine::ivf::PqEncoder pq;
-	float *rotated; // [n_lists, padded_dim] centroids
+	engine::ivf::RabitqEncoder rabitq;
+	float *rotated; // [n_lists, padded_dim] centroids; null: nothing to free
 	void *memory;
 	void *work;
 	Size work_bytes;

@@ -21,20 +21,21 @@ constexpr StreamKind kCentroidStream = static_cast<StreamKind>(5); // [n_lists, 
 constexpr StreamKind kOffsetStream = static_cast<StreamKind>(6);   // [n_lists + 1] uint64: list l has places [l, l + 1)
 constexpr StreamKind kListRowStream = static_cast<StreamKind>(7);  // [n_rows] uint32 by place: number of the row by TID
 constexpr StreamKind kPlaceStream = static_cast<StreamKind>(8);    // [n_rows] uint32 by number: place of the row
-constexpr StreamKind kCodeStream = static_cast<StreamKind>(9); // codes by place; PQ: interleaved in blocks of 32 places
+constexpr StreamKind kCodeStream = static_cast<StreamKind>(9);     // codes by place; PQ, RaBitQ: in blocks of 32 places
 constexpr StreamKind kRowTermStream =
 	static_cast<StreamKind>(10); // [n_rows] float32 by place: PQ's term of the row, L2 only
-constexpr StreamKind kCodecStream = static_cast<StreamKind>(11); // float32: ranges of SQ8; codebooks and rotation of PQ
+constexpr StreamKind kCodecStream = static_cast<StreamKind>(11); // float32: the codec (code_model_floats)
 
 constexpr int kMaxLists = 65536;
 
 /// The data that a scan of lists reads. Stored: never renumber.
 enum class IvfStorage : uint8
 {
-	kPlain = 0, // the vectors of kVectors, as in the table: no codes. Of bit strings always
-	kFp16 = 1,  // of float32 vectors: halves
-	kSq8 = 2,   // a byte for each element
-	kPq = 3,    // product quantisation of residuals
+	kPlain = 0,  // the vectors of kVectors, as in the table: no codes. Of bit strings always
+	kFp16 = 1,   // of float32 vectors: halves
+	kSq8 = 2,    // a byte for each element
+	kPq = 3,     // product quantisation of residuals
+	kRabitq = 4, // bits of rotated residuals (engine/ivf/rabitq.hpp); not in indexes of release 0.2
 };
 
 /// The source of true distances for candidates. Stored: never renumber.
@@ -54,6 +55,7 @@ struct IvfOptions
 	uint8 pq_bits; // kPq: 4 or 8
 	uint8 opq;     // kPq: 1: rows are rotated
 	uint32 pq_m;   // kPq: sub-quantisers, 1 .. dim
+	uint8 bits;    // kRabitq: of a dimension, 1 .. 8
 };
 
 static_assert(sizeof(IvfOptions) <= kAmOptionBytes);
@@ -97,6 +99,7 @@ struct IvfStorageRequest
 	int pq_m;    // 0: not said
 	int pq_bits; // 0: not said
 	int opq;     // -1: not said
+	int bits;    // 0: not said
 };
 
 enum IvfStorageName
@@ -106,6 +109,7 @@ enum IvfStorageName
 	kStorageFp16,
 	kStorageSq8,
 	kStoragePq,
+	kStorageRabitq,
 };
 
 enum IvfRefineName
@@ -124,6 +128,8 @@ void ivf_check_storage(const IvfStorageRequest *request);
 void ivf_resolve_storage(
 	const IvfStorageRequest *request, ElementType element, Metric metric, uint32 dim, IvfOptions *options);
 uint32 ivf_default_pq_m(uint32 pq_bits, uint32 dim);
+/// Bytes of a code; bits 0: the default.
+Size ivf_rabitq_code_bytes(int bits, uint32 dim);
 
 /// ivf_options.cpp. The number of lists for n_rows rows, by the storage parameter or by default.
 uint32 ivf_lists_for(const IvfOptions *options, uint64 n_rows);

@@ -179,11 +179,13 @@ options_are_known(const MetaData *meta)
 {
 	const IvfOptions *options = ivf_options(meta);
 
-	if (options->lists > kMaxLists || options->storage > IvfStorage::kPq || options->refine > IvfRefine::kNone)
+	if (options->lists > kMaxLists || options->storage > IvfStorage::kRabitq || options->refine > IvfRefine::kNone)
 		return false;
 	if (meta->element == ElementType::kBit &&
 		(options->storage != IvfStorage::kPlain || options->refine != IvfRefine::kFull))
 		return false;
+	if (options->storage == IvfStorage::kRabitq)
+		return options->bits >= 1 && options->bits <= engine::ivf::kMaxRabitqBits;
 	if (options->storage != IvfStorage::kPq)
 		return true;
 	return (options->pq_bits == 4 || options->pq_bits == 8) && options->pq_m >= 1 && options->pq_m <= meta->dim &&

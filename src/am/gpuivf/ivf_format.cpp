@@ -324,6 +324,10 @@ const SegmentFormat kIvfFormat = {
 	.reads_back = [](const MetaData *meta) { return ivf_layout(meta).refine == IvfRefine::kFull; },
 	.check_entry = ivf_check_entry,
 	.check = ivf_check,
+	.version = kSegmentVersion, // release 0.2 would take the codes for vectors
+	.takes_version = [](const MetaData *meta) { return ivf_options(meta)->storage == IvfStorage::kRabitq; },
+	.may_be_older = [](const MetaData *meta, const SegmentEntry *)
+	{ return ivf_options(meta)->storage != IvfStorage::kRabitq; },
 };
 
 } // namespace vectorgpu::am

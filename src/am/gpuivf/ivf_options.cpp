@@ -1,5 +1,5 @@
 // Storage parameters and settings of gpuivf, and the defaults that follow from the number of rows. PG dialect.
-#include "am/gpuivf/ivf.hpp"
+#include "am/gpuivf/storage.hpp"
 
 #include "am/scan/batch_plan.hpp"
 #include "am/method/cost.hpp"
@@ -63,6 +63,7 @@ relopt_enum_elt_def kStorages[] = {
 	{"fp16", kStorageFp16},
 	{"sq8", kStorageSq8},
 	{"pq", kStoragePq},
+	{"rabitq", kStorageRabitq},
 	{nullptr, 0},
 };
 
@@ -93,12 +94,14 @@ define_storage_parameters()
 	add_int_reloption(options_kind, "lists", "Number of inverted lists; 0: as the number of rows wants.", 0, 0,
 		kMaxLists, AccessExclusiveLock);
 	add_enum_reloption(options_kind, "storage", "What the lists are scanned by.", kStorages, kStorageDefault,
-		"Valid values are \"fp32\", \"fp16\", \"sq8\", and \"pq\".", AccessExclusiveLock);
+		"Valid values are \"fp32\", \"fp16\", \"sq8\", \"pq\", and \"rabitq\".", AccessExclusiveLock);
 	add_enum_reloption(options_kind, "refine", "Vectors that the distances found by codes are refined by.", kRefines,
 		kRefineDefault, "Valid values are \"none\", \"fp16\", and \"fp32\".", AccessExclusiveLock);
 	add_int_reloption(options_kind, "pq_m", "Parts that a product quantiser codes; 0: as the dimensions want.", 0, 0,
 		kMaxDimensions, AccessExclusiveLock);
 	add_int_reloption(options_kind, "pq_bits", "Bits of the code of a part: 4 or 8.", 0, 0, 8, AccessExclusiveLock);
+	add_int_reloption(options_kind, "bits", "Bits of a dimension in codes of rabitq, 1 to 8; 0: as by default.", 0, 0,
+		engine::ivf::kMaxRabitqBits, AccessExclusiveLock);
 	add_enum_reloption(options_kind, "opq", "Rotate the vectors before product quantisation.", kSwitches, -1,
 		"Valid values are \"on\" and \"off\".", AccessExclusiveLock);
 }
@@ -120,6 +123,8 @@ plan_code_bytes(const IvfStorageRequest *request, double dim)
 
 	if (request->storage == kStorageFp16)
 		return 2 * dim;
+	if (request->storage == kStorageRabitq)
+		return static_cast<double>(ivf_rabitq_code_bytes(request->bits, static_cast<uint32>(dim)));
 	if (request->storage != kStoragePq)
 		return dim;
 	return bits / 8.0 * (request->pq_m > 0 ? request->pq_m : ivf_default_pq_m(bits, static_cast<uint32>(dim)));
@@ -192,6 +197,7 @@ ivf_parse_options(Datum reloptions, bool validate)
 		{"pq_m", RELOPT_TYPE_INT, offsetof(IvfReloptions, storage.pq_m)},
 		{"pq_bits", RELOPT_TYPE_INT, offsetof(IvfReloptions, storage.pq_bits)},
 		{"opq", RELOPT_TYPE_ENUM, offsetof(IvfReloptions, storage.opq)},
+		{"bits", RELOPT_TYPE_INT, offsetof(IvfReloptions, storage.bits)},
 	};
 
 	bytea *parsed = static_cast<bytea *>(
@@ -352,7 +358,8 @@ ivf_plan(Relation index, const ScanDemand &demand)
 	}
 	if (meta != nullptr)
 		pfree(meta);
-	plan.has_codes = storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq;
+	plan.has_codes =
+		storage == kStorageFp16 || storage == kStorageSq8 || storage == kStoragePq || storage == kStorageRabitq;
 	plan.from_table = plan.has_codes &&
 		(given->storage.refine == kRefineNone || (storage == kStorageFp16 && given->storage.refine != kRefineFp32));
 	plan.scanned_share =

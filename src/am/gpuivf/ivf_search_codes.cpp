@@ -63,7 +63,8 @@ score_group(const CodeScan *scan, StreamCursor *cursor, uint64 first, uint64 n, 
 		// Items behind the group are read again by the next one.
 		cursor->next_byte -= (n_items - (rows + scan->unit - 1) / scan->unit) * cursor->item_bytes;
 		engine::ivf::code_scores(scan->codes->query, constant, static_cast<const uint8 *>(items),
-			scan->layout->row_terms ? group->terms + done : nullptr, rows, group->scores + done);
+			scan->layout->row_terms ? group->terms + done : nullptr, rows, group->scores + done,
+			scan->topk->threshold.score);
 		done += rows;
 	}
 	return true;
@@ -80,9 +81,11 @@ scan_range(const CodeScan *scan, const PlaceRange *range, double constant)
 
 	stream_open(&cursor, search->index, search->meta, search->segment, kCodeStream,
 		scan->layout->code_bytes * scan->unit, start / scan->unit, search->strategy);
-	for (uint64 first = start; first < range->end; first += kGroupRows)
+	for (uint64 first = start, step; first < range->end; first += step)
 	{
-		const uint64 end = Min(first + kGroupRows, range->end);
+		step = engine::ivf::code_step_rows(scan->layout->codes, *scan->topk, kGroupRows);
+
+		const uint64 end = Min(first + step, range->end);
 		const uint64 skipped = first < range->first ? range->first - first : 0;
 
 		CHECK_FOR_INTERRUPTS();
@@ -94,8 +97,12 @@ scan_range(const CodeScan *scan, const PlaceRange *range, double constant)
 		for (uint64 i = skipped; i < end - first; i++)
 			group->places[i] = first + i;
 		if (engine::topk_wants(scan->topk, group->scores + skipped, end - first - skipped))
+		{
 			engine::topk_push(
 				scan->topk, group->scores + skipped, group->places + skipped, end - first - skipped, nullptr, 0);
+			if (engine::ivf::code_has_bounds(scan->layout->codes))
+				engine::topk_tighten(scan->topk);
+		}
 		*search->n_compared += end - first - skipped;
 	}
 	stream_close(&cursor);

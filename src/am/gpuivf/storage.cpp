@@ -9,9 +9,11 @@ namespace
 
 static_assert(static_cast<int>(IvfStorage::kFp16) == static_cast<int>(engine::ivf::CodeKind::kHalves) &&
 	static_cast<int>(IvfStorage::kSq8) == static_cast<int>(engine::ivf::CodeKind::kSq8) &&
-	static_cast<int>(IvfStorage::kPq) == static_cast<int>(engine::ivf::CodeKind::kPq));
+	static_cast<int>(IvfStorage::kPq) == static_cast<int>(engine::ivf::CodeKind::kPq) &&
+	static_cast<int>(IvfStorage::kRabitq) == static_cast<int>(engine::ivf::CodeKind::kRabitq));
 
 constexpr int kDefaultPqBits = 8;
+constexpr int kDefaultRabitqBits = 4;
 constexpr uint32 kDefaultSubDim = 4; // of a sub-quantiser of 8 bits: codes take a sixteenth of the float32 vector
 
 engine::ivf::PqSpec
@@ -72,6 +74,8 @@ resolve_codes(const IvfStorageRequest *request, ElementType element)
 			return IvfStorage::kSq8;
 		case kStoragePq:
 			return IvfStorage::kPq;
+		case kStorageRabitq:
+			return IvfStorage::kRabitq;
 		default:
 			return IvfStorage::kPlain;
 	}
@@ -94,8 +98,8 @@ resolve_refine(const IvfStorageRequest *request, ElementType element, IvfStorage
 			ereport(NOTICE,
 				(errmsg("refine \"none\" changes nothing for lists of full vectors"),
 					errdetail("The index needs the vectors to compute distances."),
-					errhint(
-						"For an index without full vectors, set storage to \"sq8\", \"pq\" or, of vector, \"fp16\".")));
+					errhint("For an index without full vectors, set storage to \"sq8\", \"pq\", \"rabitq\" or, of "
+							"vector, \"fp16\".")));
 		return IvfRefine::kFull;
 	}
 	switch (request->refine)
@@ -137,12 +141,23 @@ resolve_pq(const IvfStorageRequest *request, Metric metric, uint32 dim, IvfOptio
 				errdetail("The column has %u.", dim), errhint("Set opq to off.")));
 }
 
-/// Raises 22023 for a parameter of storage "pq" only.
 void
-refuse_without_pq(const char *parameter)
+resolve_rabitq(const IvfStorageRequest *request, Metric metric, IvfOptions *options)
 {
-	refuse(
-		psprintf("%s needs storage \"pq\"", parameter), psprintf("Set storage to \"pq\", or %s.", left_out(parameter)));
+	if (metric == Metric::kL1)
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("storage \"rabitq\" does not support the taxicab distance"),
+				errdetail("A random rotation keeps lengths and inner products, not sums of differences."),
+				errhint("Set storage to \"sq8\".")));
+	options->bits = static_cast<uint8>(request->bits == 0 ? kDefaultRabitqBits : request->bits);
+}
+
+/// Raises 22023 for a parameter of one storage only.
+void
+refuse_without(const char *storage, const char *parameter)
+{
+	refuse(psprintf("%s needs storage \"%s\"", parameter, storage),
+		psprintf("Set storage to \"%s\", or %s.", storage, left_out(parameter)));
 }
 
 } // namespace
@@ -155,6 +170,13 @@ ivf_default_pq_m(uint32 pq_bits, uint32 dim)
 	return (dim + sub_dim - 1) / sub_dim;
 }
 
+Size
+ivf_rabitq_code_bytes(int bits, uint32 dim)
+{
+	return engine::ivf::rabitq_code_bytes(
+		{Metric::kL2, dim, static_cast<uint32>(bits == 0 ? kDefaultRabitqBits : bits)});
+}
+
 void
 ivf_check_storage(const IvfStorageRequest *request)
 {
@@ -163,14 +185,16 @@ ivf_check_storage(const IvfStorageRequest *request)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("pq_bits must be 4 or 8"),
 				errdetail("pq_bits is %d.", request->pq_bits),
 				errhint("For codes of 8 bits, %s.", left_out("pq_bits"))));
+	if (request->bits > 0 && request->storage != kStorageRabitq)
+		refuse_without("rabitq", "bits");
 	if (request->storage == kStoragePq)
 		return;
 	if (request->opq > 0)
-		refuse_without_pq("opq");
+		refuse_without("pq", "opq");
 	if (request->pq_m > 0)
-		refuse_without_pq("pq_m");
+		refuse_without("pq", "pq_m");
 	if (request->pq_bits > 0)
-		refuse_without_pq("pq_bits");
+		refuse_without("pq", "pq_bits");
 }
 
 void
@@ -184,6 +208,8 @@ ivf_resolve_storage(
 	options->refine = resolve_refine(request, element, options->storage);
 	if (options->storage == IvfStorage::kPq)
 		resolve_pq(request, metric, dim, options);
+	if (options->storage == IvfStorage::kRabitq)
+		resolve_rabitq(request, metric, options);
 }
 
 IvfLayout
@@ -200,6 +226,7 @@ ivf_layout_of(const IvfOptions *options, ElementType element, Metric metric, uin
 	layout.codes.dim = dim;
 	if (options->storage == IvfStorage::kPq)
 		layout.codes.pq = pq_spec(options, metric, dim);
+	layout.codes.bits = options->bits;
 	layout.code_bytes = engine::ivf::code_bytes(layout.codes);
 	layout.row_terms = engine::ivf::code_has_terms(layout.codes);
 	layout.codec_floats = engine::ivf::code_model_floats(layout.codes);

@@ -38,7 +38,7 @@ refines_in_full(const IvfLayout *layout)
 	return layout->refine == IvfRefine::kFull;
 }
 
-/// Bytes of kCodeStream for n_rows rows: PQ codes lie in blocks of 32 rows, the last one filled up with zeros.
+/// Bytes of kCodeStream for n_rows rows: codes of PQ and RaBitQ lie in blocks of 32 rows, the last one filled up.
 inline uint64
 code_stream_bytes(const IvfLayout *layout, uint64 n_rows)
 {

@@ -28,8 +28,8 @@ struct Source
 	uint32 segment;
 	Codec codec;
 	uint32 n_lists;
-	float *centroids; // PQ only
-	uint64 *offsets;  // PQ only
+	float *centroids; // codes of residuals only
+	uint64 *offsets;  // the same
 };
 
 /// Lives in a child of TopTransactionContext.
@@ -77,7 +77,7 @@ read_source(
 		!codec_read(&source->codec, index, meta, segment, strategy))
 		return false;
 	source->n_lists = model.n_lists;
-	if (source->codec.layout.storage == IvfStorage::kPq)
+	if (engine::ivf::code_is_residual(source->codec.layout.codes))
 	{
 		const Size centroid_bytes = static_cast<Size>(model.n_lists) * meta->dim * sizeof(float);
 		const Size offset_bytes = (model.n_lists + Size{1}) * sizeof(uint64);
@@ -142,14 +142,14 @@ ivf_read_code(Relation index, const MetaData *meta, const SegmentEntry *segment,
 	uint8 *block;
 	bool intact;
 
-	if (layout->storage != IvfStorage::kPq)
+	if (engine::ivf::code_unit_rows(layout->codes) == 1)
 		return stream_read(
 			index, meta, segment, kCodeStream, place * layout->code_bytes, layout->code_bytes, code, strategy);
 	block = static_cast<uint8 *>(palloc(block_bytes));
 	intact =
 		stream_read(index, meta, segment, kCodeStream, place / kBlockRows * block_bytes, block_bytes, block, strategy);
-	for (Size j = 0; intact && j < layout->code_bytes; j++)
-		code[j] = block[j * kBlockRows + place % kBlockRows];
+	if (intact)
+		engine::ivf::code_read_block(layout->codes, block, place % kBlockRows, code);
 	pfree(block);
 	return intact;
 }

@@ -15,8 +15,8 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kSq8Rows = 65536;
-constexpr uint64 kPqRows = 16384; // 64 for each of 256 codewords, as k-means takes for each list
+constexpr uint64 kSampleRows = 65536; // of SQ8 and RaBitQ
+constexpr uint64 kPqRows = 16384;     // 64 for each of 256 codewords, as k-means takes for each list
 constexpr uint64 kMinPqRows = 256;
 constexpr Size kTrainingShare = 2; // of maintenance_work_mem
 
@@ -112,17 +112,36 @@ train_pq(IvfWriter *writer)
 	return done;
 }
 
+/// Rows of a sample that is looked at once.
+uint64
+sample_rows(const IvfWriter *writer)
+{
+	const uint64 fitting = writer->memory / kTrainingShare / (writer->meta->dim * sizeof(float));
+
+	return Max(Min(Min(writer->n_rows, kSampleRows), fitting), UINT64CONST(1));
+}
+
 void
 train_sq8(IvfWriter *writer)
 {
-	const uint64 fitting = writer->memory / kTrainingShare / (writer->meta->dim * sizeof(float));
-	const uint64 n = Max(Min(Min(writer->n_rows, kSq8Rows), fitting), UINT64CONST(1));
+	const uint64 n = sample_rows(writer);
 	float *sample;
 
 	if (worker_build_train_codec(writer, n))
 		return;
 	sample = ivf_read_sample(writer, n);
 	engine::ivf::sq8_train(sample, n, writer->meta->dim, writer->codec.model.sq8);
+	pfree(sample);
+}
+
+/// The centre is the mean of the rows that SQ8 would take; the seed of the rotation is the training's.
+void
+train_rabitq(IvfWriter *writer)
+{
+	const uint64 n = sample_rows(writer);
+	float *sample = ivf_read_sample(writer, n);
+
+	engine::ivf::rabitq_train(writer->codec.model.rabitq, sample, n, writer->model.id);
 	pfree(sample);
 }
 
@@ -144,6 +163,9 @@ ivf_train_codec(IvfWriter *writer)
 			return true;
 		case IvfStorage::kPq:
 			return train_pq(writer);
+		case IvfStorage::kRabitq:
+			train_rabitq(writer);
+			return true;
 		default:
 			return true;
 	}

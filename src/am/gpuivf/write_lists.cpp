@@ -251,9 +251,9 @@ write_plain_codes(ListRun *run)
 		&run->streams, kCodeStream, run->writer->ordered_codes, run->writer->n_rows * run->writer->coded_bytes, false);
 }
 
-/// kCodeStream and kRowTermStream of a product quantiser: codes in blocks, the terms apart.
+/// kCodeStream of codes that lie in blocks, and kRowTermStream.
 void
-write_pq_codes(ListRun *run)
+write_code_blocks(ListRun *run)
 {
 	IvfWriter *writer = run->writer;
 	const Size code_bytes = writer->layout.code_bytes;
@@ -276,7 +276,7 @@ write_pq_codes(ListRun *run)
 			if (terms != nullptr)
 				BufFileWrite(terms, rows + i * coded_bytes + code_bytes, sizeof(float));
 		}
-		engine::ivf::interleave_codes(codes, n, code_bytes, block);
+		engine::ivf::code_make_blocks(writer->layout.codes, codes, n, block);
 		stream_write(&run->streams.stream, block, kBlockRows * code_bytes);
 	}
 	stream_run_close(&run->streams);
@@ -330,8 +330,8 @@ ivf_write_lists(IvfWriter *writer, SegmentEntry *entry, BlockNumber start)
 		return InvalidBlockNumber;
 	(void) stream_run_copy(&run->streams, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32), false);
 	write_places(run);
-	if (writer->layout.storage == IvfStorage::kPq)
-		write_pq_codes(run);
+	if (engine::ivf::code_unit_rows(writer->layout.codes) > 1)
+		write_code_blocks(run);
 	else if (writer->coded_bytes > 0)
 		write_plain_codes(run);
 	if (writer->layout.codec_floats > 0)

@@ -267,20 +267,25 @@ private:
 		double scores[kScanRows];
 		RowId places[kScanRows];
 
-		for (uint64_t first = part.rows.first / unit * unit; first < part.rows.last; first += kScanRows)
+		for (uint64_t first = part.rows.first / unit * unit, step; first < part.rows.last; first += step)
 		{
-			const size_t n = std::min<uint64_t>(kScanRows, part.rows.last - first);
+			step = ivf::code_step_rows(spec, *scan->candidates.topk(), kScanRows);
+
+			const size_t n = std::min<uint64_t>(step, part.rows.last - first);
 			const size_t skipped =
 				first < part.rows.first ? part.rows.first - first : 0; // rows of another list in the same block
 
 			ivf::code_scores(scan->query, part.constant, lists.codes() + first * code_bytes,
-				lists.terms() != nullptr ? lists.terms() + first : nullptr, n, scores);
+				lists.terms() != nullptr ? lists.terms() + first : nullptr, n, scores,
+				scan->candidates.topk()->threshold.score);
 			if (!topk_wants(scan->candidates.topk(), scores + skipped, n - skipped))
 				continue;
 			for (size_t i = skipped; i < n; i++)
 				places[i] = first + i;
 			topk_push(scan->candidates.topk(), scores + skipped, places + skipped, n - skipped, part.rows.fails,
 				first + skipped);
+			if (ivf::code_has_bounds(spec))
+				topk_tighten(scan->candidates.topk());
 		}
 	}
 

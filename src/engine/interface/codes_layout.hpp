@@ -17,9 +17,9 @@ namespace vectorgpu::engine
 struct CodesHead
 {
 	uint32_t kind; // ivf::CodeKind
-	uint32_t pq_m; // this and the next two: kPq, else 0
-	uint32_t pq_bits;
-	uint32_t opq; // 0 or 1
+	uint32_t pq_m; // kPq, else 0
+	uint32_t bits; // kPq: of a part; kRabitq: of a dimension; else 0
+	uint32_t opq;  // kPq: 0 or 1; else 0
 };
 static_assert(sizeof(CodesHead) == 16);
 
@@ -28,7 +28,8 @@ head_of(const ivf::CodeSpec &spec)
 {
 	const bool pq = spec.kind == ivf::CodeKind::kPq;
 
-	return {static_cast<uint32_t>(spec.kind), pq ? spec.pq.m : 0, pq ? spec.pq.bits : 0, pq && spec.pq.opq ? 1u : 0u};
+	return {static_cast<uint32_t>(spec.kind), pq ? spec.pq.m : 0, pq ? spec.pq.bits : spec.bits,
+		pq && spec.pq.opq ? 1u : 0u};
 }
 
 /// Set *spec to the codes of such rows. Return null, or what is wrong with the head.
@@ -40,8 +41,11 @@ code_spec_of(const CodesHead &head, const DistanceSpec &rows, ivf::CodeSpec *spe
 	spec->metric = rows.metric;
 	spec->dim = rows.dim;
 	if (spec->kind == ivf::CodeKind::kPq)
-		spec->pq = {rows.metric, rows.dim, head.pq_m, head.pq_bits, head.opq != 0};
-	if (head.opq > 1 || (spec->kind != ivf::CodeKind::kPq && (head.pq_m != 0 || head.pq_bits != 0 || head.opq != 0)))
+		spec->pq = {rows.metric, rows.dim, head.pq_m, head.bits, head.opq != 0};
+	if (spec->kind == ivf::CodeKind::kRabitq)
+		spec->bits = head.bits;
+	if (head.opq > 1 || (spec->kind != ivf::CodeKind::kPq && (head.pq_m != 0 || head.opq != 0)) ||
+		(spec->kind != ivf::CodeKind::kPq && spec->kind != ivf::CodeKind::kRabitq && head.bits != 0))
 		return "parameters that do not apply to the codes";
 	return ivf::code_spec_error(*spec);
 }
@@ -50,7 +54,7 @@ code_spec_of(const CodesHead &head, const DistanceSpec &rows, ivf::CodeSpec *spe
 ///   head   CodesHead
 ///   model  float32 [code_model_floats]: the model of the codes
 ///   terms  float32 [n_rows] by place, if codes have terms
-///   codes  by place; kPq: in blocks of 32 places, whatever their lists (engine/ivf/codec.hpp)
+///   codes  by place; kPq, kRabitq: in blocks of 32 places, whatever their lists
 struct CodesLayout
 {
 	ivf::CodeSpec spec;

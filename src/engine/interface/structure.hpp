@@ -62,15 +62,17 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 		case CopyKind::kCodedLists:
 		case CopyKind::kCodes:
 		{
-			// Between codes of one byte a row and two bytes for each element; codebooks pad dimensions to less than
-			// twice as many.
+			// Between codes of one byte a row, and two bytes for each element or one and a row's factors; codebooks pad
+			// dimensions to less than twice as many.
 			const uint64_t lists = ListsLayout{parameter, spec.distance.dim, n_rows}.bytes() + sizeof(CodesHead);
 			const uint64_t dim = spec.distance.dim;
 			const uint64_t rotation = dim <= ivf::kMaxOpqDimensions ? dim * (dim + 15) : 0;
 			const uint64_t most_model = (uint64_t{256} * 2 * dim + rotation) * sizeof(float);
 
-			return {
-				lists + n_rows, lists + most_model + n_rows * sizeof(float) + (n_rows + ivf::kCodeBlockRows) * 2 * dim};
+			const uint64_t most_code = 2 * dim + 8 + ivf::kMaxRabitqFactors * sizeof(float);
+
+			return {lists + n_rows,
+				lists + most_model + n_rows * sizeof(float) + (n_rows + ivf::kCodeBlockRows) * most_code};
 		}
 		case CopyKind::kRows:
 			break;

@@ -25,9 +25,15 @@ struct QueryMemory
 {
 	float *widened; // kHalves
 	float *sq8;
-	void *pq;
+	void *pq; // kPq, kRabitq
 	size_t pq_bytes;
 };
+
+RabitqSpec
+rabitq_spec(const CodeSpec &spec)
+{
+	return {spec.metric, spec.dim, spec.bits};
+}
 
 QueryMemory
 take_query_memory(Arena *arena, const CodeSpec &spec)
@@ -44,6 +50,10 @@ take_query_memory(Arena *arena, const CodeSpec &spec)
 			break;
 		case CodeKind::kPq:
 			memory.pq_bytes = pq_query_bytes(spec.pq);
+			memory.pq = arena->take<uint8_t>(memory.pq_bytes);
+			break;
+		case CodeKind::kRabitq:
+			memory.pq_bytes = rabitq_query_bytes(rabitq_spec(spec));
 			memory.pq = arena->take<uint8_t>(memory.pq_bytes);
 			break;
 		case CodeKind::kNone:
@@ -82,6 +92,8 @@ code_spec_error(const CodeSpec &spec)
 			return nullptr;
 		case CodeKind::kPq:
 			return pq_check(spec.pq).message;
+		case CodeKind::kRabitq:
+			return rabitq_check(rabitq_spec(spec)).message;
 		case CodeKind::kNone:
 			break;
 	}
@@ -99,6 +111,8 @@ code_bytes(const CodeSpec &spec)
 			return spec.dim;
 		case CodeKind::kPq:
 			return pq_code_bytes(spec.pq);
+		case CodeKind::kRabitq:
+			return rabitq_code_bytes(rabitq_spec(spec));
 		case CodeKind::kNone:
 			break;
 	}
@@ -114,7 +128,35 @@ code_has_terms(const CodeSpec &spec)
 uint64_t
 all_code_bytes(const CodeSpec &spec, uint64_t n_rows)
 {
-	return spec.kind == CodeKind::kPq ? interleaved_bytes(n_rows, code_bytes(spec)) : n_rows * code_bytes(spec);
+	return code_unit_rows(spec) > 1 ? interleaved_bytes(n_rows, code_bytes(spec)) : n_rows * code_bytes(spec);
+}
+
+void
+code_make_blocks(const CodeSpec &spec, const uint8_t *codes, size_t n_rows, uint8_t *blocks)
+{
+	const size_t bytes = code_bytes(spec);
+
+	if (spec.kind == CodeKind::kPq)
+	{
+		interleave_codes(codes, n_rows, bytes, blocks);
+		return;
+	}
+	for (size_t first = 0; first < n_rows; first += kCodeBlockRows)
+		rabitq_make_block(
+			rabitq_spec(spec), codes + first * bytes, std::min(kCodeBlockRows, n_rows - first), blocks + first * bytes);
+}
+
+void
+code_read_block(const CodeSpec &spec, const uint8_t *blocks, size_t i, uint8_t *code)
+{
+	const size_t bytes = code_bytes(spec);
+	const uint8_t *block = blocks + i / kCodeBlockRows * kCodeBlockRows * bytes;
+
+	if (spec.kind == CodeKind::kRabitq)
+		rabitq_read_block(rabitq_spec(spec), block, i % kCodeBlockRows, code);
+	else
+		for (size_t j = 0; j < bytes; j++)
+			code[j] = block[j * kCodeBlockRows + i % kCodeBlockRows];
 }
 
 size_t
@@ -126,6 +168,8 @@ code_model_floats(const CodeSpec &spec)
 			return size_t{2} * spec.dim;
 		case CodeKind::kPq:
 			return pq_codebook_floats(spec.pq) + pq_rotation_floats(spec.pq);
+		case CodeKind::kRabitq:
+			return rabitq_model_floats(rabitq_spec(spec));
 		case CodeKind::kHalves:
 		case CodeKind::kNone:
 			break;
@@ -143,6 +187,8 @@ make_code_model(const CodeSpec &spec, float *floats)
 		model.sq8 = {floats, floats + spec.dim};
 	if (spec.kind == CodeKind::kPq)
 		model.pq = {spec.pq, floats, spec.pq.opq ? floats + pq_codebook_floats(spec.pq) : nullptr};
+	if (spec.kind == CodeKind::kRabitq)
+		model.rabitq = {rabitq_spec(spec), floats, floats + spec.dim};
 	return model;
 }
 
@@ -172,12 +218,28 @@ code_query_prepare(const CodeModel &model, const float *query, void *memory, siz
 		prepared->sq8 = sq8_prepare(model.sq8, spec.metric, query, spec.dim, taken.sq8);
 	if (spec.kind == CodeKind::kPq)
 		return pq_prepare(model.pq, query, taken.pq, taken.pq_bytes, &prepared->pq);
+	if (spec.kind == CodeKind::kRabitq)
+		return rabitq_prepare(model.rabitq, query, taken.pq, taken.pq_bytes, &prepared->rabitq);
 	return {};
 }
 
 void
 code_scores(const CodeQuery &query, double list_constant, const uint8_t *codes, const float *terms, size_t n_rows,
-	double *scores)
+	double *scores, double limit)
+{
+	constexpr size_t kRows = 16 * kCodeBlockRows;
+	const size_t bytes = code_bytes(query.model->spec);
+	double constants[kRows];
+
+	std::fill_n(constants, std::min(kRows, n_rows), list_constant);
+	for (size_t first = 0; first < n_rows; first += kRows)
+		mixed_code_scores(query, constants, codes + first * bytes, terms == nullptr ? nullptr : terms + first,
+			std::min(kRows, n_rows - first), scores + first, limit);
+}
+
+void
+mixed_code_scores(const CodeQuery &query, const double *constants, const uint8_t *codes, const float *terms,
+	size_t n_rows, double *scores, double limit)
 {
 	switch (query.model->spec.kind)
 	{
@@ -190,12 +252,15 @@ code_scores(const CodeQuery &query, double list_constant, const uint8_t *codes, 
 		case CodeKind::kPq:
 			pq_scores(query.pq, 0, codes, terms, n_rows, scores);
 			break;
+		case CodeKind::kRabitq:
+			rabitq_scores(query.rabitq, constants, codes, n_rows, limit, scores);
+			return;
 		case CodeKind::kNone:
 			return;
 	}
 	// Added last, so that the row's own part does not depend on its list.
 	for (size_t i = 0; i < n_rows; i++)
-		scores[i] += list_constant;
+		scores[i] += constants[i];
 }
 
 } // namespace vectorgpu::engine::ivf

@@ -115,6 +115,58 @@ sum_nibbles(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint3
 	flush(even, odd, sums);
 }
 
+/// 32 dimensions at a time: a byte for each, 0xFF where its bit is set. Numbers are at most 127, so that sums of two
+/// products fit 16 bits.
+int32_t
+dot_planes(const uint8_t *planes, size_t n_planes, size_t plane_bytes, const int8_t *elements)
+{
+	const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+	const __m256i bits = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201));
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i sum = _mm256_setzero_si256();
+	int32_t lanes[8];
+
+	for (size_t j = 0; j < plane_bytes; j += 4)
+	{
+		const size_t here = plane_bytes - j < 4 ? plane_bytes - j : 4;
+		__m256i number = _mm256_setzero_si256();
+
+		for (size_t plane = 0; plane < n_planes; plane++)
+		{
+			uint32_t word = 0;
+
+			if (here == 4)
+				memcpy(&word, planes + plane * plane_bytes + j, 4);
+			else
+				memcpy(&word, planes + plane * plane_bytes + j, here);
+
+			const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(word)), spread);
+			const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bits), bits);
+
+			number = _mm256_or_si256(number, _mm256_and_si256(set, _mm256_set1_epi8(static_cast<char>(1 << plane))));
+		}
+
+		const __m256i element = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(elements + 8 * j));
+
+		sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(number, element), ones));
+	}
+	_mm256_storeu_si256(reinterpret_cast<__m256i *>(lanes), sum);
+	return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+VECTORGPU_IVF_INLINE uint32_t
+not_above(const double *scores, double limit)
+{
+	const __m256d limits = _mm256_set1_pd(limit);
+	uint32_t mask = 0;
+
+	for (size_t i = 0; i < 32; i += 4)
+		mask |=
+			static_cast<uint32_t>(_mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(scores + i), limits, _CMP_NGT_UQ)))
+			<< i;
+	return mask;
+}
+
 } // namespace
 } // namespace vectorgpu::engine::ivf
 

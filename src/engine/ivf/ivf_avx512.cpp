@@ -126,6 +126,45 @@ sum_nibbles(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint3
 	flush(even, odd, sums);
 }
 
+/// 64 dimensions at a time: a byte for each. Numbers are at most 127, so that sums of two products fit 16 bits.
+int32_t
+dot_planes(const uint8_t *planes, size_t n_planes, size_t plane_bytes, const int8_t *elements)
+{
+	const __m512i ones = _mm512_set1_epi16(1);
+	__m512i sum = _mm512_setzero_si512();
+
+	for (size_t j = 0; j < plane_bytes; j += 8)
+	{
+		const size_t here = plane_bytes - j < 8 ? plane_bytes - j : 8;
+		__m512i number = _mm512_setzero_si512();
+
+		for (size_t plane = 0; plane < n_planes; plane++)
+		{
+			uint64_t word = 0;
+
+			if (here == 8)
+				memcpy(&word, planes + plane * plane_bytes + j, 8);
+			else
+				memcpy(&word, planes + plane * plane_bytes + j, here);
+			number = _mm512_mask_add_epi8(number, word, number, _mm512_set1_epi8(static_cast<char>(1 << plane)));
+		}
+		sum = _mm512_add_epi32(
+			sum, _mm512_madd_epi16(_mm512_maddubs_epi16(number, _mm512_loadu_si512(elements + 8 * j)), ones));
+	}
+	return _mm512_reduce_add_epi32(sum);
+}
+
+VECTORGPU_IVF_INLINE uint32_t
+not_above(const double *scores, double limit)
+{
+	const __m512d limits = _mm512_set1_pd(limit);
+	uint32_t mask = 0;
+
+	for (size_t i = 0; i < 32; i += 8)
+		mask |= static_cast<uint32_t>(_mm512_cmp_pd_mask(_mm512_loadu_pd(scores + i), limits, _CMP_NGT_UQ)) << i;
+	return mask;
+}
+
 } // namespace
 } // namespace vectorgpu::engine::ivf
 

@@ -47,6 +47,31 @@ struct Sq8Block
 	float *sums;         // [n_rows]
 };
 
+/// Numbers of a row's code below the signs, for a scale (rabitq.cpp).
+struct RabitqLevels
+{
+	const float *magnitudes; // [n], finite, >= 0
+	size_t n;                // a multiple of 8
+	float inverse;           // level = magnitude * inverse, rounded down, at most `most`; below 2^31 before that
+	int32_t most;
+	uint8_t *levels;      // [n]
+	float *with_residual; // Σ magnitude * (level + 1/2)
+	float *norm;          // Σ (level + 1/2)²
+};
+
+/// The first pass over a block of RaBitQ codes, after its sums.
+struct RabitqBlock
+{
+	const uint8_t *factors;  // float32 [2 or 3, 32], any alignment: add, scale, error
+	const uint32_t *sums;    // [32], below 2^31
+	const double *constants; // [32]
+	const float *distances;  // [32]; null: no third factor
+	float base;
+	float scale;
+	double limit;
+	double *scores; // [32]: constant + (add + scale * (base + this scale * sum) - error * distance), binary32 inside
+};
+
 struct IvfKernels
 {
 	size_t panel_width;
@@ -76,6 +101,21 @@ struct IvfKernels
 	/// The same with 4 bits: table [2 * code_bytes, 16] of bytes, the low half of a code byte first. Sums cannot
 	/// overflow.
 	void (*pq4)(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint32_t *sums);
+	/// Change the sign of x [n] where bit i % 32 of word i / 32 is set; n a multiple of 8. The same bits at every
+	/// level, as the next ones.
+	void (*flip_signs)(const uint32_t *signs, size_t n, float *x);
+	/// x [n] times the Hadamard matrix and a factor, in place; n a power of 2 from 8 on.
+	void (*hadamard)(float *x, size_t n, float factor);
+	void (*rabitq_levels)(const RabitqLevels &call);
+	/// products[0] = Σ |rotated| (level + 1/2); [1] = Σ list (level + 1/2), with the sign of rotated. n a multiple
+	/// of 8.
+	void (*rabitq_products)(const float *rotated, const float *list, const uint8_t *levels, size_t n, double *products);
+	/// Return the rows whose score is not above the limit, a bit each; 0 without distances.
+	uint32_t (*rabitq_bounds)(const RabitqBlock &block);
+	/// Σ number * element: the number of dimension i has bit i % 8 of byte i / 8 of each plane, the lowest plane first.
+	/// planes [n_planes, plane_bytes], n_planes at most 7; elements [plane_bytes * 8 rounded up to 64], padded with
+	/// zeros, from -127 on.
+	int32_t (*plane_dot)(const uint8_t *planes, size_t n_planes, size_t plane_bytes, const int8_t *elements);
 };
 
 extern const IvfKernels kScalarIvfKernels;

@@ -9,6 +9,8 @@
 //   constexpr kGroups   a tile has 3 * kGroups rows and 2 * kWidth columns: as many sums as fit the registers
 //   float reduce(const Vec *lanes)  32 lanes to their sum: lane j += lane j + 16, then 8, 4, 2, 1
 //   void sum_nibbles(...)           IvfKernels::pq4
+//   int32_t dot_planes(...)         IvfKernels::plane_dot
+//   uint32_t not_above(scores, limit)  the bits of scores [32] that are not above the limit
 //
 // Everything is in an anonymous namespace and uses no standard template. Loops over registers are unrolled by pragma:
 // below -O3 the compiler would keep their arrays in memory.
@@ -19,6 +21,7 @@
 #include <cstring>
 
 #include "engine/ivf/ivf_kernels.hpp"
+#include "engine/ivf/rabitq/rabitq_loops.hpp"
 
 namespace vectorgpu::engine::ivf
 {
@@ -337,6 +340,12 @@ constexpr IvfKernels kKernels = {
 	sq8_block<Sq8Dot>,
 	sum_bytes,
 	sum_nibbles,
+	flip_signs_of,
+	hadamard_transform,
+	levels_of,
+	products_of,
+	bounds_of,
+	dot_planes,
 };
 
 } // namespace

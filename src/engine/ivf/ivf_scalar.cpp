@@ -123,6 +123,33 @@ sum_nibbles(const uint8_t *codes, size_t code_bytes, const uint8_t *table, uint3
 		}
 }
 
+int32_t
+dot_planes(const uint8_t *planes, size_t n_planes, size_t plane_bytes, const int8_t *elements)
+{
+	int32_t sum = 0;
+
+	for (size_t j = 0; j < plane_bytes; j++)
+		for (size_t i = 0; i < 8; i++)
+		{
+			int32_t number = 0;
+
+			for (size_t plane = 0; plane < n_planes; plane++)
+				number |= ((planes[plane * plane_bytes + j] >> i) & 1) << plane;
+			sum += number * elements[8 * j + i];
+		}
+	return sum;
+}
+
+uint32_t
+not_above(const double *scores, double limit)
+{
+	uint32_t mask = 0;
+
+	for (size_t i = 0; i < 32; i++)
+		mask |= static_cast<uint32_t>(!(scores[i] > limit)) << i;
+	return mask;
+}
+
 } // namespace
 } // namespace vectorgpu::engine::ivf
 

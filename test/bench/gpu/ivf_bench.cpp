@@ -460,7 +460,7 @@ private:
 				"\"min_ms\": %.4f, \"queries_per_s\": %.0f, \"recall\": %.4f, \"same\": %s, \"few_pairs\": %g, "
 				"\"in_two\": %.2f}\n",
 				base_.n, base_.dim, options_.n_lists, options_.fp32 ? "fp32" : "narrow", options_.storage,
-				options_.no_vectors ? "false" : "true", head_.pq_m, head_.pq_bits, batch, n_probes, n_candidates,
+				options_.no_vectors ? "false" : "true", head_.pq_m, head_.bits, batch, n_probes, n_candidates,
 				measured.median, measured.least, per_second, measured.recall, measured.equal ? "true" : "false",
 				options_.few_pairs[number], measured.in_two);
 	}

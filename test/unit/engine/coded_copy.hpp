@@ -16,7 +16,7 @@ struct CodesCase
 {
 	ivf::CodeKind kind;
 	uint32_t pq_m;
-	uint32_t pq_bits;
+	uint32_t bits;
 	bool opq;
 };
 
@@ -26,6 +26,9 @@ inline constexpr CodesCase kCodes[] = {
 	{ivf::CodeKind::kPq, 5, 8, false},
 	{ivf::CodeKind::kPq, 7, 4, false},
 	{ivf::CodeKind::kPq, 4, 8, true},
+	{ivf::CodeKind::kRabitq, 0, 1, false},
+	{ivf::CodeKind::kRabitq, 0, 4, false},
+	{ivf::CodeKind::kRabitq, 0, 8, false},
 };
 
 inline constexpr ElementType kCodedElements[] = {ElementType::kFloat32, ElementType::kFloat16};
@@ -55,7 +58,7 @@ struct CodedCopy
 			for (size_t i = 4; i < n; i += 5)
 				std::memcpy(rows.vectors.data() + i * rows.row_bytes, rows.vectors.data() + (i - 1) * rows.row_bytes,
 					rows.row_bytes);
-		return CodedRows(ListRows(rows, n_lists, rng), codes.kind, codes.pq_m, codes.pq_bits, codes.opq);
+		return CodedRows(ListRows(rows, n_lists, rng), codes.kind, codes.pq_m, codes.bits, codes.opq);
 	}
 
 	Status load(const CodedRows &rows, SegmentId segment)

@@ -22,10 +22,10 @@ struct CodedRows : ListRows
 	std::vector<float> terms;                // by place
 	Bytes codes;                             // by place, as in the description
 
-	CodedRows(const ListRows &lists, ivf::CodeKind kind, uint32_t pq_m = 0, uint32_t pq_bits = 0, bool opq = false)
+	CodedRows(const ListRows &lists, ivf::CodeKind kind, uint32_t pq_m = 0, uint32_t bits = 0, bool opq = false)
 		: ListRows(lists)
 	{
-		const CodesHead head = {static_cast<uint32_t>(kind), pq_m, pq_bits, opq ? 1u : 0u};
+		const CodesHead head = {static_cast<uint32_t>(kind), pq_m, bits, opq ? 1u : 0u};
 
 		EXPECT_EQ(code_spec_of(head, rows.spec, &spec), nullptr);
 		model_floats.resize(ivf::code_model_floats(spec));
@@ -33,6 +33,8 @@ struct CodedRows : ListRows
 			train_pq();
 		else if (kind == ivf::CodeKind::kSq8)
 			train_sq8();
+		else if (kind == ivf::CodeKind::kRabitq)
+			train_rabitq();
 		else
 		{
 			const std::vector<float> floats = floats_by_place();
@@ -118,13 +120,15 @@ struct CodedRows : ListRows
 				Bytes code(ivf::kCodeBlockRows * code_bytes); // the row's, as the only one of a block
 				double estimate;
 
-				for (size_t j = 0; j < code_bytes; j++)
-					if (spec.kind == ivf::CodeKind::kPq)
-						code[j * ivf::kCodeBlockRows] =
-							codes[(place / ivf::kCodeBlockRows * code_bytes + j) * ivf::kCodeBlockRows +
-								place % ivf::kCodeBlockRows];
-					else
-						code[j] = codes[place * code_bytes + j];
+				if (ivf::code_unit_rows(spec) > 1)
+				{
+					Bytes alone(code_bytes);
+
+					ivf::code_read_block(spec, codes.data(), place, alone.data());
+					ivf::code_make_blocks(spec, alone.data(), 1, code.data());
+				}
+				else
+					std::memcpy(code.data(), &codes[place * code_bytes], code_bytes);
 				ivf::code_scores(
 					prepared, constant, code.data(), terms.empty() ? nullptr : &terms[place], 1, &estimate);
 				found.push_back({estimate, place});
@@ -169,18 +173,44 @@ private:
 		ivf::sq8_encode(model.sq8, floats.data(), rows.n(), spec.dim, codes.data());
 	}
 
+	/// The list of each place.
+	std::vector<uint32_t> labels_by_place() const
+	{
+		std::vector<uint32_t> labels(rows.n());
+
+		for (uint32_t list = 0; list < n_lists; list++)
+			std::fill(labels.begin() + static_cast<ptrdiff_t>(offsets[list]),
+				labels.begin() + static_cast<ptrdiff_t>(offsets[list + 1]), list);
+		return labels;
+	}
+
+	void train_rabitq()
+	{
+		const std::vector<float> floats = floats_by_place();
+		const std::vector<uint32_t> labels = labels_by_place();
+		const ivf::CodeModel model = ivf::make_code_model(spec, model_floats.data());
+		std::vector<float> rotated(size_t{n_lists} * ivf::rabitq_padded_dim(model.rabitq.spec));
+		Bytes by_row(rows.n() * ivf::code_bytes(spec));
+		Bytes work(ivf::rabitq_encode_work_bytes(model.rabitq.spec));
+
+		ivf::rabitq_train(model.rabitq, floats.data(), rows.n(), 9);
+		ivf::rabitq_rotate(model.rabitq, centroids.data(), model.rabitq.centre, n_lists, rotated.data());
+		EXPECT_TRUE(ivf::rabitq_encode({&model.rabitq, centroids.data(), rotated.data()}, floats.data(), labels.data(),
+			rows.n(), by_row.data(), work.data(), work.size())
+				.is_ok());
+		codes.resize(ivf::all_code_bytes(spec, rows.n()));
+		ivf::code_make_blocks(spec, by_row.data(), rows.n(), codes.data());
+	}
+
 	void train_pq()
 	{
 		const std::vector<float> floats = floats_by_place();
 		const ivf::CodeModel model = ivf::make_code_model(spec, model_floats.data());
 		std::vector<float> rotated(size_t{n_lists} * ivf::pq_padded_dim(spec.pq));
-		std::vector<uint32_t> labels(rows.n());
+		const std::vector<uint32_t> labels = labels_by_place();
 		ivf::PqTraining training;
 		ivf::PqEncoder encoder;
 
-		for (uint32_t list = 0; list < n_lists; list++)
-			std::fill(labels.begin() + static_cast<ptrdiff_t>(offsets[list]),
-				labels.begin() + static_cast<ptrdiff_t>(offsets[list + 1]), list);
 		training.rows = floats.data();
 		training.labels = labels.data();
 		training.centroids = centroids.data();

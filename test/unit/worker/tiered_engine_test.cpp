@@ -128,6 +128,33 @@ TEST_F(Tiered, AMoveKeepsCodesWithoutVectors)
 	EXPECT_EQ(device_->stats().resident_bytes, 0u);
 }
 
+TEST_F(Tiered, CodesThatTheDeviceDoesNotScanGoToTheHostAndStay)
+{
+	std::mt19937 rng(6);
+	const Rows rows = random_rows(500, 4);
+	const engine::test::CodedRows codes(engine::test::ListRows(rows, 9, rng), engine::ivf::CodeKind::kRabitq, 0, 3);
+	const engine::SegmentProbes probes[] = {{1, 2, 40}};
+
+	device_->unsupported_seal = true;
+	for (const engine::CopyKind kind : {engine::CopyKind::kCodes, engine::CopyKind::kCodedLists})
+	{
+		std::vector<std::vector<Neighbor>> results;
+		SearchQuery query = {rows.vector(17), 100, false, {}};
+		CopyId copy = 0;
+
+		query.probes = probes;
+		ASSERT_OK(engine_->create({rows.spec, kind}, &copy));
+		EXPECT_TRUE(engine_->on_device(copy));
+		ASSERT_OK(codes.load_as(kind, engine_.get(), copy, 1));
+		EXPECT_FALSE(engine_->on_device(copy));
+		ASSERT_OK(engine_->search(copy, {&query, 1}, &results));
+		ASSERT_NO_FATAL_FAILURE(expect_same(results[0],
+			kind == engine::CopyKind::kCodes ? candidates_in_codes({{&codes, 2, 40}}, query.query, 100)
+											 : nearest_in_coded({{&codes, 2, 40}}, nullptr, query.query, 100)));
+		EXPECT_EQ(device_->stats().resident_bytes, 0u);
+	}
+}
+
 TEST_F(Tiered, AMoveKeepsSegmentsDeltaAndTombstones)
 {
 	const Rows rows = random_rows(1000, 3);

@@ -41,6 +41,7 @@ public:
 	std::atomic<bool> broken_create{false};
 	std::atomic<bool> unsupported{false}; // create() fails with kUnsupported
 	std::atomic<bool> broken_seal{false};
+	std::atomic<bool> unsupported_seal{false}; // seal_segment() fails with kUnsupported, as for codes of RaBitQ
 	std::atomic<uint64_t> n_searches{0};
 	std::function<void()> on_read; // called before the next read of rows, as a move makes
 
@@ -75,6 +76,8 @@ public:
 
 		if (broken_seal)
 			return full();
+		if (unsupported_seal)
+			return Status::error(StatusCode::kUnsupported, "the device does not scan such codes");
 
 		const Status status = inner_->seal_segment(copy, segment);
 
