@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "worker/worker_fault.hpp"
@@ -14,7 +15,7 @@ namespace vectorgpu::worker
 namespace
 {
 
-constexpr size_t kMostHelpers = 16;  // threads, the engine's own included
+constexpr size_t kMostHelpers = 16;
 constexpr uint64_t kGatherShare = 8; // of the time that the last batch took
 constexpr uint64_t kLeastGatherNs = 50 * 1000;
 constexpr uint64_t kLeastMergedNs = 200 * 1000; // a shorter batch is over before its clients have come again
@@ -51,8 +52,24 @@ Batcher::start()
 	if (engine_.computes_elsewhere())
 		delivery_.start(max_batch_);
 	else
-		for (size_t i = 1; i < std::min(engine_.n_threads(), kMostHelpers); i++)
+		start_helpers();
+}
+
+/// A helper's searches use the engine's pool as well: one for two threads is enough.
+void
+Batcher::start_helpers()
+{
+	const size_t n_helpers = std::min(engine_.n_threads() / 2, kMostHelpers);
+
+	try
+	{
+		for (size_t i = 0; i < n_helpers; i++)
 			helpers_.emplace_back([this] { help(); });
+	}
+	catch (const std::system_error &)
+	{
+		// The system grants no more threads: fewer helpers do the same work.
+	}
 }
 
 void

@@ -99,6 +99,7 @@ public:
 
 private:
 	void run();
+	void start_helpers();
 	void help();
 	bool wait_for_work(std::unique_lock<std::mutex> *lock);
 	void gather(std::unique_lock<std::mutex> *lock);

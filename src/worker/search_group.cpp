@@ -52,7 +52,7 @@ SearchGroup::body(uint64_t sequence)
 
 		body_.insert(body_.end(), from, from + sizeof(header));
 		body_.insert(body_.end(), rows, rows + bytes);
-		answer.rows = {}; // a reply's rows are not kept until the next group
+		std::vector<engine::Neighbor>().swap(answer.rows); // not kept until the next group
 	}
 	return body_;
 }

@@ -39,6 +39,11 @@ codec_read(
 	codec_begin(codec, meta);
 	if (stream->n_bytes != n_bytes)
 		page_corrupted(index, stream->start_block, "The parameters of its codes have a wrong size.");
+	if (codec->layout.storage == IvfStorage::kRabitq &&
+		(engine::ivf::code_spec_error(codec->layout.codes) != nullptr ||
+			segment->streams[static_cast<int>(kCodeStream)].n_bytes !=
+				code_stream_bytes(&codec->layout, segment->n_rows)))
+		page_corrupted(index, stream->start_block, "Its codes do not fit its number of rows.");
 	return n_bytes == 0 || stream_read(index, meta, segment, kCodecStream, 0, n_bytes, codec->floats, strategy);
 }
 

@@ -185,7 +185,7 @@ options_are_known(const MetaData *meta)
 		(options->storage != IvfStorage::kPlain || options->refine != IvfRefine::kFull))
 		return false;
 	if (options->storage == IvfStorage::kRabitq)
-		return options->bits >= 1 && options->bits <= engine::ivf::kMaxRabitqBits;
+		return meta->metric != Metric::kL1 && options->bits >= 1 && options->bits <= engine::ivf::kMaxRabitqBits;
 	if (options->storage != IvfStorage::kPq)
 		return true;
 	return (options->pq_bits == 4 || options->pq_bits == 8) && options->pq_m >= 1 && options->pq_m <= meta->dim &&

@@ -101,7 +101,7 @@ scan_range(const CodeScan *scan, const PlaceRange *range, double constant)
 			engine::topk_push(
 				scan->topk, group->scores + skipped, group->places + skipped, end - first - skipped, nullptr, 0);
 			if (engine::ivf::code_has_bounds(scan->layout->codes))
-				engine::topk_tighten(scan->topk);
+				engine::topk_tighten_some(scan->topk);
 		}
 		*search->n_compared += end - first - skipped;
 	}

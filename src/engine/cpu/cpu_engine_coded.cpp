@@ -285,7 +285,7 @@ private:
 			topk_push(scan->candidates.topk(), scores + skipped, places + skipped, n - skipped, part.rows.fails,
 				first + skipped);
 			if (ivf::code_has_bounds(spec))
-				topk_tighten(scan->candidates.topk());
+				topk_tighten_some(scan->candidates.topk());
 		}
 	}
 

@@ -138,6 +138,7 @@ public:
 
 	void merge(PartSearcher *other)
 	{
+		n_filtered_ += other->n_filtered_;
 		n_rescored_ += other->n_rescored_;
 		selection_.merge(&other->selection_);
 		left_out_nan_ = left_out_nan_ || other->left_out_nan_;

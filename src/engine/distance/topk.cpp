@@ -153,6 +153,13 @@ topk_tighten(TopK *topk)
 		cut(topk);
 }
 
+void
+topk_tighten_some(TopK *topk)
+{
+	if (!topk->full || topk->size >= topk->k + topk->k / 8)
+		topk_tighten(topk);
+}
+
 size_t
 topk_finish(TopK *topk)
 {

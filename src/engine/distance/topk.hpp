@@ -50,6 +50,9 @@ void topk_push(TopK *topk, const double *scores, const RowId *rows, size_t n, co
 /// Otherwise it moves only when the buffer is full.
 void topk_tighten(TopK *topk);
 
+/// The same where it pays: after an eighth of k candidates more, so that it costs O(1) each.
+void topk_tighten_some(TopK *topk);
+
 /// Sort the k first and return how many there are; buffer[0 .. n) is then in order. No push may follow.
 size_t topk_finish(TopK *topk);
 

@@ -78,6 +78,13 @@ charged_bytes(const Copy &copy)
 	return std::max(copy.held_bytes, copy.reserved_bytes) + (copy.keys != nullptr ? copy.keys->known_bytes() : 0);
 }
 
+/// Bytes of a copy's rows and what is expected beside them, if each row takes `more` for rounded ones.
+uint64_t
+with_rounded(const Copy &copy, size_t more, uint64_t expected_bytes)
+{
+	return expected_bytes + expected_bytes / rows_bytes(1, engine::segment_vector_bytes(copy.spec)) * more;
+}
+
 wire::CopyInfo
 info_of(const Copy &copy)
 {
@@ -306,7 +313,7 @@ Residency::must_evict(const Copy *copy, uint64_t bytes)
 	return charged + bytes > budget_bytes_;
 }
 
-/// Charge `bytes` more for a copy's rows, or refuse.
+/// Charge `bytes` more for a copy's rows, or refuse. A copy with rounded rows goes instead: without them it may fit.
 ReplyStatus
 Residency::reserve(Copy *copy, uint64_t bytes)
 {
@@ -315,23 +322,33 @@ Residency::reserve(Copy *copy, uint64_t bytes)
 
 	if (copy->held_bytes + bytes > copy->reserved_bytes &&
 		!make_room(std::max(copy->held_bytes + bytes, copy->reserved_bytes), copy, &evicted))
-		return ReplyStatus::kRefused;
+	{
+		const auto found = copies_.find(copy->key);
+
+		if (copy->rounded_row_bytes == 0 || found == copies_.end() || found->second.get() != copy)
+			return ReplyStatus::kRefused;
+		evicted.push_back(found->second);
+		copies_.erase(found);
+		counters_.n_evictions++;
+		return ReplyStatus::kAbsent;
+	}
 	copy->held_bytes += bytes;
 	return ReplyStatus::kOk;
 }
 
-/// Have the engine keep rounded rows of a new copy, if all copies have room beside them. Return the bytes that it takes
-/// in all. The caller holds the mutex.
+/// Have the engine keep rounded rows of a new copy, if there is room for it twice beside all others: while an index is
+/// merged, the copy holds the old segments and the new one. Return the bytes that it takes in all. The caller holds the
+/// mutex.
 uint64_t
 Residency::plan_rounded(Copy *copy, uint64_t expected_bytes)
 {
 	const size_t more = engine_.rounded_row_bytes(copy->spec);
-	uint64_t charged = expected_bytes + expected_bytes / rows_bytes(1, engine::segment_vector_bytes(copy->spec)) * more;
 
-	if (more == 0)
+	if (more == 0 || expected_bytes > budget_bytes_)
 		return expected_bytes;
 
-	const uint64_t own = charged;
+	const uint64_t own = with_rounded(*copy, more, expected_bytes);
+	uint64_t charged = 2 * own;
 
 	for (const auto &[key, other] : copies_)
 		charged += charged_bytes(*other);
@@ -362,13 +379,19 @@ Residency::create(
 			same_shape(old->spec.distance, request.element, request.metric, request.dim) &&
 			same_keys(*old, key_columns))
 		{
-			if (!make_room(std::max(request.expected_bytes, old->held_bytes), old.get(), &gone))
+			const uint64_t most = with_rounded(*old, old->rounded_row_bytes, request.expected_bytes);
+
+			if (make_room(std::max(most, old->held_bytes), old.get(), &gone))
+			{
+				old->reserved_bytes = most;
+				old->lease = session;
+				return ReplyStatus::kOk;
+			}
+			if (old->rounded_row_bytes == 0)
 				return ReplyStatus::kRefused;
-			old->reserved_bytes = request.expected_bytes;
-			old->lease = session;
-			return ReplyStatus::kOk;
 		}
-		if (old != nullptr) // the same key with another shape: the old copy cannot be of this index
+		// The same key with another shape: the old copy cannot be of this index. Or without rounded rows it may fit.
+		if (old != nullptr)
 		{
 			gone.push_back(old);
 			copies_.erase(key);

@@ -442,6 +442,44 @@ TEST_F(WorkerCopies, are_evicted_the_longest_unused_first)
 	EXPECT_LE(stats(&backend.client).resident_bytes, options.memory_budget_bytes);
 }
 
+TEST_F(WorkerCopies, keep_rounded_rows_while_there_is_room)
+{
+	constexpr size_t kRounded = 64 + 8; // of a row of 64 dimensions
+	worker::Options options = options_for_test();
+
+	options.memory_budget_bytes = 2 * worker::rows_bytes(100, 256 + kRounded) + 100;
+
+	ThreadWorker served(options);
+	Connection backend;
+	const Table table(100, 64, 1, 1);
+	const Table other(100, 64, 2, 2);
+	const Table large(170, 64, 3, 3);
+
+	ASSERT_TRUE(create(&backend.client, table, worker::rows_bytes(100, 256)).ok());
+	load(&backend.client, table, 100);
+	EXPECT_EQ(info(&backend.client, table.key).resident_bytes, worker::rows_bytes(100, 256 + kRounded));
+	EXPECT_EQ(try_search(&backend.client, table, {}), ReplyStatus::kOk);
+
+	// Beside it there is no room for another such copy twice.
+	ASSERT_TRUE(create(&backend.client, other, worker::rows_bytes(100, 256)).ok());
+	load(&backend.client, other, 100);
+	EXPECT_EQ(info(&backend.client, other.key).resident_bytes, worker::rows_bytes(100, 256));
+
+	// Announced as empty, it is found to be too large with rounded rows, and is made anew without.
+	ASSERT_TRUE(exchange(&backend.client, RequestType::kDrop, table.key, {}).ok());
+	ASSERT_TRUE(exchange(&backend.client, RequestType::kDrop, other.key, {}).ok());
+	ASSERT_TRUE(create(&backend.client, large).ok());
+	ASSERT_TRUE(send_rows(&backend.client, large, 1, 0, 0, 100).ok());
+	ASSERT_TRUE(send_rows(&backend.client, large, 2, 0, 100, 170).ok());
+	EXPECT_EQ(send_rows(&backend.client, large, 3, 0, 100, 170).status(), ReplyStatus::kAbsent);
+	ASSERT_TRUE(create(&backend.client, large, worker::rows_bytes(170, 256)).ok());
+	ASSERT_TRUE(send_rows(&backend.client, large, 1, 0, 0, 170).ok());
+	ASSERT_TRUE(seal(&backend.client, large, 1, 170).ok());
+	ASSERT_TRUE(manifest(&backend.client, large, 1, {1}).ok());
+	EXPECT_EQ(info(&backend.client, large.key).resident_bytes, worker::rows_bytes(170, 256));
+	EXPECT_EQ(try_search(&backend.client, large, {}), ReplyStatus::kOk);
+}
+
 TEST_F(WorkerCopies, stay_while_they_are_searched)
 {
 	worker::Options options = options_for_test();

@@ -24,6 +24,8 @@ constexpr double kLeastSquare = 1e-60; // of a row whose levels are chosen: belo
 constexpr double kStep[kMaxRabitqBits + 1] = {0, 0, 0.9957, 0.5860, 0.3352, 0.1881, 0.1041, 0.0569, 0.0308};
 constexpr double kCosSquared[kMaxRabitqBits + 1] = {0, 0.6366, 0.8812, 0.9626, 0.9885, 0.9965, 0.99896, 0.9997, 0.9999};
 
+constexpr uint32_t kFewBits = 2; // of L2: whose decoded rows are at cos²
+
 // Multiples of that step tried for each row; the best angle wins.
 constexpr double kTries[] = {1.2, 1.12, 1.06, 1.0, 0.94, 0.88, 0.8};
 
@@ -284,15 +286,19 @@ rabitq_read_block(const RabitqSpec &spec, const uint8_t *block, size_t i, uint8_
 void
 rabitq_train(const RabitqModel &model, const float *rows, size_t n_rows, uint64_t seed)
 {
+	constexpr size_t kColumns = 64; // of a row read at a time: a cache line holds sixteen
 	const size_t dim = model.spec.dim;
 
-	for (size_t d = 0; d < dim; d++)
+	for (size_t first = 0; first < dim; first += kColumns)
 	{
-		double sum = 0;
+		const size_t n = std::min(dim - first, kColumns);
+		double sums[kColumns] = {};
 
 		for (size_t i = 0; i < n_rows; i++)
-			sum += static_cast<double>(rows[i * dim + d]);
-		model.centre[d] = n_rows > 0 ? static_cast<float>(sum / static_cast<double>(n_rows)) : 0;
+			for (size_t d = 0; d < n; d++)
+				sums[d] += static_cast<double>(rows[i * dim + first + d]);
+		for (size_t d = 0; d < n; d++)
+			model.centre[first + d] = n_rows > 0 ? static_cast<float>(sums[d] / static_cast<double>(n_rows)) : 0;
 	}
 	model.seed[0] = static_cast<float>(seed % (1u << 24));
 }
@@ -361,10 +367,11 @@ rabitq_decode(const RabitqModel &model, const float *centroids, const uint8_t *c
 
 		std::memcpy(&scale, code + plane_bytes + full * sizeof(float), sizeof(scale));
 
-		// The estimate's scale makes products unbiased; the point of the code's line nearest to the row is at cos² of
-		// it.
-		const double length =
-			static_cast<double>(scale) * (spec.metric == Metric::kL2 ? -0.5 : -1) * kCosSquared[spec.bits];
+		// The estimate's scale makes products unbiased, and coding the point at that length gives the same code and
+		// scale again, however often rows are merged. The point of the code's line nearest to the row is at cos² of it:
+		// for L2, where the square of the length counts as well, few bits are better there.
+		const double nearest = spec.metric == Metric::kL2 && spec.bits <= kFewBits ? kCosSquared[spec.bits] : 1;
+		const double length = static_cast<double>(scale) * (spec.metric == Metric::kL2 ? -0.5 : -1) * nearest;
 
 		for (size_t i = 0; i < n; i++)
 		{
