@@ -70,10 +70,14 @@ SELECT n, cardinality(a) AS rows, a = b AS same FROM (SELECT n, join_rows(query,
 	'SELECT q.id, s.* FROM queries q LEFT JOIN LATERAL (SELECT t.id, t.v <-> q.v AS d FROM items t WHERE t.k IN (1, 2) ORDER BY t.v <-> q.v LIMIT 3) s ON s.d < 100',
 	'SELECT q.id, s.* FROM queries q, LATERAL (SELECT t.id, t.v <-> q.v AS d FROM items t WHERE t.k = q.k ORDER BY t.v <-> q.v LIMIT 3) s',
 	'SELECT a.id, b.id FROM queries a JOIN items b ON a.v <-> b.v < 60',
+	'SELECT q.id, s.id FROM queries q LEFT JOIN LATERAL (SELECT t.id FROM items t WHERE q.k = 1 ORDER BY t.v <-> (CASE q.k WHEN 1 THEN q.v::text ELSE ''none'' END)::vector LIMIT 3) s ON true',
 	'SELECT q.id, s.id, r.id FROM queries q, LATERAL (SELECT * FROM items t ORDER BY t.v <-> q.v LIMIT 2) s, LATERAL (SELECT * FROM items t ORDER BY t.v <-> s.v LIMIT 2) r',
 	'SELECT q.id, (SELECT t.id FROM items t WHERE t.k = 9 ORDER BY t.v <-> q.v LIMIT 1), (SELECT t.id FROM items t WHERE t.id <> q.id ORDER BY t.v <-> q.v LIMIT 1) FROM queries q']) WITH ORDINALITY u (query, n)) s;
 
 -- vectorgpu_join
+CREATE MATERIALIZED VIEW not_yet AS SELECT * FROM queries WITH NO DATA;
+SELECT * FROM vectorgpu_join('items_v', 'not_yet', 'v', 1);
+DROP MATERIALIZED VIEW not_yet;
 CREATE FUNCTION join_compare(index regclass, k int, OUT rows int8, OUT wrong int8, OUT in_order bool) LANGUAGE plpgsql AS $$
 BEGIN
 	CREATE TEMP TABLE got AS SELECT row_number() OVER () AS n, j.* FROM vectorgpu_join(index, 'queries', 'v', k) j;

@@ -25,8 +25,8 @@ namespace
 struct Outer
 {
 	PlannerInfo *root;
-	const RelOptInfo *rel;
-	Bitmapset *params; // by which sub-selects of the inner side see it
+	const RelOptInfo *rel; // null: inside a sub-select, whose tables have other numbers
+	Bitmapset *params;     // by which sub-selects of the inner side see it
 };
 
 /// Return the parameters by which the base relations of the inner side see values of the outer one.
@@ -86,7 +86,11 @@ is_search(const IndexPath *scan, const Outer *outer)
 		!IsA(linitial(scan->indexorderbys), OpExpr))
 		return false;
 	query = static_cast<Node *>(lsecond(linitial_node(OpExpr, scan->indexorderbys)->args));
-	return (bms_overlap(pull_varnos(outer->root, query), outer->rel->relids) || find_param(query, outer->params)) &&
+	while (IsA(query, RelabelType))
+		query = reinterpret_cast<Node *>(reinterpret_cast<RelabelType *>(query)->arg);
+	return (IsA(query, Var) || IsA(query, Param)) && // only these are evaluated ahead
+		((outer->rel != nullptr && bms_overlap(pull_varnos(outer->root, query), outer->rel->relids)) ||
+			find_param(query, outer->params)) &&
 		worker_answers(scan->indexinfo->indexoid);
 }
 
@@ -108,9 +112,11 @@ bool
 find_search(const Path *path, const Outer *outer)
 {
 	const IndexPath *filtered;
+	Outer inside = *outer;
 
 	if (path == nullptr)
 		return false;
+	inside.rel = nullptr;
 	check_stack_depth();
 	switch (nodeTag(path))
 	{
@@ -120,7 +126,7 @@ find_search(const Path *path, const Outer *outer)
 			filtered = pg::filtered_path(path);
 			return filtered != nullptr && is_search(filtered, outer);
 		case T_SubqueryScanPath:
-			return find_search(reinterpret_cast<const SubqueryScanPath *>(path)->subpath, outer);
+			return find_search(reinterpret_cast<const SubqueryScanPath *>(path)->subpath, &inside);
 		case T_LimitPath:
 			return find_search(reinterpret_cast<const LimitPath *>(path)->subpath, outer);
 		case T_ProjectionPath:
@@ -182,7 +188,7 @@ entry_is_stable(PlannerInfo *root, const RangeTblEntry *entry)
 					return false;
 			return true;
 		default:
-			return true;
+			return !contain_volatile_functions(reinterpret_cast<Node *>(entry->tablesample));
 	}
 }
 
@@ -225,6 +231,10 @@ ahead_is_safe(PlannerInfo *root, RelOptInfo *outer)
 		const RangeTblEntry *entry = i < root->simple_rel_array_size ? root->simple_rte_array[i] : nullptr;
 
 		if (entry != nullptr && !entry_is_stable(root, entry))
+			return false;
+		// Row security, and the barrier of a view, are not in the query's tree.
+		if (i < root->simple_rel_array_size && root->simple_rel_array[i] != nullptr &&
+			contain_volatile_functions(reinterpret_cast<Node *>(root->simple_rel_array[i]->baserestrictinfo)))
 			return false;
 	}
 	return true;

@@ -170,6 +170,12 @@ ahead_key(Relation index, const ScanState *state, uint64 k, const uint8 *program
 }
 
 bool
+ahead_has_answers(const ScanState *state)
+{
+	return state->ahead != nullptr && state->ahead->n_places > 0;
+}
+
+bool
 ahead_answer(Relation index, ScanState *state, Ask *ask)
 {
 	AheadTable *table = state->ahead;

@@ -60,6 +60,9 @@ AheadTable *ahead_make();
 void ahead_set(IndexScanDesc scan, AheadTable *table);
 AheadTable *ahead_of(IndexScanDesc scan);
 
+/// True if answers for the scan's table have been made ahead: its search is among them.
+bool ahead_has_answers(const ScanState *state);
+
 /// Fill in ask from the table, if it has the answer. Else notes the request, if it may be made ahead for other queries.
 bool ahead_answer(Relation index, ScanState *state, Ask *ask);
 

@@ -67,6 +67,15 @@ check_params(Node *node, void *arg)
 	return expression_tree_walker(node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(check_params)), arg);
 }
 
+/// True for a parameter alone. Anything else might raise an error for a row that the plan never searches for.
+bool
+is_plain_param(const Node *node)
+{
+	while (node != nullptr && IsA(node, RelabelType))
+		node = reinterpret_cast<const Node *>(reinterpret_cast<const RelabelType *>(node)->arg);
+	return node != nullptr && IsA(node, Param);
+}
+
 /// Return core's node if its conditions on key columns depend on the loop's outer rows, and on nothing else that is not
 /// known for the next ones.
 const IndexScanState *
@@ -79,6 +88,8 @@ keyed_scan(const AheadNodeState *state, const pg::OrderedScan &scan)
 		return nullptr;
 	(void) check_params(
 		reinterpret_cast<Node *>(reinterpret_cast<const IndexScan *>(core->ss.ps.plan)->indexqual), &check);
+	for (int i = 0; i < core->iss_NumRuntimeKeys; i++)
+		check.other = check.other || !is_plain_param(reinterpret_cast<Node *>(core->iss_RuntimeKeys[i].key_expr->expr));
 	return check.found && !check.other ? core : nullptr;
 }
 
@@ -123,7 +134,7 @@ add_scan(AheadNodeState *state, const pg::OrderedScan &scan)
 	InnerScan *inner;
 
 	(void) check_params(query, &check);
-	if (!check.found || check.other || state->n_scans == kMostInnerScans || contain_volatile_functions(query))
+	if (!check.found || check.other || state->n_scans == kMostInnerScans || !is_plain_param(query))
 		return;
 	inner = &state->scans[state->n_scans++];
 	inner->scan = scan;

@@ -84,6 +84,17 @@ check_queries(Oid table)
 				errhint("Join with LATERAL, which reads the rows that you may see.")));
 }
 
+/// Raise an error for a materialized view without data, as SELECT does.
+void
+check_populated(Relation relation)
+{
+	if (!RelationIsScannable(relation))
+		ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				errmsg("materialized view \"%s\" has not been populated", RelationGetRelationName(relation)),
+				errhint("Use the REFRESH MATERIALIZED VIEW command.")));
+}
+
 /// Open the table of the queries, checked. Keep the lock until the end of the transaction: TIDs must mean the same in
 /// all batches.
 Relation
@@ -97,6 +108,7 @@ open_queries(Oid table)
 	if (RELATION_IS_OTHER_TEMP(relation))
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("cannot access temporary tables of other sessions")));
+	check_populated(relation);
 	if (relation->rd_tableam->scan_getnextslot_tidrange == nullptr)
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -161,6 +173,7 @@ make_call(FunctionCallInfo fcinfo)
 	queries = open_queries(call->queries);
 	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
 	check_index(access.index);
+	check_populated(access.heap);
 	call->column = find_column(queries, NameStr(*PG_GETARG_NAME(2)), access.index);
 	call->index_table_file = pg::file_of(access.heap);
 	call->queries_file = pg::file_of(queries);
@@ -232,6 +245,7 @@ search_batch(JoinCall *call, Relation queries, const IndexAccess *access)
 	const uint32 n = read_queries(call, queries, snapshot, sources, most);
 
 	call->edges = static_cast<KnnEdge *>(palloc_extended((uint64{n} * call->k + 1) * sizeof(KnnEdge), MCXT_ALLOC_HUGE));
+	knn_note_reading(access, snapshot);
 	call->n_edges = knn_search(access, snapshot, &call->walk, sources, n, call->k, call->edges);
 }
 

@@ -32,15 +32,6 @@ constexpr uint32 kMostSources = 16384;
 constexpr uint32 kGrowthBits = 2;          // batches grow fourfold
 constexpr uint32 kBatchEdges = 256 * 1024; // most edges of a batch, unless one row has more
 
-/// For serializable transactions, record that table and index are read, before reading. Neither a TID range scan nor
-/// the worker's answers do this, and the scans for single rows come late and may miss some.
-void
-note_reading(const IndexAccess *access, Snapshot snapshot)
-{
-	PredicateLockRelation(access->heap, snapshot);
-	PredicateLockRelation(access->index, snapshot);
-}
-
 /// One pass of a walk over a part of the table.
 struct RowReader
 {
@@ -61,7 +52,7 @@ reader_begin(RowReader *reader, const IndexAccess *access, Snapshot snapshot, Ro
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				errmsg("table \"%s\" cannot be read by ranges of tuple ids", RelationGetRelationName(access->heap))));
-	note_reading(access, snapshot);
+	knn_note_reading(access, snapshot);
 	reader->estate = CreateExecutorState();
 	reader->info = BuildIndexInfo(access->index);
 	reader->slot = table_slot_create(access->heap, nullptr);
@@ -183,6 +174,13 @@ ask_others(const IndexAccess *access, Snapshot snapshot, const KnnWalk *walk, co
 }
 
 } // namespace
+
+void
+knn_note_reading(const IndexAccess *access, Snapshot snapshot)
+{
+	PredicateLockRelation(access->heap, snapshot);
+	PredicateLockRelation(access->index, snapshot);
+}
 
 void
 knn_check_index(Relation index)

@@ -53,6 +53,10 @@ struct KnnSource
 
 constexpr Size kKnnSourceBytes = 16 * 1024 * 1024; // most bytes of the values of a batch, unless one row has more
 
+/// For serializable transactions, record that table and index are read, before reading. Neither a TID range scan nor
+/// the worker's answers do this, and the scans for single rows come late and may miss some.
+void knn_note_reading(const IndexAccess *access, Snapshot snapshot);
+
 /// Raise 42809 if the index is not on vectors.
 void knn_check_index(Relation index);
 

@@ -19,7 +19,7 @@ namespace vectorgpu::am
 
 struct AheadTable;
 struct RecallSample;
-struct AheadAnswer;
+struct SiblingAnswer;
 
 /// Where a scan is. Phases follow one another in this order; kAll stands alone.
 enum class ScanPhase : uint8
@@ -181,7 +181,7 @@ struct ScanState
 	DeltaScores delta_scores;
 	ScanAliases aliases;
 	ScanRows out;
-	const AheadAnswer *first_answer; // am/siblings; null: the first search was not asked for, or its answer was taken
+	const SiblingAnswer *first_answer; // am/siblings; null: the first search was not asked for, or its answer was taken
 	bool ahead_done;                 // since the last rescan there was a chance to ask for it
 	uint64 delta_end;                // rows of the delta from here on are newer than the scan
 	MetaData meta;                   // as of the scan's start, or of the last recovery from a recycled page

@@ -1,6 +1,7 @@
 // See scan_ahead.hpp, and README.md, "Reading ahead".
 #include "am/siblings/scan_ahead.hpp"
 
+#include "am/ahead/ahead_table.hpp"
 #include "am/feed/copy_feed.hpp"
 #include "am/method/index_access.hpp"
 #include "am/scan/batch_plan.hpp"
@@ -157,12 +158,12 @@ keep(const Asked *asked, const wire::ReplyHeader *header, const void *rows)
 	ScanState *state = state_of(asked->scan);
 	KnownCopy *known = known_copy(&asked->key);
 	const Size n_bytes = header->n_items * sizeof(engine::Neighbor);
-	AheadAnswer *answer;
+	SiblingAnswer *answer;
 	Ask ask = {};
 
 	if (header->status != wire::ReplyStatus::kOk)
 		return true; // the scan asks, and does what that needs
-	answer = static_cast<AheadAnswer *>(MemoryContextAlloc(state->context, sizeof(AheadAnswer)));
+	answer = static_cast<SiblingAnswer *>(MemoryContextAlloc(state->context, sizeof(SiblingAnswer)));
 	*answer = {asked->k, state->rounds.round, nullptr, *header};
 	answer->rows = static_cast<engine::Neighbor *>(MemoryContextAlloc(state->context, n_bytes + 1));
 	memcpy(answer->rows, rows, n_bytes);
@@ -190,7 +191,8 @@ ahead_ask_siblings(IndexScanDesc scan)
 	List *siblings;
 
 	state_of(scan)->ahead_done = true;
-	if (!scan_reads_ahead() || !IsUnderPostmaster || !bridge::worker_answers_scans())
+	if (!scan_reads_ahead() || !IsUnderPostmaster || !bridge::worker_answers_scans() ||
+		ahead_has_answers(state_of(scan)))
 		return;
 	MemoryContextSwitchTo(state_of(scan)->batch_context);
 	siblings = pg::merge_siblings(scan, is_vectorgpu_index, static_cast<int>(wire::kMostSearchesTogether));
@@ -218,7 +220,7 @@ ahead_ask_siblings(IndexScanDesc scan)
 bool
 ahead_take(ScanState *state, Ask *ask, wire::ReplyHeader *header)
 {
-	const AheadAnswer *answer = state->first_answer;
+	const SiblingAnswer *answer = state->first_answer;
 
 	state->first_answer = nullptr;
 	if (answer == nullptr || ask->k != answer->k || ask->after != nullptr || state->rounds.round != answer->round ||

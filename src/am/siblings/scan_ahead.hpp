@@ -15,7 +15,7 @@ namespace vectorgpu::am
 {
 
 /// The worker's answer to a scan's first search.
-struct AheadAnswer
+struct SiblingAnswer
 {
 	uint64 k;
 	uint32 round;
