@@ -101,9 +101,10 @@ same_rows('another row', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id, t.k FRO
 same_rows('a key column', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id, t.k FROM t WHERE t.k = 4 ORDER BY t.v <-> q.v LIMIT 3) s", least => .9);
 same_rows('a list on a key column', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id, t.k FROM t WHERE t.k IN (1, 3, 5) OR t.k IS NULL ORDER BY t.v <-> q.v LIMIT 3) s", least => .9);
 same_rows('a key column by the outer row', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id, t.k FROM t WHERE t.k = q.k ORDER BY t.v <-> q.v LIMIT 3) s", least => .6);
-same_rows('two of them', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id, t.k FROM t WHERE t.k >= q.k AND t.k < nullif(q.k, 3) + 2 ORDER BY t.v <-> q.v LIMIT 3) s", least => .6);
+same_rows('two of them', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id, t.k FROM t WHERE t.k >= q.k AND t.k <= q.k ORDER BY t.v <-> q.v LIMIT 3) s", least => .6);
+same_rows('an expression as key', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id, t.k FROM t WHERE t.k >= q.k AND t.k < nullif(q.k, 3) + 2 ORDER BY t.v <-> q.v LIMIT 3) s");
 same_rows('a list by the outer row', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id, t.k FROM t WHERE t.k IN (q.k, 7) ORDER BY t.v <-> q.v LIMIT 3) s");
-same_rows('an expression as query', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id FROM t ORDER BY t.v <-> (q.v + q.v) LIMIT 3) s", least => .9);
+same_rows('an expression as query', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id FROM t ORDER BY t.v <-> (q.v + q.v) LIMIT 3) s");
 same_rows('LIMIT by the outer row', "SELECT q.id, s.* FROM q, LATERAL (SELECT t.id FROM t ORDER BY t.v <-> q.v LIMIT q.k) s");
 same_rows('a range', 'SELECT q.id, t.id FROM q JOIN t ON t.v <-> q.v < 0.9', any_order => 1, before => 'SET enable_nestloop = on;');
 same_rows('LIMIT outside', "SELECT q.id, s.* FROM q, LATERAL ($near 2) s LIMIT 7");

@@ -76,21 +76,25 @@ is_plain_param(const Node *node)
 	return node != nullptr && IsA(node, Param);
 }
 
-/// Return core's node if its conditions on key columns depend on the loop's outer rows, and on nothing else that is not
-/// known for the next ones.
-const IndexScanState *
-keyed_scan(const AheadNodeState *state, const pg::OrderedScan &scan)
+/// Set *keyed to core's node if its conditions on key columns depend on the loop's outer rows, else to null. False:
+/// they do, and on what is not known for the next ones.
+bool
+know_conditions(const AheadNodeState *state, const pg::OrderedScan &scan, const IndexScanState **keyed)
 {
 	const IndexScanState *core = reinterpret_cast<const IndexScanState *>(scan.state);
 	ParamCheck check = {state, false, false};
 
+	*keyed = nullptr;
 	if (!IsA(core, IndexScanState))
-		return nullptr;
+		return true;
 	(void) check_params(
 		reinterpret_cast<Node *>(reinterpret_cast<const IndexScan *>(core->ss.ps.plan)->indexqual), &check);
+	if (!check.found)
+		return true;
 	for (int i = 0; i < core->iss_NumRuntimeKeys; i++)
 		check.other = check.other || !is_plain_param(reinterpret_cast<Node *>(core->iss_RuntimeKeys[i].key_expr->expr));
-	return check.found && !check.other ? core : nullptr;
+	*keyed = core;
+	return !check.other;
 }
 
 /// Make the conditions of a scan for the outer row whose parameters are set, in the current context. False: one of them
@@ -131,16 +135,18 @@ add_scan(AheadNodeState *state, const pg::OrderedScan &scan)
 {
 	Node *query = static_cast<Node *>(lsecond(linitial_node(OpExpr, scan.order)->args));
 	ParamCheck check = {state, false, false};
+	const IndexScanState *keyed;
 	InnerScan *inner;
 
 	(void) check_params(query, &check);
-	if (!check.found || check.other || state->n_scans == kMostInnerScans || !is_plain_param(query))
+	if (!check.found || check.other || state->n_scans == kMostInnerScans || !is_plain_param(query) ||
+		!know_conditions(state, scan, &keyed))
 		return;
 	inner = &state->scans[state->n_scans++];
 	inner->scan = scan;
 	inner->query = ExecInitExpr(reinterpret_cast<Expr *>(query), &scan.state->ps);
 	inner->coder = index_key_coder(scan.index);
-	inner->keyed = inner->coder != nullptr ? keyed_scan(state, scan) : nullptr;
+	inner->keyed = inner->coder != nullptr ? keyed : nullptr;
 	inner->table = ahead_make();
 }
 
