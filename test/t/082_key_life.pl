@@ -190,7 +190,7 @@ SKIP:
 	# Power failures in the middle of a load.
 	for my $turn (1 .. 2)
 	{
-		my $load = start_load($node, { 'w' => "\\set i random(1, 1000000)\nINSERT INTO t SELECT :i, 1, test_vector(:i, 8)::vector, :i % 50, 'tenant ' || :i % 20, now(), '{}';\nUPDATE t SET n = n + 1 WHERE id = :i - 1;\n",
+		my $load = start_load($node, { 'w' => "\\set i random(1000000, 2000000000)\nINSERT INTO t SELECT :i, 1, test_vector(:i, 8)::vector, :i % 50, 'tenant ' || :i % 20, now(), '{}';\nUPDATE t SET n = n + 1 WHERE id = :i - 1;\n",
 			'm@1' => "SELECT vectorgpu_merge('t_v');\n", 'd@1' => "DELETE FROM t WHERE id % 97 = (random() * 97)::int;\nVACUUM t;\n" }, seconds => 60, clients => 3);
 		sleep 2;
 		crash_restart($node);
