@@ -182,9 +182,9 @@ struct ScanState
 	ScanAliases aliases;
 	ScanRows out;
 	const SiblingAnswer *first_answer; // am/siblings; null: the first search was not asked for, or its answer was taken
-	bool ahead_done;                 // since the last rescan there was a chance to ask for it
-	uint64 delta_end;                // rows of the delta from here on are newer than the scan
-	MetaData meta;                   // as of the scan's start, or of the last recovery from a recycled page
+	bool ahead_done;                   // since the last rescan there was a chance to ask for it
+	uint64 delta_end;                  // rows of the delta from here on are newer than the scan
+	MetaData meta;                     // as of the scan's start, or of the last recovery from a recycled page
 };
 
 constexpr int kPageTries = 4; // the first, and three after recycled pages
