@@ -5,20 +5,24 @@
 // last two batches, while a batch of both costs little more than one of either. If the engine computes on a GPU and
 // more searches wait already, a further thread writes the answers of a batch while the next batch runs. Between two
 // batches the engine's thread runs tasks that must not overlap with a search (MANIFEST). Searches that the engine
-// answers at once are run by their dispatcher.
+// answers at once are run by their dispatcher. An engine of several devices has a thread for each batch that it runs at
+// a time; while one of them waits for the clients of its last batch, the others leave what arrives to it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "common/device_list.hpp"
 #include "engine/interface/engine.hpp"
 #include "wire/spin_gate.hpp"
 #include "worker/clock.hpp"
@@ -77,11 +81,15 @@ public:
 	/// The state at a caller's last call of progressing().
 	struct Seen
 	{
-		uint64_t calls = 0;
-		uint64_t progress = 0;
+		struct Of
+		{
+			uint64_t calls = 0;
+			uint64_t progress = 0;
+		};
+		std::array<Of, kMostDevices> lanes;
 	};
 
-	/// Return false if the engine is in a call and has not advanced since *seen; update *seen. Any thread.
+	/// Return false if the engine is in a call that has not advanced since *seen; update *seen. Any thread.
 	bool progressing(Seen *seen) const;
 
 	/// True if the engine computes elsewhere, and is in a call or was at the time. Any thread.
@@ -97,20 +105,62 @@ public:
 	uint64_t n_batches() const { return n_batches_.load(std::memory_order_relaxed); }
 
 private:
-	void run();
-	bool wait_for_work(std::unique_lock<std::mutex> *lock);
-	void gather(std::unique_lock<std::mutex> *lock);
-	bool should_merge(uint64_t took_ns);
-	void wait_for_searches(std::unique_lock<std::mutex> *lock, size_t wanted, uint64_t most_ns);
-	void spin();
+	/// A thread that runs batches in the engine, and what belongs to its batches.
+	struct Lane
+	{
+		Lane(const Done &done, Clock clock, uint64_t spin_ns, size_t max_batch) : delivery(done, clock, spin_ns)
+		{
+			running.reserve(max_batch);
+			finished.reserve(max_batch);
+			queries.reserve(max_batch);
+		}
+
+		// Under the batcher's mutex:
+		std::condition_variable work_arrived;
+		std::vector<Search *> running; // in the engine now
+		bool sleeping = false;
+		size_t wake_at = 1;   // waiting searches from which on the thread is woken if it sleeps
+		uint64_t n_ended = 0; // the batcher's count of batches when its last one ended
+
+		std::atomic<bool> spinning{false}; // it polls, and takes what comes without being woken
+		engine::SearchControl control;
+		std::atomic<bool> busy{false};
+		std::atomic<uint64_t> n_calls{0};
+
+		// The thread's only. Of the last batch:
+		uint64_t last_engine_ns = 0;
+		size_t last_size = 0;
+		size_t waited = 0;              // searches that waited when it ended
+		uint64_t least_ns = 0;          // the shortest time of a batch lately
+		bool merged = false;            // it had the clients of two
+		wire::SpinGate merging;         // whether to wait for those of two
+		std::vector<Search *> finished; // this and the next two: buffers
+		std::vector<engine::SearchQuery> queries;
+		std::vector<std::vector<engine::Neighbor>> results;
+
+		Delivery delivery; // writes answers, if the engine computes elsewhere
+		std::thread thread;
+	};
+
+	void run(Lane *lane);
+	bool may_work(const Lane *lane) const;
+	bool wait_for_work(Lane *lane, std::unique_lock<std::mutex> *lock);
+	size_t most_of_batch(const Lane *lane) const;
+	bool take_work(Lane *lane, std::function<void()> *task);
+	void run_task(Lane *lane, const std::function<void()> &task);
+	Lane *next_sleeper();
+	void gather(Lane *lane, std::unique_lock<std::mutex> *lock);
+	bool should_merge(Lane *lane, uint64_t took_ns) const;
+	void wait_for_searches(Lane *lane, std::unique_lock<std::mutex> *lock, size_t wanted, uint64_t most_ns);
+	void spin(Lane *lane);
 	void poll_for_change(uint32_t n_seen, uint64_t until_ns) const;
-	void search_batch();
+	void search_batch(Lane *lane);
 	void answer_alone(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control);
 	bool run_at_once(Round *round);
 	Status search(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control, BatchInfo *info);
-	void stop_if_unwanted();
+	static void stop_if_unwanted(Lane *lane);
 
 	engine::Engine &engine_;
 	const size_t max_batch_;
@@ -118,36 +168,21 @@ private:
 	const Clock clock_;
 	const Done done_;
 
-	std::shared_mutex between_; // shared by searches outside the engine's thread, exclusive for tasks
-	std::mutex mutex_;          // queue_, tasks_, running_, sleeping_, stopping_, held_
-	std::condition_variable work_arrived_;
+	std::shared_mutex between_; // shared by searches, exclusive for tasks
+	std::mutex mutex_;          // queue_, tasks_, gatherer_, task_runs_, stopping_, held_, and parts of the lanes
 	Queue queue_;
 	std::deque<std::function<void()>> tasks_;
-	std::vector<Search *> running_; // in the engine now
-	bool sleeping_ = false;
-	bool gathering_ = false;
-	size_t wake_at_ = 1; // waiting searches from which on a sleeping engine's thread is woken
+	uint64_t n_ended_ = 0;           // batches
+	const Lane *gatherer_ = nullptr; // waits for the clients of its last batch, or will
+	bool task_runs_ = false;         // or waits for the batches to end
 	bool stopping_ = false;
 	bool held_ = false;
 
-	std::atomic<uint32_t> n_waiting_{0}; // searches and tasks, for spinning without the lock
-	engine::SearchControl control_;
-	std::atomic<bool> engine_busy_{false};
-	std::atomic<uint64_t> last_end_ns_{0}; // of a batch
-	std::atomic<uint64_t> n_calls_{0};
+	std::atomic<uint32_t> n_waiting_{0};        // searches and tasks, for spinning without the lock
+	std::atomic<uint64_t> last_end_ns_{0};      // of a batch
+	std::atomic<const Lane *> latest_{nullptr}; // the lane of that batch, which polls for the next one
 	std::atomic<uint64_t> n_batches_{0};
-	uint64_t last_engine_ns_ = 0; // this and the next six: the engine's thread only. Of the last batch
-	size_t last_size_ = 0;
-	size_t waited_ = 0;              // searches that waited when it ended
-	uint64_t least_ns_ = 0;          // the shortest time of a batch lately
-	bool merged_ = false;            // it had the clients of two
-	wire::SpinGate merging_;         // whether to wait for those of two
-	std::vector<Search *> finished_; // this and the next two: the engine's thread only
-	std::vector<engine::SearchQuery> queries_;
-	std::vector<std::vector<engine::Neighbor>> results_;
-	std::thread thread_;
-
-	Delivery delivery_; // writes answers, if the engine computes elsewhere
+	std::vector<std::unique_ptr<Lane>> lanes_; // at least one; constant
 };
 
 } // namespace vectorgpu::worker
