@@ -386,6 +386,35 @@ TEST(Rabitq, ALimitChangesNoScoreBelowIt)
 		}
 }
 
+// A merge codes decoded rows again.
+TEST(Rabitq, RowsCodedAgainKeepTheirLength)
+{
+	const Data data(Metric::kInnerProduct, 96, 400, 3);
+	const auto squares = [&](const Index &index, const Floats &rows)
+	{
+		double sum = 0;
+
+		for (size_t i = 0; i < rows.size(); i++)
+			sum += std::pow(rows[i] - data.lists[size_t{index.labels[i / 96]} * 96 + i % 96], 2);
+		return sum;
+	};
+
+	for (uint32_t bits : {1, 2, 4})
+	{
+		const Index once({Metric::kInnerProduct, 96, bits}, data.rows, data.lists);
+		Floats first(data.rows.size()), second(data.rows.size()), scratch(rabitq_padded_dim(once.spec));
+
+		rabitq_decode(
+			once.model, data.lists.data(), once.codes.data(), once.labels.data(), once.n, first.data(), scratch.data());
+
+		const Index again({Metric::kInnerProduct, 96, bits}, first, data.lists);
+
+		rabitq_decode(again.model, data.lists.data(), again.codes.data(), again.labels.data(), again.n, second.data(),
+			scratch.data());
+		EXPECT_NEAR(squares(again, second) / squares(once, first), 1, .03) << bits;
+	}
+}
+
 TEST(Rabitq, MoreBitsAreNearer)
 {
 	const Data data(Metric::kL2, 96, 400, 3);

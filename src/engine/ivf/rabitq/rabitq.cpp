@@ -22,7 +22,7 @@ constexpr double kLeastSquare = 1e-60; // of a row whose levels are chosen: belo
 // minimum distortion", 1960, table II; beyond 5 bits by the same optimisation), and cos² of the angle between such a
 // code and its vector: 1 less the quantiser's mean squared error.
 constexpr double kStep[kMaxRabitqBits + 1] = {0, 0, 0.9957, 0.5860, 0.3352, 0.1881, 0.1041, 0.0569, 0.0308};
-constexpr double kCosSquared[kMaxRabitqBits + 1] = {0, 0.6366, 0.8812, 0.9626, 0.9885, 0.9965, 0.99896, 0.9997, 0.9999};
+constexpr double kCosSquared[] = {0, 0.6366, 0.8812};
 
 constexpr uint32_t kFewBits = 2; // of L2: whose decoded rows are at cos²
 
@@ -367,9 +367,9 @@ rabitq_decode(const RabitqModel &model, const float *centroids, const uint8_t *c
 
 		std::memcpy(&scale, code + plane_bytes + full * sizeof(float), sizeof(scale));
 
-		// The estimate's scale makes products unbiased, and coding the point at that length gives the same code and
-		// scale again, however often rows are merged. The point of the code's line nearest to the row is at cos² of it:
-		// for L2, where the square of the length counts as well, few bits are better there.
+		// The estimate's scale makes products unbiased, and coding the point at that length gives nearly the same code
+		// and scale again, however often rows are merged. The point of the code's line nearest to the row is at cos² of
+		// it: for L2, where the square of the length counts as well, few bits are better there.
 		const double nearest = spec.metric == Metric::kL2 && spec.bits <= kFewBits ? kCosSquared[spec.bits] : 1;
 		const double length = static_cast<double>(scale) * (spec.metric == Metric::kL2 ? -0.5 : -1) * nearest;
 
