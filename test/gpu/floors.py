@@ -21,7 +21,7 @@ class Run:
     def __init__(self, logs, parts):
         self.logs = logs
         self.clients = []
-        named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "large.md", "embeddings.md")]
+        named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "large.md", "embeddings.md")]
         for name in named + sorted(glob.glob(os.path.join(parts, "conditions*.md"))):
             self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
                              for line in self.read(name) if line.startswith("| ")]
@@ -53,6 +53,12 @@ class Run:
                 if number and (not recall or found and float(found.group(1).rstrip(".")) >= recall):
                     return float(number.group(0))
         return None
+
+    def most(self, name, index, what):
+        """The largest number of all such lines."""
+        found = [float(re.match(r"[0-9.]+", cells[3]).group(0)) for cells in self.clients
+                 if len(cells) > 3 and cells[0].startswith(name) and re.match(index, cells[1]) and re.match(what, cells[2]) and re.match(r"[0-9.]+", cells[3])]
+        return max(found, default=None)
 
     def note(self, name, index, what, pattern):
         """A number of the note of such a line."""
@@ -238,6 +244,9 @@ def floors(run):
           for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf") for clients in (1, 16)),
         *((("conditions", f"{name}, {index}, 64 clients with a tenant of .5 % each", 60000, least, "/s", run.client(name, f"{index}$", "64 clients, a tenant"), sql + " --keys"))
           for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf")),
+        ("joins", "SIFT, k = 10, vectorgpu_join, the fastest index", 150000, least, "/s", run.most(SIFT, "", "join, k = 10, vectorgpu_join"), sql + " --only joins"),
+        ("joins", "SIFT, k = 10, LATERAL with ids, one backend, the fastest index", 50000, least, "/s", run.most(SIFT, "", "join, k = 10, LATERAL$"), sql + " --only joins"),
+        ("joins", "SIFT, k = 10, LATERAL with ids, 8 parallel workers, the fastest index", 150000, least, "/s", run.most(SIFT, "", "join, k = 10, LATERAL, 8"), sql + " --only joins"),
         ("match counts", "Adult x 20, 1,024 queries, k = 100", 40, most, "ms", run.number("match", r"^adult +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --adult"),
         ("match counts", "10 million x 237 hashes, 1,024 queries", 250, most, "ms", run.number("match", r"^lsh +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --lsh 10000000"),
         ("match counts", "word list, 1,024 misspellings, nearest", 50, most, "ms", run.number("texts", r"^cuda +batch +1024.*median +([0-9.]+)"), "gpu_text_bench"),

@@ -13,16 +13,18 @@ import worker
 from sql_clients import BenchError, has_pgvector, line, psql, wait_for_worker
 from sql_curves import Curves
 from sql_filters import filters
+from sql_joins import joins
 from sql_live import live
 from sql_match import matches
 from sql_sets import APPROXIMATE, VectorSet, approximate, approximate_label, beside_inserts, exact, neighbours, peer
 from sql_storages import kmeans, merge, storages
 
 PARTS = ("way", "matches", "exact", "cpu", "inserts", "approximate", "curves", "peer", "choice", "neighbours", "filters", "storages",
-         "merge", "kmeans", "live")
+         "merge", "kmeans", "live", "joins")
 FILTERED = "sift-bsds-128"  # the set for conditions
 CPU_SET = "sift-bsds-128"  # the set for the CPU engine
 NEIGHBOURS_SET = "sift-bsds-128"
+JOINS_SET = "sift-bsds-128"
 STORAGES_SET = "sift-bsds-128"  # the set for indexes by codes, merges and k-means
 
 
@@ -163,6 +165,8 @@ def main():
             part("merge", data.name, lambda: merge(data), data)
             part("kmeans", data.name, lambda: kmeans(data), data)
             part("live", data.name, lambda: live(data), data)
+        if data.name == JOINS_SET:
+            part("joins", data.name, lambda: joins(data), data)
     line("worker", "", "mean batch size", psql("SELECT round(mean_batch_size::numeric, 1) FROM vectorgpu_worker", "vg"), "", "since it started last")
     if options.device != "cpu" and not (engine.startswith("cuda") and working().startswith("cuda")):
         print("\nThe worker did not compute on the GPU.")
