@@ -1,6 +1,7 @@
 // See search_many.hpp.
 #include "bridge/search_many.hpp"
 
+#include "pg/fault.hpp"
 #include "wire/codec.hpp"
 
 #include <cstring>
@@ -51,7 +52,15 @@ many_begin()
 	many->request_capacity = room - Min(room, sizeof(wire::SearchManyRequest));
 	many->reply_capacity = session_reply_capacity();
 	many->request = static_cast<uint8 *>(palloc(many->request_capacity + 1));
+	many->reply = static_cast<uint8 *>(palloc(many->reply_capacity + 1));
 	return many;
+}
+
+void
+many_reset(SearchMany *many)
+{
+	many->n = 0;
+	many->request_bytes = many->reply_bytes = many->left = 0;
 }
 
 bool
@@ -100,7 +109,6 @@ many_ask(SearchMany *many, Fallback *reason)
 
 	many->sequence = session_sequence() + 1;
 	number_requests(many);
-	many->reply = static_cast<uint8 *>(palloc(many->reply_capacity + 1));
 	if (!session_request(wire::RequestType::kSearchMany, nullptr, parts, lengthof(parts), &header, many->reply,
 			many->reply_capacity, reason))
 		return false;
@@ -109,6 +117,8 @@ many_ask(SearchMany *many, Fallback *reason)
 		*reason = fallback_of(header.status);
 		return false;
 	}
+	if (VG_FAULT("many_receive"))
+		many->reply[0] = static_cast<uint8>(~many->reply[0]);
 	many->at = many->reply;
 	many->left = header.body_bytes;
 	return true;

@@ -13,6 +13,9 @@ struct SearchMany;
 /// Begin, in the current memory context. The session must be ready.
 SearchMany *many_begin();
 
+/// Forget all searches and answers, to begin the next request.
+void many_reset(SearchMany *many);
+
 /// Add a SEARCH: its body in parts, as for session_request, without rows of the delta; k: of its SearchRequest. False:
 /// request or reply have no room for it; what was added before stays.
 bool many_add(SearchMany *many, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, uint64 k);

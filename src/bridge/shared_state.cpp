@@ -43,7 +43,6 @@ init_state(void *piece)
 	pg_atomic_init_u32(&state->timeout_ms, 0);
 	pg_atomic_init_u32(&state->n_spinning, 0);
 	pg_atomic_init_u32(&state->n_connecting, 0);
-	pg_atomic_init_u32(&state->n_lanes, 0);
 	for (pg_atomic_uint64 *counter :
 		{&state->generation, &state->n_deaths, &state->supervisor_asked, &state->logged, &state->n_answered,
 			&state->n_shipped_rows, &state->n_inline_loads, &state->n_background_loads, &state->n_background_updates})

@@ -78,7 +78,6 @@ struct SharedState
 	pg_atomic_uint32 timeout_ms;           // the server's vectorgpu.worker_timeout; 0: no supervisor has run yet
 	pg_atomic_uint32 n_spinning;           // processes that poll for kLongSpinUs
 	pg_atomic_uint32 n_connecting;         // processes that wait for the worker's greeting
-	pg_atomic_uint32 n_lanes;              // further sessions of all processes (search_lanes.hpp)
 	pg_atomic_uint64 generation;           // worker processes started
 	pg_atomic_uint64 n_deaths;             // worker processes that ended by themselves
 	pg_atomic_uint64 supervisor_asked;     // pg::monotonic_ms of the last request for a supervisor

@@ -217,7 +217,7 @@ SKIP:
 
 	like(answers('on', "SET vectorgpu.fault = 'ahead_search:2:error'; $sql"), qr/fault point/, 'an error in the middle');
 	like(answers('on', "SET vectorgpu.fault = 'ahead_search:2:sleep'; SET statement_timeout = '500ms'; $sql"), qr/statement timeout/, 'statement_timeout');
-	is(answers('on', "SET vectorgpu.fault = 'lane_receive:40:corrupt'; $sql"), answers('off', $sql), 'a reply that is none: the pages, or the scan itself, answer');
+	is(answers('on', "SET vectorgpu.fault = 'many_receive:2:corrupt'; $sql"), answers('off', $sql), 'a reply that is none: the pages, or the scan itself, answer');
 	check_faults_reached($node);
 }
 for my $turn (1 .. 4)

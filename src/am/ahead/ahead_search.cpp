@@ -8,7 +8,7 @@
 #include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
-#include "bridge/search_lanes.hpp"
+#include "bridge/search_many.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 
@@ -25,15 +25,14 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kLeastLanes = 2;      // a scan has one
-constexpr uint64 kSearchesPerLane = 2; // fewer are not worth opening one
+constexpr uint64 kLeastSearches = 2; // a scan makes one
 
 /// The searches of one call.
 struct Searches
 {
 	AheadTable *table;
 	Relation index;
-	bridge::SearchLanes *lanes;
+	bridge::SearchMany *many;
 	wire::CopyKey key;
 	engine::Neighbor *rows; // [kMostAheadRows] buffer for one answer
 	bool stale;             // the copy was outdated or missing
@@ -64,8 +63,9 @@ state_for(const AheadTable *table, const AheadRequest *request, const char *quer
 	return state;
 }
 
+/// Add a search to the request. False: it has no room.
 bool
-submit(Searches *searches, uint32 lane, const AheadAnswer *answer, bridge::Fallback *reason)
+add(Searches *searches, const AheadAnswer *answer)
 {
 	const AheadTable *table = searches->table;
 	const Size query_bytes = meta_vector_bytes(&table->version->meta);
@@ -80,19 +80,21 @@ submit(Searches *searches, uint32 lane, const AheadAnswer *answer, bridge::Fallb
 	const wire::Part parts[] = {{&search, sizeof(search)}, {at, search.n_probes * sizeof(wire::SegmentProbes)},
 		{at + search.n_probes * sizeof(wire::SegmentProbes), search.program_bytes}, {answer->key, query_bytes}};
 
-	return bridge::lane_submit(
-		searches->lanes, lane, wire::RequestType::kSearch, &searches->key, parts, lengthof(parts), reason);
+	return bridge::many_add(
+		searches->many, &searches->key, parts, lengthof(parts), table->requests[answer->request]->k);
 }
 
-/// Take the reply of a lane. False: the lane has failed.
+/// Take the next answer. False: it is none.
 bool
-receive(Searches *searches, uint32 lane, AheadAnswer *answer, bridge::Fallback *reason)
+take(Searches *searches, AheadAnswer *answer)
 {
 	AheadTable *table = searches->table;
 	const uint64 k = table->requests[answer->request]->k;
 	wire::ReplyHeader header;
+	const void *rows;
+	Size n_bytes;
 
-	if (!bridge::lane_receive(searches->lanes, lane, &header, searches->rows, k * sizeof(engine::Neighbor), reason))
+	if (!bridge::many_next(searches->many, &header, &rows))
 		return false;
 	if (header.status != wire::ReplyStatus::kOk)
 	{
@@ -100,56 +102,64 @@ receive(Searches *searches, uint32 lane, AheadAnswer *answer, bridge::Fallback *
 			header.status == wire::ReplyStatus::kAbsent;
 		return true;
 	}
-	if (header.more != 0)
-		return true;
-	if (!worker_rows_valid(table->version, searches->rows, header.n_items, k))
-	{
-		*reason = bridge::Fallback::kWrongAnswer;
+	n_bytes = header.n_items * sizeof(engine::Neighbor);
+	answer->rows =
+		static_cast<engine::Neighbor *>(MemoryContextAlloc(table->answer_context, n_bytes + sizeof(engine::Neighbor)));
+	memcpy(answer->rows, rows, n_bytes);
+	if (!worker_rows_valid(table->version, answer->rows, header.n_items, k))
 		return false;
-	}
 	answer->header = header;
-	answer->rows = static_cast<engine::Neighbor *>(
-		MemoryContextAlloc(table->answer_context, (header.n_items + 1) * sizeof(engine::Neighbor)));
-	memcpy(answer->rows, searches->rows, header.n_items * sizeof(engine::Neighbor));
 	answer->answered = true;
 	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, 1);
 	return true;
 }
 
-/// Make the searches from number `first` on, in order. Returns the first one that was not made because the copy was
-/// outdated or missing; n_answers if there is none, or if the lanes have failed.
+/// Make the searches from number `first` on that have room in one request, and return the next number. False: the
+/// worker has not answered.
+bool
+make_some(Searches *searches, uint64 first, uint64 *next, bridge::Fallback *reason)
+{
+	const AheadTable *table = searches->table;
+
+	bridge::many_reset(searches->many);
+	*next = first;
+	while (*next < table->n_answers && add(searches, table->wanted[*next]))
+		(*next)++;
+	if (*next == first) // too long for any request: the scan asks
+	{
+		(*next)++;
+		return true;
+	}
+	if (!bridge::many_ask(searches->many, reason))
+		return false;
+	*reason = bridge::Fallback::kWrongAnswer;
+	for (uint64 i = first; i < *next; i++)
+		if (!take(searches, table->wanted[i]))
+			return false;
+	return true;
+}
+
+/// Make the searches from number `first` on. Returns the first one of a request that was not made because the copy was
+/// outdated or missing; n_answers if there is none, or if the worker does not answer.
 uint64
 make_searches(Searches *searches, uint64 first)
 {
-	AheadTable *table = searches->table;
-	const uint64 n_lanes = bridge::lanes_count(searches->lanes);
-	uint64 n_submitted = first;
-	uint64 end = table->n_answers;
+	const AheadTable *table = searches->table;
+	uint64 next;
 	bridge::Fallback reason;
 
-	for (uint64 i = first; i < Min(end, table->n_answers) || i < n_submitted; i++)
+	for (uint64 at = first; at < table->n_answers; at = next)
 	{
-		bool sound = true;
-
-		while (sound && end == table->n_answers && n_submitted < end && n_submitted < i + n_lanes)
-		{
-			sound = submit(searches, static_cast<uint32>(n_submitted % n_lanes), table->wanted[n_submitted], &reason);
-			n_submitted++;
-		}
-		sound = sound && receive(searches, static_cast<uint32>(i % n_lanes), table->wanted[i], &reason);
-		if (!sound)
+		if (!make_some(searches, at, &next, &reason))
 		{
 			bridge::note_fallback(reason, "The searches of a join are made one at a time.");
 			bridge::count_index_fallback(RelationGetRelid(searches->index), reason);
-			if (reason == bridge::Fallback::kSilent)
-				bridge::breaker_note_silence(
-					wire::RequestType::kSearch, static_cast<uint64>(bridge::settings.worker_timeout_ms));
 			return table->n_answers;
 		}
 		if (searches->stale)
-			end = Min(end, i);
+			return at;
 	}
-	return end;
+	return table->n_answers;
 }
 
 /// Make one search as a scan does, which brings the copy up to date. False: the worker did not answer.
@@ -265,24 +275,18 @@ ahead_search(AheadTable *table, Relation index)
 	uint64 stale;
 
 	(void) VG_FAULT("ahead_search");
-	if (table->n_answers < kLeastLanes || !bridge::session_ready(false) ||
-		!bridge::breaker_admits(wire::RequestType::kSearch))
+	if (table->n_answers < kLeastSearches || !bridge::session_ready(false) ||
+		!bridge::breaker_admits(wire::RequestType::kSearchMany))
 		return 0;
-	searches.lanes = bridge::lanes_make(CurrentMemoryContext);
-	if (!bridge::lanes_open(searches.lanes,
-			static_cast<uint32>(Max(table->n_answers / kSearchesPerLane, uint64{kLeastLanes})), kLeastLanes))
-		return 0;
+	searches.many = bridge::many_begin();
 	copy_key(index, &table->version->meta, &searches.key);
 	searches.rows = static_cast<engine::Neighbor *>(palloc(kMostAheadRows * sizeof(engine::Neighbor)));
 	stale = make_searches(&searches, 0);
 	searches.stale = false;
-	if (stale < table->n_answers && search_alone(&searches, table->wanted[stale]))
+	if (stale < table->n_answers && search_alone(&searches, table->wanted[stale]) && bridge::session_ready(false))
 		(void) make_searches(&searches, stale);
-	bridge::lanes_close(searches.lanes);
 	for (uint64 i = 0; i < table->n_answers; i++)
 		n += table->wanted[i]->answered;
-	if (n > 0)
-		bridge::breaker_note_reply(wire::RequestType::kSearch, wire::ReplyStatus::kOk);
 	table->n_searches += n;
 	return n;
 }

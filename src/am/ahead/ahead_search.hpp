@@ -1,5 +1,5 @@
 // Makes the searches ahead that a scan has made for the rows before, for the queries of the rows that follow: many at a
-// time, on lanes to the worker (bridge/search_lanes.hpp). PG dialect. Used by am/ahead.
+// time, in requests of SEARCH_MANY. PG dialect. Used by am/ahead.
 #pragma once
 
 #include "am/ahead/ahead_table.hpp"
@@ -19,8 +19,7 @@ bool ahead_begin(AheadTable *table, Relation index, Relation heap, Snapshot snap
 /// dimensions. Detoasts. program: its conditions; null: those that the scan has had last.
 void ahead_want(AheadTable *table, Relation index, Datum query, const KeyProgram *program);
 
-/// Make the searches. Where the worker does not answer, the scan asks itself. Opens lanes in the current context and
-/// closes them, so that a cursor that pauses keeps none. Returns the number of answers.
+/// Make the searches. Where the worker does not answer, the scan asks itself. Returns the number of answers.
 uint64 ahead_search(AheadTable *table, Relation index);
 
 /// The bytes that a query's answers take, expected.

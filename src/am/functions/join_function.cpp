@@ -363,10 +363,7 @@ vectorgpu_join(PG_FUNCTION_ARGS)
 	call = static_cast<JoinCall *>(context->user_fctx);
 	if (call->at >= call->n_edges)
 	{
-		const bool found = next_batch(call);
-
-		knn_pause_walk(&call->walk); // a cursor may pause here, and other sessions need the worker
-		if (!found)
+		if (!next_batch(call))
 			SRF_RETURN_DONE(context);
 	}
 

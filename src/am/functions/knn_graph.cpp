@@ -26,7 +26,7 @@ namespace vectorgpu::am
 namespace
 {
 
-// Rows in one batch: few at first, so that an answer comes soon; more later, since sessions are opened for each batch.
+// Rows in one batch: few at first, so that an answer comes soon; more later, since a batch begins a scan of the table.
 constexpr uint32 kFirstSources = 256;
 constexpr uint32 kMostSources = 16384;
 constexpr uint32 kGrowthBits = 2;          // batches grow fourfold
@@ -285,13 +285,6 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 	MemoryContextSwitchTo(caller);
 	MemoryContextDelete(scratch);
 	return edges;
-}
-
-void
-knn_pause_walk(KnnWalk *walk)
-{
-	if (walk->lanes != nullptr)
-		bridge::lanes_close(walk->lanes);
 }
 
 RowId

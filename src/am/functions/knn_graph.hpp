@@ -4,7 +4,6 @@
 #pragma once
 
 #include "am/method/index_access.hpp"
-#include "bridge/search_lanes.hpp"
 #include "common/types.hpp"
 
 extern "C"
@@ -37,9 +36,8 @@ struct KnnWalk
 	bool other_table; // sources are rows of another table: no row found is the source itself
 
 	// Used only by knn_next_edges and the functions it calls.
-	MemoryContext context;      // in which the walk lives; deleting it closes the lanes
-	bridge::SearchLanes *lanes; // to the worker; null: not yet requested
-	bool without_worker;        // the lanes failed or were not available
+	MemoryContext context; // in which the walk lives
+	bool without_worker;   // it has failed
 	uint32 n_batches;
 	KnnPages *pages; // which rows need no fetch; null: not yet created
 };
@@ -83,10 +81,6 @@ knn_rows_to_ask(const KnnWalk *walk, uint32 k)
 {
 	return uint64{k} + (walk->other_table ? 0 : 1);
 }
-
-/// Close the walk's sessions with the worker; the next batch opens them again. Call this whenever the next batch may
-/// not follow soon.
-void knn_pause_walk(KnnWalk *walk);
 
 /// Return the row id of a TID.
 RowId knn_row_of(const ItemPointerData *tid);

@@ -198,10 +198,7 @@ vectorgpu_knn_graph(PG_FUNCTION_ARGS)
 	call = static_cast<KnnCall *>(context->user_fctx);
 	if (call->at >= call->n_edges)
 	{
-		const bool found = next_batch(call);
-
-		knn_pause_walk(&call->walk); // a cursor may pause here, and other sessions need the worker
-		if (!found)
+		if (!next_batch(call))
 			SRF_RETURN_DONE(context);
 	}
 

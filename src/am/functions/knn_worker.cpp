@@ -1,8 +1,7 @@
-// The k-NN graph by the worker, many searches at a time. A lane (bridge/search_lanes.hpp) takes the next search as soon
-// as its reply has been read, so the worker always has a batch. Each search equals the first request of a scan with
-// LIMIT k + 1 (k, for rows of another table); of an exact index it asks for more rows. If such a scan would have to
-// continue (rows that the snapshot does not see, too few rows, an outdated copy), the row is left to a scan. So the
-// answers are the same. PG dialect.
+// The k-NN graph by the worker, many searches in one request (bridge/search_many.hpp). Each search equals the first
+// request of a scan with LIMIT k + 1 (k, for rows of another table); of an exact index it asks for more rows. If such a
+// scan would have to continue (rows that the snapshot does not see, too few rows, an outdated copy), the row is left to
+// a scan. So the answers are the same. PG dialect.
 #include "am/functions/knn_worker.hpp"
 
 #include "am/feed/copy_feed.hpp"
@@ -10,8 +9,10 @@
 #include "am/method/am_interface.hpp"
 #include "am/method/row_value.hpp"
 #include "am/scan/worker_scan.hpp"
+#include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
+#include "bridge/search_many.hpp"
 #include "engine/distance/distance.hpp"
 
 #include <cstring>
@@ -29,10 +30,9 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kLeastSources = 4; // below this, lanes cost more than they save
+constexpr uint32 kLeastSources = 2; // a scan makes one search
 constexpr uint64 kMostRows = 4000;  // of one search: must fit one reply
 constexpr uint64 kMoreRows = 16;    // instead of some that the snapshot does not see
-constexpr uint32 kLeastLanes = 2;   // a scan has one
 
 /// One batch of searches.
 struct Batch
@@ -40,11 +40,11 @@ struct Batch
 	const IndexAccess *access;
 	KnnWalk *walk;
 	ScanState *state; // shared by all searches; the query changes
-	bridge::SearchLanes *lanes;
+	bridge::SearchMany *many;
 	wire::CopyKey key;
 	uint32 k;
 	char *query;            // buffer for one query
-	engine::Neighbor *rows; // buffer for one answer
+	engine::Neighbor *rows; // [state->batch.size] buffer for one answer
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
 };
@@ -70,8 +70,9 @@ make_state(const IndexAccess *access, Snapshot snapshot, uint64 n_rows)
 	return state;
 }
 
+/// Add the source's search to the request. False: it has no room, or a page was foreign.
 bool
-submit(Batch *batch, uint32 lane, const KnnSource *source, bridge::Fallback *reason)
+add(Batch *batch, const KnnSource *source)
 {
 	const Size n_bytes = vector_bytes(batch->state->shape.element, batch->state->shape.dim);
 	RowValue value = row_value_for_query(batch->state->shape.element, batch->state->shape.dim, source->value);
@@ -84,16 +85,12 @@ submit(Batch *batch, uint32 lane, const KnnSource *source, bridge::Fallback *rea
 	batch->state->query = batch->query;
 	if (!worker_search_request(
 			batch->access->index, batch->state, batch->state->batch.size, &search, probes, &n_probes))
-	{
-		*reason = bridge::Fallback::kLoading;
 		return false;
-	}
 
 	const wire::Part parts[] = {
 		{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)}, {batch->query, n_bytes}};
 
-	return bridge::lane_submit(
-		batch->lanes, lane, wire::RequestType::kSearch, &batch->key, parts, lengthof(parts), reason);
+	return bridge::many_add(batch->many, &batch->key, parts, lengthof(parts), batch->state->batch.size);
 }
 
 /// Write the edges to the rows that the snapshot sees. Returns false if a scan would have to search further.
@@ -138,58 +135,77 @@ take_rows(Batch *batch, const KnnSource *source, uint64 n_rows, bool all, KnnEdg
 			   : n == batch->k && (exact || n_rows == batch->state->batch.size);
 }
 
+/// Take the next answer. False: it is none. *stale: the copy is outdated or missing; a scan will update it.
+bool
+take(Batch *batch, const KnnSource *source, KnnEdge *edges, uint32 *count, bool *answered, bool *stale)
+{
+	wire::ReplyHeader header;
+	const void *rows;
+
+	if (!bridge::many_next(batch->many, &header, &rows))
+		return false;
+	if (header.status != wire::ReplyStatus::kOk)
+	{
+		*stale = true;
+		return true;
+	}
+	if (header.n_items > batch->state->batch.size)
+		return false;
+	memcpy(batch->rows, rows, header.n_items * sizeof(engine::Neighbor));
+	if (!worker_rows_valid(batch->state, batch->rows, header.n_items, batch->state->batch.size))
+		return false;
+	*answered = take_rows(batch, source, header.n_items, header.coverage == wire::Coverage::kAll, edges, count);
+	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, *answered ? 1 : 0);
+	return true;
+}
+
+/// Search for the sources that have room in one request, and return their number; at least one. *stale: the first one
+/// for which the copy was outdated or missing, if any. 0: the worker has not answered, *reason.
+uint32
+ask_some(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges, uint32 *counts, bool *answered,
+	uint32 *stale, bridge::Fallback *reason)
+{
+	uint32 n = 0;
+
+	bridge::many_reset(batch->many);
+	while (n < n_sources && add(batch, &sources[n]))
+		n++;
+	if (n == 0) // a scan asks
+		return 1;
+	if (!bridge::many_ask(batch->many, reason))
+		return 0;
+	*reason = bridge::Fallback::kWrongAnswer;
+	for (uint32 i = 0; i < n; i++)
+	{
+		bool refused = false;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!take(batch, &sources[i], edges + uint64{i} * batch->k, &counts[i], &answered[i], &refused))
+			return 0;
+		if (refused)
+			*stale = Min(*stale, i);
+	}
+	return n;
+}
+
 /// Search for all sources, up to *end, the first one for which the copy was outdated or missing. Returns false, with
-/// *reason, if the lanes have failed.
+/// *reason, if the worker does not answer.
 bool
 ask_all(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edges, uint32 *counts, bool *answered,
 	uint32 *end, bridge::Fallback *reason)
 {
-	const uint32 n_lanes = bridge::lanes_count(batch->lanes);
-	const Size capacity = batch->state->batch.size * sizeof(engine::Neighbor);
-	bool going = true;
-	uint32 n_submitted = 0;
-
-	for (uint32 i = 0; i < n_sources && (going || i < n_submitted); i++)
+	for (uint32 i = 0; i < n_sources && *end == n_sources;)
 	{
-		wire::ReplyHeader header;
+		uint32 stale = n_sources;
+		const uint32 n = ask_some(
+			batch, sources + i, n_sources - i, edges + uint64{i} * batch->k, counts + i, answered + i, &stale, reason);
 
-		while (going && n_submitted < n_sources && n_submitted < i + n_lanes)
-		{
-			if (!submit(batch, n_submitted % n_lanes, &sources[n_submitted], reason))
-				return false;
-			n_submitted++;
-		}
-		if (!bridge::lane_receive(batch->lanes, i % n_lanes, &header, batch->rows, capacity, reason))
+		if (n == 0)
 			return false;
-		if (header.status != wire::ReplyStatus::kOk || header.more != 0)
-		{
-			// The copy is outdated or missing; a scan will update it. Only wait for the searches in progress.
-			*end = Min(*end, i);
-			going = false;
-			continue;
-		}
-		if (!worker_rows_valid(batch->state, batch->rows, header.n_items, batch->state->batch.size))
-		{
-			*reason = bridge::Fallback::kWrongAnswer;
-			return false;
-		}
-		answered[i] = take_rows(batch, &sources[i], header.n_items, header.coverage == wire::Coverage::kAll,
-			edges + uint64{i} * batch->k, &counts[i]);
-		pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, answered[i] ? 1 : 0);
+		*end = Min(*end, i + stale);
+		i += n;
 	}
 	return true;
-}
-
-/// True if the walk has lanes. Counts no fallback: each scan that follows requests a session itself.
-bool
-have_lanes(KnnWalk *walk, uint32 n_sources)
-{
-	if (walk->lanes == nullptr)
-		walk->lanes = bridge::lanes_make(walk->context);
-	if (bridge::lanes_count(walk->lanes) == 0)
-		walk->without_worker =
-			!bridge::session_ready(false) || !bridge::lanes_open(walk->lanes, n_sources, kLeastLanes);
-	return !walk->without_worker;
 }
 
 } // namespace
@@ -207,9 +223,10 @@ knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, cons
 	batch.access = access;
 	batch.walk = walk;
 	batch.state = make_state(access, snapshot, knn_rows_to_ask(walk, k));
-	if (!worker_may_answer(access->index, batch.state) || !have_lanes(walk, n_sources))
+	if (!worker_may_answer(access->index, batch.state) || !bridge::session_ready(false) ||
+		!bridge::breaker_admits(wire::RequestType::kSearchMany))
 		return end;
-	batch.lanes = walk->lanes;
+	batch.many = bridge::many_begin();
 	copy_key(access->index, &batch.state->meta, &batch.key);
 	batch.k = k;
 	batch.query = static_cast<char *>(palloc(vector_bytes(batch.state->shape.element, batch.state->shape.dim)));
@@ -220,7 +237,6 @@ knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, cons
 	{
 		bridge::note_fallback(reason, "The neighbors of many rows are searched for one row at a time.");
 		bridge::count_index_fallback(RelationGetRelid(access->index), reason);
-		knn_pause_walk(walk);
 		walk->without_worker = true;
 		end = n_sources;
 	}

@@ -7,9 +7,9 @@ namespace vectorgpu::am
 {
 
 /// Ask the worker for the neighbours of all sources. Where answered[i] comes out true, the counts[i] edges of source i
-/// are at edges + i * k; the others have to be asked for one by one. Opens the walk's lanes, and gives them up if they
-/// fail. Returns the first source that was not asked for, or in vain, because the copy is outdated or missing: a scan
-/// for it brings the copy up to date, and the rest may be asked for again; n_sources if there is none.
+/// are at edges + i * k; the others have to be asked for one by one. Returns the first source that was not asked for,
+/// or in vain, because the copy is outdated or missing: a scan for it brings the copy up to date, and the rest may be
+/// asked for again; n_sources if there is none.
 uint32 knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources,
 	uint32 n_sources, uint32 k, KnnEdge *edges, uint32 *counts, bool *answered);
 

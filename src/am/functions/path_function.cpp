@@ -160,7 +160,6 @@ add_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, const Nodes *n
 		}
 		MemoryContextReset(batch);
 	}
-	knn_pause_walk(&walk);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(batch);
 }
