@@ -1,5 +1,9 @@
-"""The k-NN join under SQL: queries a second of a loop, of LATERAL read ahead with one backend and with parallel workers, and of vectorgpu_join."""
-from sql_clients import line, psql
+"""The k-NN join under SQL: queries a second of a loop, of LATERAL read ahead with one backend and with parallel workers, and of vectorgpu_join;
+where the time of LATERAL goes; and a search of partitions beside one of the whole table."""
+import json
+
+import datasets
+from sql_clients import line, pgbench, psql, wait_for_worker
 from sql_sets import as_settings
 
 ASKED = 200000        # rows of the set that ask for their neighbours
@@ -8,6 +12,7 @@ WORKERS = 8
 K = 10
 STATEMENT = 64        # vectors of one statement
 REPEATS = 3
+PARTITIONS = 100
 METHODS = (("gpuflat", {}), ("gpuivf", {"gpuivf.recall_target": 0.98}), ("gpugraph", {"gpugraph.recall_target": 0.985}))
 SERIAL = {"enable_seqscan": "on", "max_parallel_workers_per_gather": "0"}
 PARALLEL = {"max_parallel_workers_per_gather": str(WORKERS), "min_parallel_table_scan_size": "0", "parallel_setup_cost": "0", "parallel_tuple_cost": "0"}
@@ -38,6 +43,24 @@ def lateral(data, asked, rows):
             f"WHERE q.id < {rows}")
 
 
+def nodes(plan, kind):
+    """The nodes of a plan of this type, with its milliseconds over all loops."""
+    own = [(plan["Actual Total Time"] * plan["Actual Loops"], plan)] if plan["Node Type"] == kind else []
+    return own + [node for child in plan.get("Plans", []) for node in nodes(child, kind)]
+
+
+def shares(data, label, sql, settings):
+    """Where the time of a join goes, by the times of its nodes: the searches made ahead, the inner scans, which read the table, and the rest."""
+    text = psql(f"{as_settings(settings)}EXPLAIN (ANALYZE, FORMAT JSON) {sql}", "vg")
+    plan = json.JSONDecoder().raw_decode(text)[0][0]["Plan"]
+    whole, ahead, inner = plan["Actual Total Time"], nodes(plan, "Custom Scan"), nodes(plan, "Limit")
+    if not ahead:
+        return
+    search = ahead[0][0] - sum(child["Actual Total Time"] * child["Actual Loops"] for child in ahead[0][1]["Plans"])
+    line(data.name, label, "join, LATERAL, time of its nodes", f"{whole / 1000:.2f} s", "",
+         f"searches {search / whole:.0%}, scans of the index and the table {inner[0][0] / whole:.0%}, the rest {1 - (search + inner[0][0]) / whole:.0%}")
+
+
 def rate(data, label, what, rows, took, note=""):
     line(data.name, label, f"join, k = {K}, {what}", f"{rows / took:.0f} queries/s", f"{1e6 * took / rows:.1f} us", f"{rows} queries, {took:.2f} s{note}")
 
@@ -54,15 +77,39 @@ def of_method(data, label, settings, asked):
         rate(data, label, what, rows, took, f"{ahead}{f'; {launched} workers' if launched else ''}")
     took, _ = seconds(f"SELECT count(*) FROM vectorgpu_join('{index}', '{asked}', 'v', {K})", settings)
     rate(data, label, "vectorgpu_join", n_asked, took)
+    shares(data, label, lateral(data, asked, min(FEWER["LATERAL"], n_asked)), {**settings, **SERIAL})
     one, _ = seconds(lateral(data, asked, 1), {**settings, **SERIAL})
     more, _ = seconds(lateral(data, asked, STATEMENT), {**settings, **SERIAL})
     line(data.name, label, f"join, a statement of {STATEMENT} vectors", f"{more * 1e6:.0f} us", "", f"{more / one:.2f} x one vector's")
 
 
+def partitions(data, method, label, settings):
+    """One client's searches of a table in partitions, and of the whole table."""
+    table = f"{data.table}_parts"
+    if psql(f"SELECT to_regclass('{table}') IS NULL", "vg") == "t":
+        psql(f"CREATE TABLE {table} (id int4, v vector({data.base.shape[1]})) PARTITION BY HASH (id)", "vg")
+        for part in range(PARTITIONS):
+            psql(f"CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {part})", "vg")
+        psql(f"INSERT INTO {table} SELECT id, v FROM {data.table}", "vg")
+        psql(f"VACUUM ANALYZE {table}", "vg")
+    psql(f"CREATE INDEX {table}_i ON {table} USING {method} (v {data.ops})", "vg")
+    for part in range(PARTITIONS):
+        wait_for_worker(psql(f"SELECT indexrelid::regclass FROM pg_index WHERE indrelid = '{table}_{part}'::regclass", "vg"))
+    rates = []
+    for name in (data.table, table):
+        scripts = [f"SELECT id FROM {name} ORDER BY v <-> '{datasets.literal(query)}' LIMIT {K};\n" for query in data.queries[:20]]
+        rates.append(pgbench(data.options.work, "vg", "parts", scripts, 1, data.options.seconds, {**data.keep, **settings})[0])
+    psql(f"DROP INDEX {table}_i", "vg")
+    line(data.name, label, f"{PARTITIONS} partitions, LIMIT {K}, one client", f"{rates[1]:.0f}/s", f"{1e6 / rates[1]:.0f} us",
+         f"one index {rates[0]:.0f}/s: {rates[0] / rates[1]:.2f} x its time")
+
+
 def joins(data):
-    """A line for each way and access method."""
+    """Lines of each access method."""
     asked = asked_table(data)
     for method, settings in METHODS:
+        label = ", ".join([method, *(f"{key.split('.')[1]} {value}" for key, value in settings.items())])
         data.build(method)
-        of_method(data, ", ".join([method, *(f"{key.split('.')[1]} {value}" for key, value in settings.items())]), settings, asked)
-    psql(f"DROP TABLE {asked}", "vg")
+        of_method(data, label, settings, asked)
+        partitions(data, method, label, settings)
+    psql(f"DROP TABLE {asked}, {data.table}_parts", "vg")
