@@ -16,8 +16,11 @@ extern "C"
 #include "nodes/tidbitmap.h"
 #include "optimizer/cost.h"
 #include "optimizer/paths.h"
+#include "parser/parse_relation.h"
+#include "parser/parsetree.h"
 #include "pgstat.h"
 #include "postmaster/bgworker_internals.h"
+#include "rewrite/rewriteManip.h"
 #include "storage/bufmgr.h"
 #include "storage/latch.h"
 #include "utils/acl.h"
@@ -252,6 +255,20 @@ equal_expressions(EquivalenceClass *equals, RelOptInfo *relation)
 	}
 #endif
 	return expressions;
+}
+
+void
+move_entry(Query *from, int number, Query *to)
+{
+	RangeTblEntry *entry = rt_fetch(number, from->rtable);
+
+	to->rtable = list_make1(entry);
+#if PG_VERSION_NUM >= 160000
+	if (entry->perminfoindex != 0)
+		to->rteperminfos = list_make1(getRTEPermissionInfo(from->rteperminfos, entry));
+	entry->perminfoindex = entry->perminfoindex != 0 ? 1 : 0;
+#endif
+	ChangeVarNodes(reinterpret_cast<Node *>(entry->securityQuals), number, 1, 0);
 }
 
 void

@@ -179,6 +179,10 @@ bool is_descending(const PathKey *key);
 /// Return the expressions of the relation alone among those that are known to be equal.
 List *equal_expressions(EquivalenceClass *equals, RelOptInfo *relation);
 
+/// Move the relation of this number of a query's range table, the permissions that it needs and its row security to
+/// another query, which has none, as its first. The caller puts another entry into its place.
+void move_entry(Query *from, int number, Query *to);
+
 /// Note that an outer join, by its number in the range table, may make the column NULL; 16 and later want to know.
 void set_nulled_by(Var *column, int join);
 

@@ -38,6 +38,7 @@ struct Place
 	const LimitState *direct; // the one that takes the node's rows unchanged except for filters; null: none
 	bool filtered;            // a condition drops rows between `direct` and the node
 	bool shared;              // other nodes also give rows to `direct`
+	bool sorted;              // a node between collects rows of equal distance before it passes them on
 	MergeAppendState *merge;  // the node's parent; null: it is another one
 };
 
@@ -124,7 +125,7 @@ note_children(PlanState *const *children, int n, Place place)
 }
 
 /// For nodes below one that reads all its input before it returns a row: no Limit above can end them.
-constexpr Place kReadsAll = {nullptr, nullptr, false, false, nullptr};
+constexpr Place kReadsAll = {nullptr, nullptr, false, false, false, nullptr};
 
 void
 note_limit(LimitState *limit, const Place *place)
@@ -132,7 +133,7 @@ note_limit(LimitState *limit, const Place *place)
 	Above *above = static_cast<Above *>(MemoryContextAlloc(limit->ps.state->es_query_cxt, sizeof(Above)));
 
 	*above = {limit, place->limits};
-	note_scans(outerPlanState(limit), {above, limit, false, false, nullptr});
+	note_scans(outerPlanState(limit), {above, limit, false, false, false, nullptr});
 }
 
 /// True if a node reads all its input before it returns a row.
@@ -246,6 +247,10 @@ note_scans(PlanState *state, Place place)
 		case T_LimitState:
 			note_limit(reinterpret_cast<LimitState *>(state), &place);
 			break;
+		case T_IncrementalSortState:
+			place.sorted = true;
+			note_scans(outerPlanState(state), place);
+			break;
 		case T_ResultState:
 			note_scans(outerPlanState(state), place);
 			break;
@@ -345,8 +350,8 @@ scan_wish(IndexScanDesc scan)
 
 		wish.end = ScanEnd::kCount;
 		wish.rows = static_cast<uint64>(Max(limit->offset, 0)) + static_cast<uint64>(Max(limit->count, 0));
-		if (limit->limitOption == LIMIT_OPTION_WITH_TIES)
-			wish.rows += 1; // the row that ends the ties
+		if (limit->limitOption == LIMIT_OPTION_WITH_TIES || note->place.sorted)
+			wish.rows += 1; // the row that ends those of equal distance
 		return wish;
 	}
 	wish.end = ScanEnd::kLimit;
@@ -369,7 +374,8 @@ scan_received(IndexScanDesc scan, uint64 *rows)
 {
 	const ScanNote *note = next_note(nullptr, scan);
 
-	if (note == nullptr || note->place.shared || !has_count(note->place.direct) || next_note(note, scan) != nullptr)
+	if (note == nullptr || note->place.shared || note->place.sorted || !has_count(note->place.direct) ||
+		next_note(note, scan) != nullptr)
 		return false;
 	*rows = static_cast<uint64>(Max(note->place.direct->position, 0));
 	return true;

@@ -3,6 +3,7 @@
 // none. Core then plans, costs and explains it as any other join.
 #include "am/ahead/scalar_query.hpp"
 
+#include "am/ahead/ranked_query.hpp"
 #include "am/method/distance_clause.hpp"
 #include "am/scan/scan_settings.hpp"
 #include "bridge/settings.hpp"
@@ -142,6 +143,8 @@ change_query(Query *query)
 PlannedStmt *
 plan(Query *query, const char *text, int options, ParamListInfo params)
 {
+	if (scan_reads_ahead())
+		limit_ranked_queries(query);
 	// UPDATE … WHERE CURRENT OF a cursor wants a plan without joins.
 	if (scan_reads_ahead() && bridge::settings.worker && (options & CURSOR_OPT_FAST_PLAN) == 0)
 	{

@@ -1,0 +1,14 @@
+// Sub-queries that rank the rows of a table for each row of another, `SELECT *, row_number() OVER (PARTITION BY q.id
+// ORDER BY t.v <-> q.v) AS n FROM q, t`, of which the query above wants the first, `n <= 10`: as lateral joins with a
+// LIMIT, which use the index. PG dialect.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+namespace vectorgpu::am
+{
+
+/// Change such sub-queries, and WITH queries that are read once, at any depth, before the query is planned.
+void limit_ranked_queries(Query *query);
+
+} // namespace vectorgpu::am
