@@ -115,7 +115,7 @@ loops_ahead(PlannerInfo *root, List *paths, RelOptInfo *outer, RelOptInfo *inner
 		const NestPath *loop = lfirst_node(NestPath, cell);
 
 		if (ahead_searches(root, loop->jpath.innerjoinpath, outer, inner) &&
-			ahead_target_is_stable(loop->jpath.outerjoinpath))
+			ahead_target_is_stable(root, loop->jpath.outerjoinpath))
 			ahead = lappend(ahead, loop_ahead(loop));
 	}
 	return ahead;

@@ -154,8 +154,46 @@ find_search(const Path *path, const Outer *outer)
 	}
 }
 
+/// True if rows are locked below the node, or if a sub-select that is a plan of its own by now has something volatile,
+/// which core's own look for volatile functions does not see.
 bool
-ctes_are_stable(const Query *query)
+find_hidden(Node *node, void *glob)
+{
+	// The walkers' types do not declare their arguments; compilers accept this cast only through void (*)().
+	const auto find = reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(find_hidden));
+
+	if (node == nullptr)
+		return false;
+	check_stack_depth();
+	if (IsA(node, RestrictInfo)) // unknown to core's walker
+		return find_hidden(reinterpret_cast<Node *>(reinterpret_cast<RestrictInfo *>(node)->clause), glob);
+	if (IsA(node, Query))
+	{
+		Query *query = reinterpret_cast<Query *>(node);
+
+		return query->rowMarks != NIL || query_tree_walker(query, find, glob, 0);
+	}
+	if (IsA(node, SubPlan))
+	{
+		const List *roots = static_cast<const PlannerGlobal *>(glob)->subroots;
+		const int number = reinterpret_cast<const SubPlan *>(node)->plan_id - 1;
+		Node *query = reinterpret_cast<Node *>(static_cast<const PlannerInfo *>(list_nth(roots, number))->parse);
+
+		if (contain_volatile_functions(query) || find_hidden(query, glob))
+			return true;
+	}
+	return expression_tree_walker(node, find, glob);
+}
+
+/// True if it does not matter when the expressions, or the rows of the query, are computed.
+bool
+is_stable(const PlannerInfo *root, Node *node)
+{
+	return !contain_volatile_functions(node) && !find_hidden(node, root->glob);
+}
+
+bool
+ctes_are_stable(const PlannerInfo *root, const Query *query)
 {
 	ListCell *cell;
 
@@ -163,32 +201,32 @@ ctes_are_stable(const Query *query)
 	{
 		Query *cte = castNode(Query, lfirst_node(CommonTableExpr, cell)->ctequery);
 
-		if (cte->commandType != CMD_SELECT || contain_volatile_functions(reinterpret_cast<Node *>(cte)))
+		if (cte->commandType != CMD_SELECT || !is_stable(root, reinterpret_cast<Node *>(cte)))
 			return false;
 	}
 	return true;
 }
 
 bool
-entry_is_stable(PlannerInfo *root, const RangeTblEntry *entry)
+entry_is_stable(const PlannerInfo *root, const RangeTblEntry *entry)
 {
 	switch (entry->rtekind)
 	{
 		case RTE_SUBQUERY:
-			return !contain_volatile_functions(reinterpret_cast<Node *>(entry->subquery));
+			return is_stable(root, reinterpret_cast<Node *>(entry->subquery));
 		case RTE_FUNCTION:
-			return !contain_volatile_functions(reinterpret_cast<Node *>(entry->functions));
+			return is_stable(root, reinterpret_cast<Node *>(entry->functions));
 		case RTE_TABLEFUNC:
-			return !contain_volatile_functions(reinterpret_cast<Node *>(entry->tablefunc));
+			return is_stable(root, reinterpret_cast<Node *>(entry->tablefunc));
 		case RTE_VALUES:
-			return !contain_volatile_functions(reinterpret_cast<Node *>(entry->values_lists));
+			return is_stable(root, reinterpret_cast<Node *>(entry->values_lists));
 		case RTE_CTE:
 			for (const PlannerInfo *at = root; at != nullptr; at = at->parent_root)
-				if (!ctes_are_stable(at->parse))
+				if (!ctes_are_stable(root, at->parse))
 					return false;
 			return true;
 		default:
-			return !contain_volatile_functions(reinterpret_cast<Node *>(entry->tablesample));
+			return is_stable(root, reinterpret_cast<Node *>(entry->tablesample));
 	}
 }
 
@@ -224,7 +262,7 @@ ahead_is_safe(PlannerInfo *root, RelOptInfo *outer)
 		if (at->rowMarks != NIL || at->parse->rowMarks != NIL ||
 			(at->parse->commandType != CMD_SELECT && at->parse->commandType != CMD_INSERT))
 			return false;
-	if (contain_volatile_functions(reinterpret_cast<Node *>(root->parse->jointree)))
+	if (!is_stable(root, reinterpret_cast<Node *>(root->parse->jointree)))
 		return false;
 	for (int i = -1; (i = bms_next_member(outer->relids, i)) >= 0;)
 	{
@@ -234,16 +272,16 @@ ahead_is_safe(PlannerInfo *root, RelOptInfo *outer)
 			return false;
 		// Row security, and the barrier of a view, are not in the query's tree.
 		if (i < root->simple_rel_array_size && root->simple_rel_array[i] != nullptr &&
-			contain_volatile_functions(reinterpret_cast<Node *>(root->simple_rel_array[i]->baserestrictinfo)))
+			!is_stable(root, reinterpret_cast<Node *>(root->simple_rel_array[i]->baserestrictinfo)))
 			return false;
 	}
 	return true;
 }
 
 bool
-ahead_target_is_stable(const Path *outer_path)
+ahead_target_is_stable(const PlannerInfo *root, const Path *outer_path)
 {
-	return !contain_volatile_functions(reinterpret_cast<Node *>(outer_path->pathtarget->exprs));
+	return is_stable(root, reinterpret_cast<Node *>(outer_path->pathtarget->exprs));
 }
 
 bool

@@ -19,7 +19,7 @@ bool ahead_may_search(PlannerInfo *root, const RelOptInfo *inner);
 bool ahead_is_safe(PlannerInfo *root, RelOptInfo *outer);
 
 /// The same of the values that the outer side computes.
-bool ahead_target_is_stable(const Path *outer_path);
+bool ahead_target_is_stable(const PlannerInfo *root, const Path *outer_path);
 
 /// True if the path has a scan of our indexes in order of a distance to a value of the outer rows, which the worker may
 /// answer.
