@@ -149,6 +149,9 @@ SELECT vectorgpu_join('items_v', 'parts', 'v', 1);
 CREATE TABLE sets (a int4[]);
 CREATE INDEX sets_a ON sets USING gpumatch (a);
 SELECT vectorgpu_join('sets_a', 'queries', 'v', 1);
+CREATE TABLE sparse (s sparsevec(4));
+CREATE INDEX sparse_s ON sparse USING gpuflat (s sparsevec_l2_ops);
+SELECT vectorgpu_join('sparse_s', 'sparse', 's', 1);
 
 -- privileges: EXECUTE, SELECT on both tables, no row security
 CREATE ROLE vg_join_reader;
@@ -180,5 +183,5 @@ SELECT count(*) FROM vectorgpu_join('items_v', 'queries', 'v', 1);
 RESET ROLE;
 REVOKE EXECUTE ON FUNCTION vectorgpu_join FROM vg_join_reader;
 SET client_min_messages = warning;
-DROP TABLE items, queries, no_queries, short_queries, parts, sets CASCADE;
+DROP TABLE items, queries, no_queries, short_queries, parts, sets, sparse CASCADE;
 DROP ROLE vg_join_reader;

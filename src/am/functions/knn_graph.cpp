@@ -191,9 +191,8 @@ knn_check_index(Relation index)
 	if (access_method(index, meta)->values != nullptr)
 		ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				errmsg("index \"%s\" is not on vectors", RelationGetRelationName(index)),
-				errdetail("Only rows that are vectors have a distance to each other."),
-				errhint("Pass an index with access method gpuflat, gpuivf or gpugraph.")));
+				errmsg("index \"%s\" is not on values of type vector, halfvec or bit", RelationGetRelationName(index)),
+				errhint("Pass an index of gpuflat, gpuivf or gpugraph on a column of one of these types.")));
 	pfree(meta);
 }
 

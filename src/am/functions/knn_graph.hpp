@@ -57,7 +57,7 @@ constexpr Size kKnnSourceBytes = 16 * 1024 * 1024; // most bytes of the values o
 /// the worker's answers do this, and the scans for single rows come late and may miss some.
 void knn_note_reading(const IndexAccess *access, Snapshot snapshot);
 
-/// Raise 42809 if the index is not on vectors.
+/// Raise 42809 if the index is not on vector, halfvec or bit.
 void knn_check_index(Relation index);
 
 /// Read the next rows of the table that have a value, at most `most`, into rows [most]. Return how many; sets
