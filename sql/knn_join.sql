@@ -36,7 +36,7 @@ SELECT n, query FROM unnest(ARRAY[
 	'WITH w AS MATERIALIZED (SELECT * FROM queries FOR SHARE) SELECT q.id, s.id FROM w q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 1) s',
 	'SELECT q.id, s.id FROM queries q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 1) s WHERE (SELECT q.k + random()) >= 0',
 	'SELECT s.id, q.r FROM (SELECT v, (SELECT x.id FROM queries x WHERE x.k = y.k FOR UPDATE LIMIT 1) AS r FROM queries y OFFSET 0) q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 1) s',
-	'SELECT q.id, s.id FROM queries q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 1) s WHERE q.k = (SELECT x.k FROM queries x WHERE x.n > q.id LIMIT 1 FOR UPDATE)']) WITH ORDINALITY u (query, n)
+	'SELECT q.id, s.id FROM queries q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 1) s WHERE q.k = (SELECT x.k FROM queries x WHERE x.id = q.id FOR UPDATE)']) WITH ORDINALITY u (query, n)
 	WHERE EXISTS (SELECT FROM pg_temp.plan(query) p WHERE p ~ 'Read Ahead');
 -- sub-selects in the select list as joins; not where a plan may compute them for fewer rows
 SELECT * FROM pg_temp.plan('SELECT q.id, (SELECT t.id FROM items t WHERE t.id <> q.id ORDER BY t.v <-> q.v LIMIT 1) AS near, (SELECT 1) FROM queries q ORDER BY q.n');

@@ -39,6 +39,19 @@ struct WaitEventSet;
 namespace vectorgpu::pg
 {
 
+// --- columns -----------------------------------------------------------------
+
+/// True if the column's values are computed when a query reads them, so that rows do not have them: from 18 on.
+inline bool
+is_virtual([[maybe_unused]] const FormData_pg_attribute *column)
+{
+#if PG_VERSION_NUM >= 180000
+	return column->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL;
+#else
+	return false;
+#endif
+}
+
 // --- files of relations ------------------------------------------------------
 
 /// The files of a relation: a new one after TRUNCATE, REINDEX and whatever else rewrites it.

@@ -209,6 +209,16 @@ for my $worker ('on', 'off')
 like(answers('off', "BEGIN; DELETE FROM t WHERE id % 3 > 0; INSERT INTO t SELECT 50000 + id, k, v FROM q WHERE id % 3 = 0; $compare"), qr/^2646\|2646\|0\|0\|0$/m, 'with own changes');
 like(answers('off', "BEGIN; DELETE FROM t WHERE id NOT IN (SELECT id FROM t WHERE v IS NOT NULL ORDER BY id LIMIT 3); CREATE TEMP TABLE b AS SELECT * FROM vectorgpu_join('i', 'q', 'v', 6); SELECT count(*), max(rank) FROM b"), qr/^1323\|3$/m, 'as many rows as there are');
 
+# Rows do not have the values of virtual generated columns, which exist from 18 on.
+if (server_major() >= 18)
+{
+	my $bits = 'CREATE TEMP TABLE tb AS SELECT n::bit(8) AS b FROM generate_series(1, 100) n; CREATE INDEX ib ON tb USING gpuflat (b bit_hamming_ops);
+		CREATE TEMP TABLE qb (a bit(8), b bit(8) GENERATED ALWAYS AS (~ a) VIRTUAL, c bit(8) GENERATED ALWAYS AS (~ a) STORED); INSERT INTO qb (a) SELECT b FROM tb;';
+
+	like(answers('on', "$bits SELECT count(*) FROM vectorgpu_join('ib', 'qb', 'c', 2)"), qr/^200$/m, 'a stored generated column of queries');
+	like(answers('on', "$bits SELECT count(*) FROM vectorgpu_join('ib', 'qb', 'b', 2)"), qr/error: .*virtual generated column/, 'a virtual one is refused');
+}
+
 # --- faults ---
 SKIP:
 {

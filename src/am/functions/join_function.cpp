@@ -140,6 +140,13 @@ find_column(Relation queries, const char *name, Relation index)
 		ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_COLUMN),
 				errmsg("column \"%s\" of relation \"%s\" does not exist", name, RelationGetRelationName(queries))));
+	if (column > 0 && pg::is_virtual(TupleDescAttr(RelationGetDescr(queries), column - 1)))
+		ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				errmsg("column \"%s\" of relation \"%s\" is a virtual generated column", name,
+					RelationGetRelationName(queries)),
+				errdetail("The rows of the table do not have its values."),
+				errhint("Join with LATERAL, or make the column STORED.")));
 	type = get_atttype(RelationGetRelid(queries), column);
 	if (getBaseType(type) != op.query_type)
 		ereport(ERROR,
