@@ -362,3 +362,17 @@ SELECT * FROM far_rows('gpugraph (v %s)');
 RESET vectorgpu.worker;
 DROP TABLE far;
 DROP FUNCTION far_rows;
+
+-- A second key of the order lets the LIMIT through: with more than half of the rows wanted none is late.
+CREATE TABLE near (id int PRIMARY KEY, v vector(3)) WITH (autovacuum_enabled = off);
+INSERT INTO near SELECT i, ARRAY[(hashint4(i) & 1023) % 11 - 5, (hashint4(i * 3 + 1) & 1023) % 11 - 5, (hashint4(i * 7 + 2) & 1023) % 11 - 5]::real[]::vector
+	FROM generate_series(1, 1500) i;
+INSERT INTO near SELECT i, '[0,0,0]' FROM generate_series(1501, 1650) i;
+CREATE INDEX ON near USING gpuivf (v vector_cosine_ops);
+ANALYZE near;
+SET vectorgpu.worker = off;
+SET enable_seqscan = off;
+SET enable_sort = off;
+SELECT n, (SELECT count(*) FROM (SELECT id FROM near ORDER BY v <=> '[-1,-1,0]', id LIMIT n) s) FROM unnest('{1000,1500,1650,5000}'::int[]) n;
+SELECT count(*) FROM (SELECT id FROM near ORDER BY v <=> '[-1,-1,0]', id LIMIT 5000) s;
+DROP TABLE near;
