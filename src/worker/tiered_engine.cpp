@@ -22,7 +22,6 @@ namespace vectorgpu::worker
 namespace
 {
 
-constexpr uint64_t kRowExtraBytes = 16; // row id, norm
 constexpr uint64_t kMostPauseNs = 600 * kSecondNs;
 
 class Impl final : public TieredEngine
@@ -71,11 +70,7 @@ public:
 			return status;
 		place->made = true;
 		made->stays = place->is_device && device_.keeps_on_host(spec.kind);
-		made->spec = spec;
-		made->bytes_per_row = made->bytes_per_segment_row =
-			vector_bytes(spec.distance.element, spec.distance.dim) + kRowExtraBytes;
-		if (engine::segment_vector_bytes(spec) == 0)
-			made->bytes_per_segment_row = sizeof(RowId);
+		begin_record(spec, made.get());
 		made->place = std::move(place);
 		made->last_used_ns = options_.clock();
 		*copy = placement_.add(std::move(made));
@@ -319,6 +314,24 @@ public:
 	}
 
 	bool computes_elsewhere() const override { return device_.computes_elsewhere(); }
+	size_t n_batches_at_once() const override { return device_.n_batches_at_once(); }
+	std::vector<engine::DeviceStats> devices() const override { return device_.devices(); }
+
+	bool has_lost(CopyId id) const override
+	{
+		const std::shared_ptr<TieredCopy> copy = placement_.find(id);
+		const std::shared_ptr<Place> place = copy != nullptr ? copy->get_place() : nullptr;
+
+		return place != nullptr && place->is_device && device_.has_lost(place->id);
+	}
+
+	std::vector<uint64_t> device_bytes(CopyId id) const override
+	{
+		const std::shared_ptr<TieredCopy> copy = placement_.find(id);
+		const std::shared_ptr<Place> place = copy != nullptr ? copy->get_place() : nullptr;
+
+		return place != nullptr && place->is_device ? device_.device_bytes(place->id) : std::vector<uint64_t>();
+	}
 
 	uint64_t n_rescored() const override { return device_.n_rescored() + host_.n_rescored(); }
 
@@ -366,17 +379,11 @@ private:
 		SegmentId indexed = engine::kDeltaSegment; // a segment that becomes ready for searches
 	};
 
-	/// Bytes that a change needs. A match index is made in host memory from its description and takes about as many
-	/// bytes again.
+	/// Bytes that a change needs.
 	static uint64_t bytes_of(const TieredCopy &copy, const Growth &growth)
 	{
-		uint64_t bytes =
-			growth.n_bytes + growth.n_rows * copy.bytes_per_segment_row + growth.n_delta_rows * copy.bytes_per_row;
-
-		if (const auto found = copy.segments.find(growth.indexed); copy.spec.kind == engine::CopyKind::kMatch &&
-			found != copy.segments.end() && !found->second.prepared && !found->second.sealed)
-			bytes += found->second.structure_bytes;
-		return bytes;
+		return growth.n_bytes + growth.n_rows * copy.bytes_per_segment_row + growth.n_delta_rows * copy.bytes_per_row +
+			seal_bytes(copy, growth.indexed);
 	}
 
 	/// Make `change` in the copy's place. If the device refuses, idle copies give way; if it still refuses, this copy

@@ -30,16 +30,6 @@ device_bytes(const TieredCopy &copy)
 	return copy.attached ? bytes : 0;
 }
 
-uint64_t
-bytes_of(const TieredCopy &copy)
-{
-	uint64_t bytes = (copy.delta_last - copy.delta_first) * copy.bytes_per_row;
-
-	for (const auto &[segment, rows] : copy.segments)
-		bytes += rows.n_rows * copy.bytes_per_segment_row + rows.structure_bytes;
-	return bytes;
-}
-
 /// Reserves room in the host's budget during a move to the host: others must not take it before the copy is charged.
 class Reservation
 {
@@ -183,7 +173,7 @@ TieredPlacement::say(const std::string &line) const
 void
 TieredPlacement::count_bytes(TieredCopy *copy)
 {
-	copy->bytes.store(bytes_of(*copy), std::memory_order_relaxed);
+	copy->bytes.store(record_bytes(*copy), std::memory_order_relaxed);
 	charge_host(copy);
 }
 
@@ -284,7 +274,7 @@ TieredPlacement::move(TieredCopy *copy, Engine &to, bool to_device)
 	if (!status.is_ok())
 		return status;
 	place->made = true;
-	status = copy_rows(*copy, *from, place.get());
+	status = copy_rows(*copy, *from, *place);
 	if (!status.is_ok())
 		return status;
 	copy->set_place(std::move(place));
