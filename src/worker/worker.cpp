@@ -12,7 +12,7 @@
 #include "worker/worker_fault.hpp"
 #include "worker/log.hpp"
 #include "worker/null_engine.hpp"
-#include "worker/tiered_engine.hpp"
+#include "worker/tiers/tiered_engine.hpp"
 
 namespace vectorgpu::worker
 {

@@ -1,6 +1,6 @@
 // See tiered_placement.hpp. A move reads the rows back from one engine and gives them to the other, under the copy's
 // write mutex: searches continue in the old place and keep it until they end.
-#include "worker/tiered_placement.hpp"
+#include "worker/tiers/tiered_placement.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 // See tiered_engine.hpp. Copies that the device's engine keeps in host memory anyway (Engine::keeps_on_host) stay in
 // their place: only the device's part of them comes and goes.
-#include "worker/tiered_engine.hpp"
+#include "worker/tiers/tiered_engine.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -14,8 +14,8 @@
 
 #include "engine/interface/graph_builder.hpp"
 #include "engine/interface/list_builder.hpp"
-#include "worker/tiered_copy.hpp"
-#include "worker/tiered_placement.hpp"
+#include "worker/tiers/tiered_copy.hpp"
+#include "worker/tiers/tiered_placement.hpp"
 
 namespace vectorgpu::worker
 {
