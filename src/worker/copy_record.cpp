@@ -73,13 +73,15 @@ move_segment(
 } // namespace
 
 void
-begin_record(const engine::CopySpec &spec, CopyRecord *copy)
+begin_record(const engine::CopySpec &spec, size_t rounded_row_bytes, CopyRecord *copy)
 {
 	copy->spec = spec;
 	copy->bytes_per_row = copy->bytes_per_segment_row =
 		vector_bytes(spec.distance.element, spec.distance.dim) + kRowExtraBytes;
 	if (engine::segment_vector_bytes(spec) == 0)
 		copy->bytes_per_segment_row = sizeof(RowId);
+	if (spec.rounded)
+		copy->bytes_per_segment_row += rounded_row_bytes;
 }
 
 uint64_t

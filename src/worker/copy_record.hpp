@@ -45,8 +45,8 @@ struct CopyRecord
 	bool has_delta_dead = false;
 };
 
-/// Set the spec and the bytes of a row.
-void begin_record(const engine::CopySpec &spec, CopyRecord *copy);
+/// Set the spec and the bytes of a row. rounded_row_bytes: of rounded rows, if the spec asks for them.
+void begin_record(const engine::CopySpec &spec, size_t rounded_row_bytes, CopyRecord *copy);
 
 /// Approximate bytes of the rows and structures in an engine.
 uint64_t record_bytes(const CopyRecord &copy);

@@ -70,7 +70,7 @@ public:
 			return status;
 		place->made = true;
 		made->stays = place->is_device && device_.keeps_on_host(spec.kind);
-		begin_record(spec, made.get());
+		begin_record(spec, device_.rounded_row_bytes(spec), made.get());
 		made->place = std::move(place);
 		made->last_used_ns = options_.clock();
 		*copy = placement_.add(std::move(made));
@@ -297,6 +297,9 @@ public:
 	{
 		return host_.make_graph_builder(spec, control, &device_, builder);
 	}
+
+	/// A GPU keeps none, so that copies in host memory have none either; several CPU engines do.
+	size_t rounded_row_bytes(const engine::CopySpec &spec) const override { return device_.rounded_row_bytes(spec); }
 
 	size_t n_threads() const override { return host_.n_threads(); }
 
