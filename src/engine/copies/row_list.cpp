@@ -115,7 +115,7 @@ namespace
 bool
 is_byte(float x)
 {
-	return x >= 0 && x <= 255 && x == std::floor(x);
+	return x >= 0 && x <= 255 && x == std::floor(x) && !std::signbit(x);
 }
 
 bool
