@@ -132,7 +132,7 @@ class Keyed:
 
     def condition(self, place, share):
         """(SQL, mask [n])"""
-        wanted = max(round(self.n * share), 1)
+        wanted = max(int(self.n * share), 1)  # a tenth is not more than that
         if place == "random":
             return f"r < {wanted}", self.r < wanted
         if place == "near":

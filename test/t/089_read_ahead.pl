@@ -167,10 +167,19 @@ same_rows('a function that searches', "SELECT q.id, s.*, nearest(q.id) FROM q, L
 same_rows('own changes', "SELECT q.id, s.* FROM q, LATERAL ($near 3) s", least => .6,
 	before => 'BEGIN; DELETE FROM t WHERE id % 3 = 0; INSERT INTO t SELECT 20000 + id, k, v FROM q WHERE id % 3 = 0; SAVEPOINT a; INSERT INTO t SELECT 30000 + id, k, v FROM q; ROLLBACK TO a;');
 
+# Rows of u that an UPDATE has moved share the entries of their versions before: an index with key columns has none of these.
+$node->safe_psql('postgres', "CREATE TABLE u AS SELECT * FROM t; CREATE INDEX ON u (k); CREATE INDEX j ON u USING $AM (v vector_l2_ops); VACUUM ANALYZE u;
+	SELECT vectorgpu_prewarm('j'); UPDATE u SET k = k + 1 WHERE id % 3 = 0");
+same_rows('shared entries', 'SELECT q.id, s.* FROM q, LATERAL (SELECT u.id, u.k, u.v <-> q.v AS d FROM u ORDER BY u.v <-> q.v LIMIT 5) s', least => .9);
+same_rows('shared entries, many of them own', 'SELECT q.id, s.* FROM q, LATERAL (SELECT u.id, u.k, u.v <-> q.v AS d FROM u ORDER BY u.v <-> q.v LIMIT 5) s', least => .6,
+	before => 'BEGIN; UPDATE u SET k = k + 1 WHERE id % 2 = 0; SAVEPOINT a; UPDATE u SET k = k - 1; ROLLBACK TO a;');
+
 # Between the rows of a cursor others change the table, VACUUM and merge, and drop the copy. The cursor has its snapshot.
+for ([ 't', 'i' ], [ 'u', 'j' ])
 {
+	my ($table, $index) = @$_;
 	my $session = $node->background_psql('postgres');
-	my $join = "SELECT q.id, s.id AS t, s.d FROM q, LATERAL ($near 3) s";
+	my $join = "SELECT q.id, s.id AS t, s.d FROM q, LATERAL (SELECT t.id, t.v <-> q.v AS d FROM $table t ORDER BY t.v <-> q.v LIMIT 3) s";
 	my @got;
 
 	$session->query_safe("$settings BEGIN ISOLATION LEVEL REPEATABLE READ");
@@ -180,16 +189,17 @@ same_rows('own changes', "SELECT q.id, s.* FROM q, LATERAL ($near 3) s", least =
 	for my $turn (0 .. 6)
 	{
 		push @got, $session->query_safe('FETCH 190 FROM c');
-		$node->safe_psql('postgres', "INSERT INTO t SELECT 40000 + $turn * 1000 + id, k, v FROM q WHERE id % 7 = $turn; DELETE FROM t WHERE id % 29 = $turn;
-			UPDATE t SET k = k WHERE id % 31 = $turn; UPDATE q SET v = NULL WHERE id % 7 = $turn");
-		$node->safe_psql('postgres', 'VACUUM t') if $turn % 2 == 1;
-		$node->safe_psql('postgres', q{SELECT vectorgpu_merge('i')}) if $turn % 3 == 1;
-		$node->safe_psql('postgres', q{SELECT vectorgpu_evict('i')}) if $turn == 4;
+		$node->safe_psql('postgres', "INSERT INTO $table SELECT 40000 + $turn * 1000 + id, k, v FROM q WHERE id % 7 = $turn; DELETE FROM $table WHERE id % 29 = $turn;
+			UPDATE $table SET k = k WHERE id % 31 = $turn; UPDATE $table SET k = k + 1 WHERE id % 11 = $turn; UPDATE q SET v = NULL WHERE id % 7 = $turn");
+		$node->safe_psql('postgres', "VACUUM $table") if $turn % 2 == 1;
+		$node->safe_psql('postgres', "SELECT vectorgpu_merge('$index')") if $turn % 3 == 1;
+		$node->safe_psql('postgres', "SELECT vectorgpu_evict('$index')") if $turn == 4;
 	}
 	push @got, $session->query_safe('FETCH ALL FROM c');
-	is(join("\n", grep { $_ ne '' } @got), $expected, 'changes by others have no effect on a cursor');
+	is(join("\n", grep { $_ ne '' } @got), $expected, "changes of $table by others have no effect on a cursor");
 	$session->quit;
-	check_index($node, 'i');
+	check_index($node, $index);
+	$node->safe_psql('postgres', 'UPDATE q SET v = w');
 }
 $node->safe_psql('postgres', "UPDATE q SET v = w; SELECT vectorgpu_merge('i'); VACUUM t; SELECT vectorgpu_prewarm('i')");
 
@@ -205,6 +215,14 @@ SQL
 for my $worker ('on', 'off')
 {
 	like(answers('off', "SET vectorgpu.worker = $worker; $compare"), qr/^2646\|2646\|0\|0\|0$/m, "vectorgpu_join finds the rows of LATERAL, worker $worker");
+}
+# Of u, some rows of which share entries.
+(my $compare_u = $compare) =~ s/\bt\b(?= ORDER BY| ON t\.ctid)/u t/g;
+$compare_u =~ s/vectorgpu_join\('i'/vectorgpu_join('j'/;
+$node->safe_psql('postgres', 'UPDATE u SET k = k + 1 WHERE id % 5 = 0');
+for my $worker ('on', 'off')
+{
+	like(answers('off', "SET vectorgpu.worker = $worker; $compare_u"), qr/^2646\|2646\|0\|0\|0$/m, "vectorgpu_join of rows that share entries, worker $worker");
 }
 like(answers('off', "BEGIN; DELETE FROM t WHERE id % 3 > 0; INSERT INTO t SELECT 50000 + id, k, v FROM q WHERE id % 3 = 0; $compare"), qr/^2646\|2646\|0\|0\|0$/m, 'with own changes');
 like(answers('off', "BEGIN; DELETE FROM t WHERE id NOT IN (SELECT id FROM t WHERE v IS NOT NULL ORDER BY id LIMIT 3); CREATE TEMP TABLE b AS SELECT * FROM vectorgpu_join('i', 'q', 'v', 6); SELECT count(*), max(rank) FROM b"), qr/^1323\|3$/m, 'as many rows as there are');

@@ -228,7 +228,7 @@ ahead_begin(AheadTable *table, Relation index, Relation heap, Snapshot snapshot,
 	table->version = state;
 	table->command = snapshot->curcid;
 	MemoryContextSwitchTo(old);
-	return state->am->values == nullptr && worker_may_answer(index, state);
+	return state->am->values == nullptr && worker_finds_entries(index, state);
 }
 
 void

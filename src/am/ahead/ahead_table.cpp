@@ -53,13 +53,15 @@ find(const AheadTable *table, const char *key, Size n_bytes, uint64 hash)
 	}
 }
 
-/// True if the answers in the table are right for a scan of this version: nothing was merged or removed since.
+/// True if the answers in the table are right for a scan of this version: nothing was merged or removed since, and no
+/// row that shares an entry has got one of its own.
 bool
 is_current(const AheadTable *table, const ScanState *state)
 {
 	return table->version != nullptr && table->version->snapshot == state->snapshot &&
 		table->command == state->snapshot->curcid &&
 		table->version->meta.manifest_generation == state->meta.manifest_generation &&
+		table->version->aliases.first == state->aliases.first &&
 		table->version->meta.tombstone_generation == state->meta.tombstone_generation;
 }
 

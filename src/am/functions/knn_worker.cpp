@@ -4,10 +4,12 @@
 // a scan. So the answers are the same. PG dialect.
 #include "am/functions/knn_worker.hpp"
 
+#include "am/alias/alias_map.hpp"
 #include "am/feed/copy_feed.hpp"
 #include "am/functions/knn_pages.hpp"
 #include "am/method/am_interface.hpp"
 #include "am/method/row_value.hpp"
+#include "am/scan/scan_aliases.hpp"
 #include "am/scan/worker_scan.hpp"
 #include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
@@ -47,6 +49,7 @@ struct Batch
 	engine::Neighbor *rows; // [state->batch.size] buffer for one answer
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
+	const RowMap *aliases; // of the request's answers; null: no rows share entries
 };
 
 /// Make the state of a scan of the index, for searches of its first round.
@@ -91,6 +94,35 @@ add(Batch *batch, const KnnSource *source)
 		{&search, sizeof(search)}, {probes, n_probes * sizeof(wire::SegmentProbes)}, {batch->query, n_bytes}};
 
 	return bridge::many_add(batch->many, &batch->key, parts, lengthof(parts), batch->state->batch.size);
+}
+
+/// Find out which rows share the entries of the answers that have come. False: a VACUUM has given some of them entries
+/// of their own since the searches began, so that the answers may lack these.
+bool
+know_aliases(Batch *batch)
+{
+	const ScanState *state = batch->state;
+
+	batch->aliases = nullptr;
+	if (!scan_has_aliases(state))
+		return true;
+	if (meta_alias_first(batch->access->index) != state->aliases.first)
+		return false;
+	batch->aliases = alias_map(batch->access->index, &state->meta, state->aliases.end);
+	return batch->aliases != nullptr;
+}
+
+/// True if rows share one of the entries, or an entry is of a row that shares another: a scan resolves them.
+bool
+any_aliases(const Batch *batch, uint64 n_rows)
+{
+	uint64 key;
+
+	for (uint64 i = 0; batch->aliases != nullptr && i < n_rows; i++)
+		if (map_newest(batch->aliases, batch->rows[i].row) != nullptr ||
+			map_find(batch->aliases, batch->rows[i].row, &key))
+			return true;
+	return false;
 }
 
 /// Write the edges to the rows that the snapshot sees. Returns false if a scan would have to search further.
@@ -154,7 +186,8 @@ take(Batch *batch, const KnnSource *source, KnnEdge *edges, uint32 *count, bool 
 	memcpy(batch->rows, rows, header.n_items * sizeof(engine::Neighbor));
 	if (!worker_rows_valid(batch->state, batch->rows, header.n_items, batch->state->batch.size))
 		return false;
-	*answered = take_rows(batch, source, header.n_items, header.coverage == wire::Coverage::kAll, edges, count);
+	*answered = !any_aliases(batch, header.n_items) &&
+		take_rows(batch, source, header.n_items, header.coverage == wire::Coverage::kAll, edges, count);
 	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, *answered ? 1 : 0);
 	return true;
 }
@@ -174,6 +207,8 @@ ask_some(Batch *batch, const KnnSource *sources, uint32 n_sources, KnnEdge *edge
 		return 1;
 	if (!bridge::many_ask(batch->many, reason))
 		return 0;
+	if (!know_aliases(batch))
+		return n; // scans ask
 	*reason = bridge::Fallback::kWrongAnswer;
 	for (uint32 i = 0; i < n; i++)
 	{
@@ -223,7 +258,7 @@ knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, cons
 	batch.access = access;
 	batch.walk = walk;
 	batch.state = make_state(access, snapshot, knn_rows_to_ask(walk, k));
-	if (!worker_may_answer(access->index, batch.state) || !bridge::session_ready(false) ||
+	if (!worker_finds_entries(access->index, batch.state) || !bridge::session_ready(false) ||
 		!bridge::breaker_admits(wire::RequestType::kSearchMany))
 		return end;
 	batch.many = bridge::many_begin();

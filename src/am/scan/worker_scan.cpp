@@ -162,9 +162,9 @@ worker_search(Relation index, ScanState *state)
 }
 
 bool
-worker_may_answer(Relation index, const ScanState *state)
+worker_finds_entries(Relation index, const ScanState *state)
 {
-	return !gives_candidates(state) && !scan_has_aliases(state) && bypass_of(index, state) == Bypass::kNone;
+	return !gives_candidates(state) && bypass_of(index, state) == Bypass::kNone;
 }
 
 bool

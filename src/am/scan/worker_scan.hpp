@@ -18,9 +18,9 @@ bool worker_search(Relation index, ScanState *state);
 /// True if the worker decides the scan's conditions on key columns, or there are none.
 bool worker_takes_conditions(Relation index, const ScanState *state);
 
-/// For a caller with many searches at a time (knn_worker.cpp). True if the worker is worth asking, and its rows are an
-/// answer.
-bool worker_may_answer(Relation index, const ScanState *state);
+/// For a caller with many searches at a time. True if the worker is worth asking, and what it finds are the entries
+/// that a scan is to find; rows may share them.
+bool worker_finds_entries(Relation index, const ScanState *state);
 
 /// The SEARCH of the scan's round for k rows. probes: [kMaxSegments], of which *n_probes are to be sent behind it, and
 /// then the query. False: a page was foreign.
