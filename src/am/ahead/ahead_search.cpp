@@ -34,8 +34,7 @@ struct Searches
 	Relation index;
 	bridge::SearchMany *many;
 	wire::CopyKey key;
-	engine::Neighbor *rows; // [kMostAheadRows] buffer for one answer
-	bool stale;             // the copy was outdated or missing
+	bool stale; // the copy was outdated or missing
 };
 
 /// Forget requests that fewer than half of the scans have made since the last time.
@@ -179,7 +178,7 @@ search_alone(Searches *searches, AheadAnswer *answer)
 		state.filter = &filter;
 	}
 	ask.k = ask.capacity = request->k;
-	ask.rows = searches->rows;
+	ask.rows = static_cast<engine::Neighbor *>(palloc(request->k * sizeof(engine::Neighbor)));
 	return ask_worker(searches->index, &state, &ask);
 }
 
@@ -280,7 +279,6 @@ ahead_search(AheadTable *table, Relation index)
 		return 0;
 	searches.many = bridge::many_begin();
 	copy_key(index, &table->version->meta, &searches.key);
-	searches.rows = static_cast<engine::Neighbor *>(palloc(kMostAheadRows * sizeof(engine::Neighbor)));
 	stale = make_searches(&searches, 0);
 	searches.stale = false;
 	if (stale < table->n_answers && search_alone(&searches, table->wanted[stale]) && bridge::session_ready(false))

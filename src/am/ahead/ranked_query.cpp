@@ -10,7 +10,6 @@
 extern "C"
 {
 #include "access/stratnum.h"
-#include "catalog/pg_am_d.h"
 #include "catalog/pg_operator_d.h"
 #include "catalog/pg_opfamily_d.h"
 #include "catalog/pg_type_d.h"

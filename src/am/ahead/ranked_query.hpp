@@ -8,7 +8,8 @@
 namespace vectorgpu::am
 {
 
-/// Change such sub-queries, and WITH queries that are read once, at any depth, before the query is planned.
+/// Change such sub-queries, at any depth, before the query is planned; of WITH queries, those that only the FROM of the
+/// query that defines them reads, once.
 void limit_ranked_queries(Query *query);
 
 } // namespace vectorgpu::am
