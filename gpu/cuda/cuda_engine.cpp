@@ -277,6 +277,11 @@ public:
 			});
 	}
 
+	size_t rounded_row_bytes(const engine::CopySpec &spec) const override
+	{
+		return DeviceCopy::rounded_row_bytes(spec);
+	}
+
 	bool keeps_on_host(engine::CopyKind kind) const override
 	{
 		return kind == engine::CopyKind::kHashedGraph || kind == engine::CopyKind::kMatch ||

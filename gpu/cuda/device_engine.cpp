@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cuda/cuda_engine.hpp"
+#include "cuda/device/device.hpp"
 
 namespace vectorgpu::engine
 {
@@ -14,6 +15,8 @@ make_device_engine(const DeviceEngineOptions &options, std::unique_ptr<Engine> *
 	cuda::CudaEngineOptions cuda;
 	std::unique_ptr<cuda::CudaEngine> made;
 
+	if (options.again)
+		cuda::Device::give_up_context(options.device);
 	cuda.device = options.device;
 	cuda.memory_bytes = options.memory_bytes;
 	cuda.log = options.log;
@@ -26,6 +29,12 @@ make_device_engine(const DeviceEngineOptions &options, std::unique_ptr<Engine> *
 		return status;
 	*engine = std::move(made);
 	return Status::ok();
+}
+
+int
+count_device_engines()
+{
+	return cuda::Device::count();
 }
 
 } // namespace vectorgpu::engine

@@ -46,15 +46,42 @@ CREATE FUNCTION vectorgpu_worker_filters(
 COMMENT ON FUNCTION vectorgpu_worker_filters() IS
 	'searches of the worker with conditions on key columns; vectorgpu_worker shows it';
 
+-- Several devices of one worker. The names are those of vectorgpu.device; the bytes those of all databases' copies.
+CREATE FUNCTION vectorgpu_worker_devices(
+	OUT devices text[],
+	OUT device_bytes int8[],
+	OUT lost_devices text[])
+	AS 'MODULE_PATHNAME', 'vectorgpu_worker_devices' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION vectorgpu_worker_devices() IS
+	'devices of a worker that has several, and bytes of copies on each; vectorgpu_worker shows it';
+
+-- As vectorgpu_worker_copies(): no contents.
+CREATE FUNCTION vectorgpu_worker_copy_devices(
+	OUT tablespace oid,
+	OUT filenode oid,
+	OUT uuid text,
+	OUT devices text[],
+	OUT device_bytes int8[])
+	RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'vectorgpu_worker_copy_devices' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+
+COMMENT ON FUNCTION vectorgpu_worker_copy_devices() IS
+	'devices that have this database''s copies, of a worker that has several; vectorgpu_indexes shows it';
+
 CREATE OR REPLACE VIEW vectorgpu_worker AS
 	SELECT pid, supervisor_pid, ready, engine, device, uptime, restarts, sessions, queued, searches, batches,
 		mean_batch_size, latency_p50_us, latency_p99_us, copies, resident_bytes, memory_bytes, evictions, answered,
 		shipped_rows, inline_loads, background_loads, background_updates, fallbacks,
-		fallback_reasons::pg_catalog.jsonb AS fallback_reasons, filters_made, filters_found
-	FROM vectorgpu_worker_stats(), vectorgpu_worker_filters();
+		fallback_reasons::pg_catalog.jsonb AS fallback_reasons, filters_made, filters_found,
+		devices, device_bytes, lost_devices
+	FROM vectorgpu_worker_stats(), vectorgpu_worker_filters(), vectorgpu_worker_devices();
 
 COMMENT ON COLUMN vectorgpu_worker.filters_made IS 'searches with conditions on key columns for which the rows that meet them were found, since it started';
 COMMENT ON COLUMN vectorgpu_worker.filters_found IS 'the same whose rows were known from another search';
+COMMENT ON COLUMN vectorgpu_worker.devices IS 'devices of vectorgpu.device; NULL: it names only one';
+COMMENT ON COLUMN vectorgpu_worker.device_bytes IS 'bytes of copies on each of these';
+COMMENT ON COLUMN vectorgpu_worker.lost_devices IS 'those that are not used now: the log says why';
 
 CREATE OR REPLACE VIEW vectorgpu_indexes AS
 	SELECT n.nspname AS schema_name, t.relname AS table_name, c.relname AS index_name, a.amname AS access_method,
@@ -64,7 +91,8 @@ CREATE OR REPLACE VIEW vectorgpu_indexes AS
 		w.resident_bytes, w.manifest_generation AS copy_manifest_generation, w.delta_end AS copy_delta_end,
 		w.tombstone_generation AS copy_tombstone_generation, w.loads, w.searches,
 		f.fallbacks, f.fallback_reasons::pg_catalog.jsonb AS fallback_reasons,
-		r.recall_target, r.recall_reached, keys.key_columns, keys.key_bytes
+		r.recall_target, r.recall_reached, keys.key_columns, keys.key_bytes,
+		w.devices, w.device_bytes
 	FROM vectorgpu_index_stats() s
 		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.index_oid
 		JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid
@@ -73,7 +101,10 @@ CREATE OR REPLACE VIEW vectorgpu_indexes AS
 		JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
 		JOIN pg_catalog.pg_database d ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 		LEFT JOIN LATERAL (
-			SELECT * FROM vectorgpu_worker_copies() k
+			SELECT k.*, o.devices, o.device_bytes
+			FROM vectorgpu_worker_copies() k LEFT JOIN vectorgpu_worker_copy_devices() o
+				ON o.tablespace OPERATOR(pg_catalog.=) k.tablespace AND o.filenode OPERATOR(pg_catalog.=) k.filenode
+					AND o.uuid OPERATOR(pg_catalog.=) k.uuid
 			WHERE k.filenode OPERATOR(pg_catalog.=) pg_catalog.pg_relation_filenode(c.oid)
 				AND k.tablespace OPERATOR(pg_catalog.=)
 					CASE WHEN c.reltablespace OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN d.dattablespace ELSE c.reltablespace END
@@ -90,6 +121,10 @@ COMMENT ON COLUMN vectorgpu_indexes.key_columns IS
 	'key columns behind the first, for conditions inside the index';
 COMMENT ON COLUMN vectorgpu_indexes.key_bytes IS
 	'bytes of the codes of these columns, in segments and delta';
+COMMENT ON COLUMN vectorgpu_indexes.devices IS
+	'devices that have the worker''s copy or a part of it, if the worker has several; NULL: it has one, or the copy is in host memory';
+COMMENT ON COLUMN vectorgpu_indexes.device_bytes IS
+	'bytes of the copy on each of these';
 
 -- Filter classes: operator classes of further key columns, for conditions inside an index. Function 1 names the kind of codes (src/am/keys), 4 compares
 -- values of two types or enums, as of btree, 5 hashes one. gpumatch has default classes for texts and arrays to be matched: there their filter classes have to

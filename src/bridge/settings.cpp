@@ -2,10 +2,10 @@
 #include "bridge/settings.hpp"
 
 #include "common/cores.hpp"
+#include "common/device_list.hpp"
 #include "pg/define_setting.hpp"
 
 #include <climits>
-#include <cstring>
 
 extern "C"
 {
@@ -21,22 +21,17 @@ namespace
 constexpr int kDefaultSpinUs = 20;
 constexpr unsigned kCoresForLongSpins = 8;
 
-/// Accept auto, cpu, or cuda: with the number of a GPU, of at most three digits. The worker checks whether that GPU
-/// exists.
+/// The worker checks whether the GPUs exist.
 bool
 check_device(char **value, void **extra, GucSource source)
 {
-	const char *text = *value;
-	size_t n_digits = 0;
+	DeviceList list;
 
-	if (strcmp(text, "auto") == 0 || strcmp(text, "cpu") == 0)
+	if (parse_device_list(*value, &list))
 		return true;
-	if (strncmp(text, "cuda:", 5) == 0)
-		n_digits = strspn(text + 5, "0123456789");
-	if (n_digits >= 1 && n_digits <= 3 && text[5 + n_digits] == '\0')
-		return true;
-	GUC_check_errdetail(
-		"Valid values are \"auto\", \"cpu\", and \"cuda:\" followed by the number of a GPU, such as \"cuda:0\".");
+	GUC_check_errdetail("Valid values are \"auto\", \"cpu\", \"cuda\" for all GPUs, and a list without spaces of up to "
+						"%d GPUs by their numbers, such as \"cuda:0\" or \"cuda:0,cuda:1\".",
+		static_cast<int>(kMostDevices));
 	return false;
 }
 
@@ -82,11 +77,13 @@ settings_define()
 	pg::define_string("vectorgpu.worker_program", "Path of the worker's executable.",
 		"Empty stands for the one that was installed with the module. A change restarts the worker.",
 		&settings.worker_program, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, nullptr, nullptr, nullptr);
-	pg::define_string("vectorgpu.device", "What the worker computes on: auto, cpu, or a GPU such as cuda:0.",
-		"auto stands for the first GPU. Where it cannot be used, the worker computes on the CPU. A change restarts the "
+	pg::define_string("vectorgpu.device",
+		"What the worker computes on: auto, cpu, cuda, or a list such as cuda:0,cuda:1.",
+		"auto stands for the first GPU, cuda for all of them. Where it cannot be used, the worker computes on the CPU. "
+		"A change restarts the "
 		"worker.",
 		&settings.device, "auto", PGC_SIGHUP, 0, check_device, nullptr, nullptr);
-	pg::define_int("vectorgpu.gpu_memory", "Memory of the GPU that the worker's copies of indexes may take.",
+	pg::define_int("vectorgpu.gpu_memory", "Memory of each GPU that the worker's copies of indexes may take.",
 		"0 stands for what the GPU has left when the worker starts. A change restarts the worker.",
 		&settings.gpu_memory_mb, 0, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MB, nullptr, nullptr, nullptr);
 	pg::define_int("vectorgpu.worker_sweep_interval", "Pause between two looks for copies of indexes that are gone.",

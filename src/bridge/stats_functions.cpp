@@ -14,16 +14,20 @@ extern "C"
 #include "access/htup_details.h"
 #include "catalog/index.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
 	PG_FUNCTION_INFO_V1(vectorgpu_worker_stats);
 	PG_FUNCTION_INFO_V1(vectorgpu_worker_filters);
 	PG_FUNCTION_INFO_V1(vectorgpu_worker_copies);
+	PG_FUNCTION_INFO_V1(vectorgpu_worker_devices);
+	PG_FUNCTION_INFO_V1(vectorgpu_worker_copy_devices);
 	PG_FUNCTION_INFO_V1(vectorgpu_index_fallbacks);
 }
 
@@ -68,6 +72,24 @@ enum FilterColumn
 	kFiltersMade,
 	kFiltersFound,
 	kFilterColumns,
+};
+
+enum DeviceColumn
+{
+	kDevices,
+	kDeviceBytes,
+	kLostDevices,
+	kDeviceColumns,
+};
+
+enum CopyDeviceColumn
+{
+	kOnTablespace,
+	kOnFileNode,
+	kOnUuid,
+	kOnDevices,
+	kOnDeviceBytes,
+	kCopyDeviceColumns,
 };
 
 enum CopyColumn
@@ -247,6 +269,77 @@ fill_from_shared(const Row &row, SharedState *state)
 	set_fallbacks(row, kFallbacks, kFallbackReasons, counts);
 }
 
+Datum
+uuid_text(const wire::CopyKey *key)
+{
+	return CStringGetTextDatum(
+		psprintf("%016" PRIx64 "%016" PRIx64, static_cast<uint64>(key->uuid_high), static_cast<uint64>(key->uuid_low)));
+}
+
+Datum
+text_array(Datum *texts, int n)
+{
+	return PointerGetDatum(construct_array(texts, n, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+Datum
+int8_array(Datum *numbers, int n)
+{
+	return PointerGetDatum(construct_array(numbers, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+/// Several devices: their names and bytes.
+void
+fill_devices(const Row &row, wire::WorkerStats *stats)
+{
+	Datum names[kMostDevices];
+	Datum bytes[kMostDevices];
+	Datum lost[kMostDevices];
+	int n = 0;
+	int n_lost = 0;
+
+	for (uint32 i = 0; i < Min(stats->n_devices, static_cast<uint32>(kMostDevices)); i++)
+	{
+		wire::WorkerDevice *device = &stats->devices[i];
+
+		device->name[sizeof(device->name) - 1] = '\0';
+		names[n] = CStringGetTextDatum(device->name);
+		if (device->usable == 0)
+			lost[n_lost++] = names[n];
+		bytes[n++] = Int64GetDatum(static_cast<int64>(device->resident_bytes));
+	}
+	if (n == 0)
+		return;
+	set(row, kDevices, text_array(names, n));
+	set(row, kDeviceBytes, int8_array(bytes, n));
+	set(row, kLostDevices, text_array(lost, n_lost));
+}
+
+/// The devices that have a copy or a part of it.
+void
+put_copy_devices(ReturnSetInfo *result, const wire::CopyInfo *copy, const wire::WorkerStats *stats)
+{
+	Datum values[kCopyDeviceColumns] = {};
+	bool nulls[kCopyDeviceColumns] = {};
+	const Row row = {values, nulls};
+	Datum names[kMostDevices];
+	Datum bytes[kMostDevices];
+	int n = 0;
+
+	for (uint32 i = 0; i < Min(Min(copy->n_devices, stats->n_devices), static_cast<uint32>(kMostDevices)); i++)
+		if (copy->device_bytes[i] > 0)
+		{
+			names[n] = CStringGetTextDatum(pnstrdup(stats->devices[i].name, sizeof(stats->devices[i].name)));
+			bytes[n++] = Int64GetDatum(static_cast<int64>(copy->device_bytes[i]));
+		}
+	set(row, kOnTablespace, ObjectIdGetDatum(copy->key.tablespace));
+	set(row, kOnFileNode, ObjectIdGetDatum(copy->key.relfilenode));
+	set(row, kOnUuid, uuid_text(&copy->key));
+	set(row, kOnDevices, text_array(names, n));
+	set(row, kOnDeviceBytes, int8_array(bytes, n));
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
 void
 put_copy(ReturnSetInfo *result, const wire::CopyInfo *copy, uint64 now_ns)
 {
@@ -260,9 +353,7 @@ put_copy(ReturnSetInfo *result, const wire::CopyInfo *copy, uint64 now_ns)
 	idle->time = copy->last_used_ns < now_ns ? static_cast<TimeOffset>((now_ns - copy->last_used_ns) / 1000) : 0;
 	set(row, kTablespace, ObjectIdGetDatum(copy->key.tablespace));
 	set(row, kFileNode, ObjectIdGetDatum(copy->key.relfilenode));
-	set(row, kUuid,
-		CStringGetTextDatum(psprintf("%016" PRIx64 "%016" PRIx64, static_cast<uint64>(copy->key.uuid_high),
-			static_cast<uint64>(copy->key.uuid_low))));
+	set(row, kUuid, uuid_text(&copy->key));
 	set_int8(row, kCopyBytes, copy->resident_bytes);
 	set_int8(row, kRows, copy->n_rows);
 	set_int8(row, kDeltaRows, copy->delta_rows);
@@ -342,6 +433,50 @@ vectorgpu_worker_filters(PG_FUNCTION_ARGS)
 		set_int8(row, kFiltersFound, stats.n_filters_found);
 	}
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
+}
+
+/// vectorgpu_worker_devices(): one row; NULLs if the worker has only one device.
+Datum
+vectorgpu_worker_devices(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu;
+	using namespace vectorgpu::bridge;
+	TupleDesc descriptor;
+	wire::WorkerStats stats;
+	Datum values[kDeviceColumns] = {};
+	bool nulls[kDeviceColumns];
+	const Row row = {values, nulls};
+
+	if (get_call_result_type(fcinfo, nullptr, &descriptor) != TYPEFUNC_COMPOSITE)
+		check_columns(0, kDeviceColumns);
+	check_columns(descriptor->natts, kDeviceColumns);
+	memset(nulls, true, sizeof(nulls));
+	if (shared_state() != nullptr && ask_stats(&stats))
+		fill_devices(row, &stats);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
+}
+
+/// vectorgpu_worker_copy_devices(): the copies of vectorgpu_worker_copies() that are on some of several devices.
+Datum
+vectorgpu_worker_copy_devices(PG_FUNCTION_ARGS)
+{
+	using namespace vectorgpu;
+	using namespace vectorgpu::bridge;
+	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
+	wire::WorkerStats stats;
+	wire::CopyInfo *copies;
+	uint32 n;
+
+	InitMaterializedSRF(fcinfo, 0);
+	check_columns(result->setDesc->natts, kCopyDeviceColumns);
+	if (shared_state() == nullptr || !ask_stats(&stats) || stats.n_devices == 0)
+		return (Datum) 0;
+	copies = static_cast<wire::CopyInfo *>(palloc(sizeof(wire::CopyInfo) * kCopiesPerReply));
+	for (uint32 first = 0; (n = session_inventory(first, copies)) > 0; first += n)
+		for (uint32 i = 0; i < n; i++)
+			if (copies[i].n_devices > 0 && copies[i].key.database == MyDatabaseId && may_see(&copies[i].key))
+				put_copy_devices(result, &copies[i], &stats);
+	return (Datum) 0;
 }
 
 /// vectorgpu_worker_copies(): the copies of this database's indexes, as far as the caller may see them.

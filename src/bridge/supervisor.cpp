@@ -54,7 +54,7 @@ constexpr uint64 kLongestSleepMs = 60 * 1000;
 constexpr uint64 kLongLifeMs = 30 * 1000; // a worker that lived this long did not die early
 constexpr uint64 kSilenceLimit = 30;      // timeouts without an answer, then the worker is killed
 constexpr uint32 kQuietDeaths = 5;        // consecutive early deaths that are logged each
-constexpr size_t kDeviceBytes = 16;       // longest value of vectorgpu.device
+constexpr size_t kDeviceBytes = 256;      // longest value of vectorgpu.device
 
 bool preloaded = false; // registered at the server's start
 

@@ -1,12 +1,24 @@
 // Bodies of STATS and INVENTORY. See README.md.
 #pragma once
 
+#include "common/device_list.hpp"
 #include "wire/messages.hpp"
 
 namespace vectorgpu::wire
 {
 
 constexpr uint32_t kHistogramBuckets = 32; // bucket i: latency in [2^i, 2^(i+1)) units of 256 ns; the ends are open
+
+/// One of several devices.
+struct WorkerDevice
+{
+	char name[16]; // zero-terminated: as in vectorgpu.device
+	uint64_t resident_bytes;
+	uint64_t budget_bytes; // 0: no limit
+	uint32_t usable;       // 0: it is lost, or could not be opened
+	uint32_t zero;
+};
+static_assert(sizeof(WorkerDevice) == 40);
 
 /// The reply to STATS.
 struct WorkerStats
@@ -34,8 +46,11 @@ struct WorkerStats
 	uint64_t n_filters_found;                      // ... and that knew them from another search
 	uint64_t latency_histogram[kHistogramBuckets]; // SEARCH, from taken to replied
 	char device[64];                               // zero-terminated
+	uint32_t n_devices;                            // 0: there is only one
+	uint32_t zero;
+	WorkerDevice devices[kMostDevices]; // [n_devices]
 };
-static_assert(sizeof(WorkerStats) == 21 * 8 + kHistogramBuckets * 8 + 64);
+static_assert(sizeof(WorkerStats) == 21 * 8 + kHistogramBuckets * 8 + 64 + 8 + kMostDevices * sizeof(WorkerDevice));
 
 struct InventoryRequest
 {
@@ -58,7 +73,10 @@ struct CopyInfo
 	uint32_t n_segments;
 	uint16_t current;
 	uint16_t leased;
+	uint32_t n_devices; // 0: the worker has only one, or the copy is in host memory
+	uint32_t zero;
+	uint64_t device_bytes[kMostDevices]; // [n_devices]: on each of the worker's devices, in their order
 };
-static_assert(sizeof(CopyInfo) == 120);
+static_assert(sizeof(CopyInfo) == 128 + kMostDevices * 8);
 
 } // namespace vectorgpu::wire

@@ -5,25 +5,31 @@
 // last two batches, while a batch of both costs little more than one of either. If the engine computes on a GPU and
 // more searches wait already, a further thread writes the answers of a batch while the next batch runs. Between two
 // batches the engine's thread runs tasks that must not overlap with a search (MANIFEST). Searches that the engine
-// answers at once are run by their dispatcher. Where several copies wait and the engine computes on the cores, helpers
-// take the small ones, since a search of one does not keep several cores busy.
+// answers at once are run by their dispatcher.
+//
+// Several threads run batches, each with a lane of its own. An engine of several devices has a lane for each batch that
+// it runs at a time; while one of them waits for the clients of its last batch, the others leave what arrives to it.
+// Where the engine computes on the cores, and several copies wait, further lanes help: they take the small ones, since
+// a search of one does not keep several cores busy.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
+#include "common/device_list.hpp"
 #include "engine/interface/engine.hpp"
-#include "wire/spin_gate.hpp"
 #include "worker/clock.hpp"
 #include "worker/delivery.hpp"
+#include "worker/lane.hpp"
 #include "worker/queue.hpp"
 
 namespace vectorgpu::worker
@@ -33,17 +39,18 @@ namespace vectorgpu::worker
 /// that a search allocates nothing.
 struct Round
 {
-	explicit Round(size_t most) { searches.reserve(most), batch.reserve(most), queries.reserve(most); }
+	explicit Round(size_t most) : call(most) { searches.reserve(most), batch.reserve(most); }
 
 	std::vector<Search *> searches; // in order of arrival, at most max_batch
-	std::vector<Search *> batch;    // this and the rest: used by Batcher
-	std::vector<engine::SearchQuery> queries;
-	std::vector<std::vector<engine::Neighbor>> results;
-	engine::SearchControl control;
+	std::vector<Search *> batch;    // this and the next: used by Batcher
+	EngineCall call;
 };
 
 class Batcher
 {
+	static constexpr size_t kMostHelpers = 16;
+	static constexpr size_t kMostLanes = kMostDevices + kMostHelpers;
+
 public:
 	using Done = Delivery::Done;
 
@@ -54,7 +61,7 @@ public:
 
 	void start();
 
-	/// End the thread after the running batch. Waiting searches are left alone.
+	/// End the threads after the running batches. Waiting searches are left alone.
 	void stop();
 
 	/// Any thread. search->query, queue, copy, copy_id and owner are set. wake() must follow, once for all searches
@@ -78,11 +85,15 @@ public:
 	/// The state at a caller's last call of progressing().
 	struct Seen
 	{
-		uint64_t calls = 0;
-		uint64_t progress = 0;
+		struct Of
+		{
+			uint64_t calls = 0;
+			uint64_t progress = 0;
+		};
+		std::array<Of, kMostLanes> lanes;
 	};
 
-	/// Return false if the engine is in a call and has not advanced since *seen; update *seen. Any thread.
+	/// Return false if the engine is in a call that has not advanced since *seen; update *seen. Any thread.
 	bool progressing(Seen *seen) const;
 
 	/// True if the engine computes elsewhere, and is in a call or was at the time. Any thread.
@@ -98,22 +109,27 @@ public:
 	uint64_t n_batches() const { return n_batches_.load(std::memory_order_relaxed); }
 
 private:
-	void run();
-	void start_helpers();
-	void help();
-	bool wait_for_work(std::unique_lock<std::mutex> *lock);
-	void gather(std::unique_lock<std::mutex> *lock);
-	bool should_merge(uint64_t took_ns);
-	void wait_for_searches(std::unique_lock<std::mutex> *lock, size_t wanted, uint64_t most_ns);
-	void spin();
+	std::span<const std::unique_ptr<Lane>> main_lanes() const { return {lanes_.data(), n_main_}; }
+	std::unique_ptr<Lane> make_lane(bool helper) const;
+	void run(Lane *lane);
+	bool may_work(const Lane *lane) const;
+	bool wait_for_work(Lane *lane, std::unique_lock<std::mutex> *lock);
+	size_t most_of_batch(const Lane *lane) const;
+	bool take_work(Lane *lane, std::function<void()> *task);
+	void run_task(Lane *lane, const std::function<void()> &task);
+	Lane *next_sleeper();
+	void wake_helpers();
+	void gather(Lane *lane, std::unique_lock<std::mutex> *lock);
+	bool should_merge(Lane *lane, uint64_t took_ns) const;
+	void wait_for_searches(Lane *lane, std::unique_lock<std::mutex> *lock, size_t wanted, uint64_t most_ns);
+	void spin(Lane *lane);
 	void poll_for_change(uint32_t n_seen, uint64_t until_ns) const;
-	void search_batch();
-	void answer_alone(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
-		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control);
+	void search_batch(Lane *lane);
+	void end_batch(Lane *lane, const BatchInfo &info);
+	void answer_alone(std::span<Search *const> searches, EngineCall *call);
 	bool run_at_once(Round *round);
-	Status search(std::span<Search *const> searches, std::vector<engine::SearchQuery> *queries,
-		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control, BatchInfo *info);
-	void stop_if_unwanted();
+	Status search(std::span<Search *const> searches, EngineCall *call, BatchInfo *info);
+	static void stop_if_unwanted(Lane *lane);
 
 	engine::Engine &engine_;
 	const size_t max_batch_;
@@ -121,39 +137,22 @@ private:
 	const Clock clock_;
 	const Done done_;
 
-	std::shared_mutex between_; // shared by searches outside the engine's thread, exclusive for tasks
-	std::mutex mutex_;          // queue_, tasks_, running_, sleeping_, stopping_, held_
-	std::condition_variable work_arrived_;
-	std::condition_variable small_arrived_; // helpers sleep on it
+	std::shared_mutex between_; // shared by searches, exclusive for tasks
+	std::mutex mutex_;          // queue_, tasks_, gatherer_, task_runs_, stopping_, held_, and parts of the lanes
 	Queue queue_;
 	std::deque<std::function<void()>> tasks_;
-	std::vector<Search *> running_; // in the engine now
-	bool sleeping_ = false;
-	bool gathering_ = false;
-	size_t wake_at_ = 1; // waiting searches from which on a sleeping engine's thread is woken
+	uint64_t n_ended_ = 0;           // batches
+	const Lane *gatherer_ = nullptr; // waits for the clients of its last batch, or will
+	bool task_runs_ = false;         // or waits for the batches to end
 	bool stopping_ = false;
 	bool held_ = false;
-	bool task_waits_ = false; // for helpers to end their batches
 
-	std::atomic<uint32_t> n_waiting_{0}; // searches and tasks, for spinning without the lock
-	engine::SearchControl control_;
-	std::atomic<bool> engine_busy_{false};
-	std::atomic<uint64_t> last_end_ns_{0}; // of a batch
-	std::atomic<uint64_t> n_calls_{0};
+	std::atomic<uint32_t> n_waiting_{0};        // searches and tasks, for spinning without the lock
+	std::atomic<uint64_t> last_end_ns_{0};      // of a batch
+	std::atomic<const Lane *> latest_{nullptr}; // the lane of that batch, which polls for the next one
 	std::atomic<uint64_t> n_batches_{0};
-	uint64_t last_engine_ns_ = 0; // this and the next six: the engine's thread only. Of the last batch
-	size_t last_size_ = 0;
-	size_t waited_ = 0;              // searches that waited when it ended
-	uint64_t least_ns_ = 0;          // the shortest time of a batch lately
-	bool merged_ = false;            // it had the clients of two
-	wire::SpinGate merging_;         // whether to wait for those of two
-	std::vector<Search *> finished_; // this and the next two: the engine's thread only
-	std::vector<engine::SearchQuery> queries_;
-	std::vector<std::vector<engine::Neighbor>> results_;
-	std::thread thread_;
-	std::vector<std::thread> helpers_;
-
-	Delivery delivery_; // writes answers, if the engine computes elsewhere
+	const size_t n_main_;                      // lanes that are not helpers, at least one: the first ones
+	std::vector<std::unique_ptr<Lane>> lanes_; // constant from start() on
 };
 
 } // namespace vectorgpu::worker

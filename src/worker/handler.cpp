@@ -121,7 +121,14 @@ Handler::dispatch(const SessionPtr &session, Round *round)
 		case RequestType::kTombstones:
 		case RequestType::kDrop:
 			return on_loader(session,
-				[this, session] { send_status(session.get(), guarded([&] { return load(session); }), &counters_); });
+				[this, session]
+				{
+					const ReplyStatus status = guarded([&] { return load(session); });
+
+					if (status == ReplyStatus::kAbsent)
+						residency_.forget_lost(session->view.header.key);
+					send_status(session.get(), status, &counters_);
+				});
 		default: // PING
 			return send_status(session.get(), ReplyStatus::kOk, &counters_);
 	}
@@ -177,6 +184,18 @@ Handler::stats(const SessionPtr &session)
 	for (size_t i = 0; i < wire::kHistogramBuckets; i++)
 		stats.latency_histogram[i] = counters_.latency_histogram[i];
 	strncpy(stats.device, engine_.description(), sizeof(stats.device) - 1);
+	for (const engine::DeviceStats &device : engine_.devices())
+	{
+		if (stats.n_devices == kMostDevices)
+			break;
+
+		wire::WorkerDevice &own = stats.devices[stats.n_devices++];
+
+		strncpy(own.name, device.name.c_str(), sizeof(own.name) - 1);
+		own.resident_bytes = device.resident_bytes;
+		own.budget_bytes = device.budget_bytes;
+		own.usable = device.usable ? 1 : 0;
+	}
 	body.fixed = &stats;
 	body.fixed_bytes = sizeof(stats);
 	send_reply(session.get(), ReplyStatus::kOk, body, {}, &counters_);

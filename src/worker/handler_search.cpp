@@ -183,6 +183,8 @@ Handler::searched(std::span<Search *const> searches, const Status &status,
 	size_t n_answered = 0;
 
 	counters_.n_searches.fetch_add(searches.size(), std::memory_order_relaxed);
+	if (status.code == StatusCode::kNotFound)
+		residency_.forget_lost(std::static_pointer_cast<Copy>(searches.front()->copy)->key);
 	for (size_t i = 0; i < searches.size(); i++)
 	{
 		// Moved out first: once the reply is stored, the dispatcher may use the search again.

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/cores.hpp"
+#include "common/device_list.hpp"
 
 namespace vectorgpu::worker
 {
@@ -70,14 +71,6 @@ parse_one(std::string_view name, std::string_view value, Options *options)
 
 } // namespace
 
-bool
-parse_device(std::string_view text, int *number)
-{
-	constexpr std::string_view kPrefix = "cuda:";
-
-	return text.starts_with(kPrefix) && parse_number(text.substr(kPrefix.size()), 10, number) && *number >= 0;
-}
-
 Status
 parse_options(int argc, char **argv, Options *options)
 {
@@ -97,9 +90,9 @@ parse_options(int argc, char **argv, Options *options)
 		return Status::error(StatusCode::kInvalidArgument, "--data-directory and --epoch are needed");
 	if (options->engine != "auto" && options->engine != "cpu" && options->engine != "null")
 		return Status::error(StatusCode::kInvalidArgument, "--engine is auto, cpu or null");
-	if (int number = 0;
-		options->device != "auto" && options->device != "cpu" && !parse_device(options->device, &number))
-		return Status::error(StatusCode::kInvalidArgument, "--device is auto, cpu, or cuda: and a number");
+	if (DeviceList list; !parse_device_list(options->device, &list))
+		return Status::error(
+			StatusCode::kInvalidArgument, "--device is auto, cpu, cuda, or a list such as cuda:0,cuda:1");
 	return Status::ok();
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "common/status.hpp"
 
@@ -15,7 +14,7 @@ struct Options
 	std::string data_directory;
 	std::string engine = "auto"; // auto, cpu, null
 	uint64_t epoch = 0;
-	std::string device = "auto";                      // auto, cpu, cuda:N
+	std::string device = "auto";                      // as common/device_list.hpp
 	uint64_t memory_budget_bytes = uint64_t{4} << 30; // of resident copies in host memory
 	uint64_t build_budget_bytes = uint64_t{4} << 30;  // of builds of graphs in host memory, all together
 	uint64_t gpu_memory_bytes = 0;                    // of resident copies on the GPU; 0: its free memory
@@ -28,9 +27,6 @@ struct Options
 	int parent_fd = -1;       // end of file on it: the parent is gone
 	int parent_pid = 0;       // 0: not given
 };
-
-/// Parse "cuda:N"; false for any other text.
-bool parse_device(std::string_view text, int *number);
 
 /// Parse the arguments described in README.md. The message of kInvalidArgument names the first wrong one.
 Status parse_options(int argc, char **argv, Options *options);

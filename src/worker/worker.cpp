@@ -2,17 +2,21 @@
 #include "worker/worker.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <utility>
 
 #include <unistd.h>
 
 #include "common/cores.hpp"
+#include "common/device_list.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/interface/device_engine.hpp"
+#include "worker/devices/spread_engine.hpp"
 #include "worker/worker_fault.hpp"
 #include "worker/log.hpp"
 #include "worker/null_engine.hpp"
-#include "worker/tiered_engine.hpp"
+#include "worker/tiers/tiered_engine.hpp"
 
 namespace vectorgpu::worker
 {
@@ -27,33 +31,93 @@ constexpr unsigned kCoresPerDispatcher = 8;
 constexpr unsigned kCoresPerDispatcherWithGpu = 16;
 constexpr unsigned kMostDispatchers = 8;
 
-/// Create the engine of the GPU that the options name. Null if that fails; one log line says why.
-std::unique_ptr<engine::Engine>
-make_gpu_engine(const Options &options)
+/// Open a GPU. on_lost: see DeviceEngineOptions.
+Status
+open_gpu(const Options &options, int device, bool again, std::function<void()> on_lost,
+	std::unique_ptr<engine::Engine> *engine)
 {
-	engine::DeviceEngineOptions device;
+	engine::DeviceEngineOptions gpu;
+
+	gpu.device = device;
+	gpu.again = again;
+	gpu.memory_bytes = options.gpu_memory_bytes;
+	gpu.log = [](const char *line) { log_line("%s", line); };
+#ifdef VECTORGPU_FAULTS
+	gpu.fault = [](const char *name) { return fault_hit_no_throw(name) == Fault::kError; };
+#endif
+	gpu.on_lost = std::move(on_lost);
+	return engine::make_device_engine(gpu, engine);
+}
+
+/// Create the engine of the only GPU. Null if that fails; one log line says why.
+std::unique_ptr<engine::Engine>
+make_gpu_engine(const Options &options, int device)
+{
 	std::unique_ptr<engine::Engine> made;
 
-	parse_device(options.device, &device.device); // auto: the first
-	device.memory_bytes = options.gpu_memory_bytes;
-	device.log = [](const char *line) { log_line("%s", line); };
-#ifdef VECTORGPU_FAULTS
-	device.fault = [](const char *name) { return fault_hit_no_throw(name) == Fault::kError; };
-#endif
 	// A broken context does not heal, and freeing through it may hang: the next worker starts with a new one.
-	device.on_lost = [] { _exit(kExitGpuLost); };
+	const Status status = open_gpu(options, device, false, [] { _exit(kExitGpuLost); }, &made);
 
-	const Status status = engine::make_device_engine(device, &made);
+	if (status.is_ok())
+		return made;
+	if (options.device == "auto")
+		log_line("no GPU is used: %s; the CPU engine answers", status.message.c_str());
+	else
+		log_line("GPU %d is not used: %s; the CPU engine answers", device, status.message.c_str());
+	return nullptr;
+}
 
-	if (!status.is_ok())
+/// Create the engine of several devices. Null if none can be used.
+std::unique_ptr<engine::Engine>
+make_several(const Options &options, const DeviceList &list, const engine::CpuEngineOptions &cpu)
+{
+	const bool on_cpu = list.choice == DeviceChoice::kCpus;
+	SpreadOptions spread;
+	std::unique_ptr<SpreadEngine> made;
+
+	for (size_t i = 0; i < list.n; i++)
+		spread.devices.names.push_back(on_cpu ? "cpu" : "cuda:" + std::to_string(list.numbers[i]));
+	spread.devices.open = [options, list, on_cpu, cpu](size_t device, bool again, std::function<void()> on_lost,
+							  std::unique_ptr<engine::Engine> *engine)
 	{
-		if (options.device == "auto")
-			log_line("no GPU is used: %s; the CPU engine answers", status.message.c_str());
-		else
-			log_line("GPU %d is not used: %s; the CPU engine answers", device.device, status.message.c_str());
-		return nullptr;
-	}
+		if (!on_cpu)
+			return open_gpu(options, list.numbers[device], again, std::move(on_lost), engine);
+		*engine = engine::make_cpu_engine(cpu);
+		return *engine != nullptr ? Status::ok() : Status::error(StatusCode::kOutOfMemory, "out of memory");
+	};
+	spread.devices.device_bytes = on_cpu ? options.gpu_memory_bytes : 0; // a GPU's engine has its own limit
+	spread.devices.log = [](const char *line) { log_line("%s", line); };
+#ifdef VECTORGPU_FAULTS
+	spread.devices.fault = [](const char *name) { return fault_hit_no_throw(name) == Fault::kError; };
+#endif
+	spread.devices.on_all_lost = [] { _exit(kExitGpuLost); };
+	spread.devices.on_stuck = []
+	{
+		log_line("a lost device does not return: the worker ends");
+		_exit(kExitGpuLost);
+	};
+	if (const Status status = make_spread_engine(spread, &made); !status.is_ok())
+		log_line("%s; the CPU engine answers", status.message.c_str());
 	return made;
+}
+
+/// Create the engine of the devices that the options name, but for the host's. Null: there is none.
+std::unique_ptr<engine::Engine>
+make_devices(const Options &options, const engine::CpuEngineOptions &cpu)
+{
+	DeviceList list;
+
+	parse_device_list(options.device, &list);
+	if (list.choice == DeviceChoice::kAllGpus)
+	{
+		const int n = std::min<int>(engine::count_device_engines(), kMostDevices);
+
+		list.choice = DeviceChoice::kGpus;
+		list.n = n > 0 ? static_cast<size_t>(n) : 1; // none: the first one's failure says why
+		for (int i = 0; i < n; i++)
+			list.numbers[i] = i;
+	}
+	return list.n > 1 ? make_several(options, list, cpu) : make_gpu_engine(options, list.numbers[0]);
 }
 
 unsigned
@@ -83,7 +147,7 @@ make_engine(const Options &options)
 	if (host == nullptr || options.engine == "cpu" || options.device == "cpu")
 		return host;
 
-	std::unique_ptr<engine::Engine> device = make_gpu_engine(options);
+	std::unique_ptr<engine::Engine> device = make_devices(options, cpu);
 
 	if (device == nullptr)
 		return host;

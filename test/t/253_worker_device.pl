@@ -70,7 +70,7 @@ compare_sweep($node, 't', '<->', dims => 8, strict_ties => 1, name => 'scans agr
 
 # Wrong values are refused, and the running worker stays.
 my $pid = worker_pid($node);
-for my $wrong ('gpu', 'cuda', 'cuda:', 'cuda:x', 'cuda:1234', 'cuda:-1', 'CPU', '')
+for my $wrong ('gpu', 'cuda0', 'cuda:', 'cuda:x', 'cuda:1234', 'cuda:-1', 'CPU', '')
 {
 	my ($rc, $out, $err) = $node->psql('postgres', "LOAD 'vectorgpu';\nALTER SYSTEM SET vectorgpu.device = '$wrong'", on_error_stop => 0,
 		extra_params => [ '-v', 'VERBOSITY=verbose' ]);

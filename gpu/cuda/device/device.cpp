@@ -31,6 +31,27 @@ is_harmless(cudaError_t error)
 
 } // namespace
 
+int
+Device::count() noexcept
+{
+	int n_devices = 0;
+
+	return cudaGetDeviceCount(&n_devices) == cudaSuccess ? n_devices : 0;
+}
+
+void
+Device::give_up_context(int ordinal) noexcept
+{
+	int current = -1;
+
+	// Both calls may report the error that has broken the context, and work all the same.
+	(void) cudaSetDevice(ordinal);
+	(void) cudaGetDevice(&current);
+	if (current == ordinal) // never another GPU's
+		(void) cudaDeviceReset();
+	(void) cudaGetLastError();
+}
+
 Status
 Device::open(int ordinal, Log log, Device *device)
 {
@@ -60,6 +81,15 @@ Device::use() const
 	if (fatal())
 		return Status::error(StatusCode::kUnavailable, "the GPU's context is lost");
 	return check(cudaSetDevice(ordinal_), "select the GPU");
+}
+
+bool
+Device::enter() const noexcept
+{
+	if (fatal())
+		return false;
+	check_quietly(cudaSetDevice(ordinal_), "select the GPU");
+	return !fatal();
 }
 
 Status
@@ -222,8 +252,9 @@ Stream::create_urgent(const Device *device)
 void
 Stream::reset() noexcept
 {
-	if (stream_ != nullptr)
-		device_->check_quietly(cudaStreamDestroy(std::exchange(stream_, nullptr)), "destroy a stream");
+	if (stream_ != nullptr && device_->enter())
+		device_->check_quietly(cudaStreamDestroy(stream_), "destroy a stream");
+	stream_ = nullptr;
 }
 
 Status
@@ -253,8 +284,9 @@ Event::create(const Device *device)
 void
 Event::reset() noexcept
 {
-	if (event_ != nullptr)
-		device_->check_quietly(cudaEventDestroy(std::exchange(event_, nullptr)), "destroy an event");
+	if (event_ != nullptr && device_->enter())
+		device_->check_quietly(cudaEventDestroy(event_), "destroy an event");
+	event_ = nullptr;
 }
 
 Status
@@ -277,12 +309,13 @@ DeviceBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
 void
 DeviceBuffer::reset() noexcept
 {
-	if (data_ != nullptr)
+	if (data_ != nullptr && device_->enter())
 	{
 		const GpuWait wait(device_);
 
-		device_->check_quietly(cudaFree(std::exchange(data_, nullptr)), "free device memory");
+		device_->check_quietly(cudaFree(data_), "free device memory");
 	}
+	data_ = nullptr;
 	bytes_ = 0;
 }
 
@@ -310,12 +343,13 @@ PinnedBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
 void
 PinnedBuffer::reset() noexcept
 {
-	if (data_ != nullptr)
+	if (data_ != nullptr && device_->enter())
 	{
 		const GpuWait wait(device_);
 
-		device_->check_quietly(cudaFreeHost(std::exchange(data_, nullptr)), "free pinned memory");
+		device_->check_quietly(cudaFreeHost(data_), "free pinned memory");
 	}
+	data_ = nullptr;
 	bytes_ = 0;
 }
 

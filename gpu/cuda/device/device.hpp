@@ -33,12 +33,23 @@ public:
 	/// kUnavailable if there is no such device or its driver does not work.
 	static Status open(int ordinal, Log log, Device *device);
 
+	/// The number of GPUs; 0 if the driver does not work.
+	static int count() noexcept;
+
+	/// Destroy this process's context of a GPU that it has lost, so that a new one can be made. What the old one owned
+	/// must not be used or freed any more.
+	static void give_up_context(int ordinal) noexcept;
+
 	/// Set a function that the thread of the first later sticky error calls once, after logging. Call before other
 	/// threads use the device, and after the self-test: a failed start is no reason to exit.
 	void on_fatal(std::function<void()> call) { on_fatal_ = std::move(call); }
 
 	/// Make this the calling thread's device. Every entry into the engine calls it first.
 	Status use() const;
+
+	/// The same for destructors, which run on any thread. False if the GPU is lost: then nothing of it may be freed,
+	/// since its context is broken, or gone and its addresses those of another one.
+	bool enter() const noexcept;
 
 	/// Return ok, or the error of doing `what`. Sticky errors set fatal().
 	Status check(cudaError_t error, const char *what) const;

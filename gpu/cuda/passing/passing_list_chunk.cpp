@@ -1,6 +1,7 @@
 // See passing_list_chunk.hpp.
 #include "cuda/passing/passing_list_chunk.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -69,7 +70,11 @@ private:
 		const auto listed = staging_.take<kernels::ListedQuery>(numbers_.size());
 		const auto jobs = staging_.take<kernels::ListedJob>(n_jobs);
 		const auto sources = staging_.take<kernels::Rows>(call_.snapshot.sources.size());
+		ByteQueries bytes;
 
+		if (may_list_bytes(call_))
+			bytes = {
+				staging_.take<uint8_t>(numbers_.size() * call_.shape.dim_pad), staging_.take<int32_t>(numbers_.size())};
 		for (const ListedUnit &unit : units_)
 			for (ListedPart &part : unit.listed->parts)
 				if (part.kept == nullptr && part.sent.device == nullptr)
@@ -85,7 +90,7 @@ private:
 		for (const ListedPart *part : sent_)
 			std::memcpy(part->sent.host, part->rows().data(), part->rows().size_bytes());
 		put_jobs(listed.host, jobs.host);
-		VECTORGPU_TRY(staging_.put_and_send());
+		VECTORGPU_TRY(send_queries(bytes));
 
 		args_.listed = listed.device;
 		args_.jobs = jobs.device;
@@ -96,6 +101,25 @@ private:
 		chunk_.best.stride = chunk_.max_k;
 		chunk_.best.entries = arena_.take<kernels::Entry>(numbers_.size() * chunk_.max_k);
 		return arena_.failed() ? too_small() : Status::ok();
+	}
+
+	/// The queries as bytes, and their squared lengths.
+	struct ByteQueries
+	{
+		ChunkStaging::Piece<uint8_t> vectors = {};
+		ChunkStaging::Piece<int32_t> norms = {};
+	};
+
+	Status send_queries(const ByteQueries &bytes)
+	{
+		if (bytes.vectors.host == nullptr)
+			return staging_.put_and_send();
+		if (staging_.put_vectors(bytes.vectors.host, bytes.norms.host))
+		{
+			args_.bytes = bytes.vectors.device;
+			args_.norms = bytes.norms.device;
+		}
+		return staging_.send();
 	}
 
 	/// Fill the descriptions of the queries and of their jobs.
@@ -182,6 +206,16 @@ private:
 };
 
 } // namespace
+
+bool
+may_list_bytes(const SearchCall &call)
+{
+	const bool by_products = call.spec.metric == Metric::kL2 || call.spec.metric == Metric::kInnerProduct;
+
+	return by_products && call.shape.dim_pad <= kernels::kListedByteDims &&
+		std::any_of(call.snapshot.sources.begin(), call.snapshot.sources.end(),
+			[](const Source &source) { return source.block->form == kernels::Form::kByte; });
+}
 
 Status
 search_listed_chunk(

@@ -61,6 +61,9 @@ struct ListedUnit
 	}
 };
 
+/// True if listed rows of bytes are scored as whole numbers, should the queries be bytes too.
+bool may_list_bytes(const SearchCall &call);
+
 /// Answer the queries `numbers`, which are those of the units, one after the other. They fit the context's buffers.
 /// Lists that were sent are kept as far as the budget goes. Waits for the stream.
 Status search_listed_chunk(

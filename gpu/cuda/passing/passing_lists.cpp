@@ -176,7 +176,9 @@ private:
 			const ListedUnit &unit = units_[i];
 			const size_t here = unit.numbers.size();
 			const bool is_new = sent.insert(unit.listed).second;
-			const size_t own = here * (call_.shape.query_bytes + kQueryHeadBytes + sizeof(kernels::ListedQuery)) +
+			const size_t as_bytes = call_.shape.dim_pad + sizeof(int32_t);
+			const size_t own =
+				here * (call_.shape.query_bytes + as_bytes + kQueryHeadBytes + sizeof(kernels::ListedQuery)) +
 				unit.listed->parts.size() * sizeof(kernels::ListedJob) + (is_new ? unit.sent_bytes() : 0);
 
 			for (const uint32_t number : unit.numbers)

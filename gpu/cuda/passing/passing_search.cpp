@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "cuda/passing/passing_list_chunk.hpp"
 #include "cuda/passing/passing_lists.hpp"
 #include "cuda/passing/passing_masks.hpp"
 #include "cuda/passing/passing_probes.hpp"
@@ -196,9 +197,11 @@ private:
 	bool filter_is_faster(
 		const Passing &passing, std::span<const SearchQuery> queries, std::span<const uint32_t> numbers) const
 	{
-		constexpr double kListStart = 22;   // us
-		constexpr double kListed = 1.8e6;   // elements of rows scored, a us
-		constexpr double kListedOne = .7e6; // the same of few queries, each by itself
+		constexpr double kListStart = 22;       // us
+		constexpr double kListed = 1.8e6;       // elements of rows scored, a us
+		constexpr double kListedOne = .7e6;     // the same of few queries, each by itself
+		constexpr double kListedBytes = 6e6;    // as whole numbers
+		constexpr double kListedBytesOne = 2e6; // the same of few queries
 		constexpr uint32_t kFew = 4;
 		constexpr double kFilterStart = 32;  // us
 		constexpr double kFiltered = 2.6e6;  // bytes of rows filtered, a us
@@ -208,6 +211,10 @@ private:
 		const auto n_queries = static_cast<uint32_t>(numbers.size());
 		double bytes = 0;
 		uint64_t max_k = 0;
+		const bool as_bytes = may_list_bytes(call_);
+		const bool few = numbers.size() < kFew;
+		const double listed =
+			as_bytes ? (few ? kListedBytesOne : kListedBytes) : (few ? kListedOne : kListed); // elements, a us
 
 		for (const uint32_t number : numbers)
 		{
@@ -223,7 +230,7 @@ private:
 				source.filter_rows(n_queries, static_cast<uint32_t>(std::min<uint64_t>(max_k, kernels::kMaxSelectK)))
 					.pitch_bytes;
 		}
-		return kListStart + n * n_pass * call_.shape.dim_pad / (numbers.size() < kFew ? kListedOne : kListed) >
+		return kListStart + n * n_pass * call_.shape.dim_pad / listed >
 			kFilterStart + bytes / kFiltered + n * kFilterQuery;
 	}
 

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <utility>
 
+#include "common/narrow.hpp"
 #include "cuda/resident/ivf_lists.hpp"
+#include "engine/filter/rounded_rows.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -35,8 +37,18 @@ check_rows(const engine::RowBlock &rows, bool with_vectors)
 DeviceCopy::DeviceCopy(
 	const engine::CopySpec &spec, Budget *budget, Uploader *uploader, AppendLane *lane, const RowForms &forms)
 	: spec_(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0),
-	  shape_(spec.distance), budget_(budget), uploader_(uploader), lane_(lane), forms_(forms)
+	  rounded_(spec.rounded && rounded_row_bytes(spec) > 0), shape_(spec.distance), budget_(budget),
+	  uploader_(uploader), lane_(lane), forms_(forms)
 {
+}
+
+size_t
+DeviceCopy::rounded_row_bytes(const engine::CopySpec &spec)
+{
+	return spec.kind == engine::CopyKind::kGraph && engine::rounds(spec.distance) &&
+			spec.distance.dim <= kNarrowMostDims
+		? Shape(spec.distance).dim_pad + sizeof(NarrowRow)
+		: 0;
 }
 
 DeviceCopy::~DeviceCopy()

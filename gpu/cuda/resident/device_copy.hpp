@@ -60,6 +60,9 @@ public:
 	DeviceCopy(const DeviceCopy &) = delete;
 	DeviceCopy &operator=(const DeviceCopy &) = delete;
 
+	/// See engine::Engine; of graphs alone. The filter's rounded rows come and go with the memory.
+	static size_t rounded_row_bytes(const engine::CopySpec &spec);
+
 	const engine::DistanceSpec &spec() const override { return spec_; }
 	uint64_t host_bytes() const override { return 0; }
 
@@ -114,6 +117,7 @@ private:
 	const engine::DistanceSpec spec_;
 	const engine::CopyKind kind_;
 	const bool with_vectors_; // in segments
+	const bool rounded_;      // graphs have rounded rows
 	const Shape shape_;
 	Budget *const budget_;
 	Uploader *const uploader_;

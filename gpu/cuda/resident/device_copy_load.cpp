@@ -332,7 +332,8 @@ DeviceCopy::prepare(DeviceSegment *segment)
 		VECTORGPU_TRY(make_lists(budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(),
 			shape_.dim_pad, coded, with_vectors_, &lists));
 	if (with_graph)
-		VECTORGPU_TRY(make_graph(budget_, uploader_, *segment->loading_graph, *sealed.block, &graph));
+		VECTORGPU_TRY(make_graph(budget_, uploader_, *segment->loading_graph, *sealed.block,
+			rounded_ ? &spec_ : nullptr, shape_.dim_pad, &graph));
 	segment->sealed = std::move(sealed);
 	segment->lists = std::move(lists);
 	segment->graph = std::move(graph);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cuda/resident/device_codes.hpp"
+#include "kernels/graph/graph_narrow.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -29,6 +30,26 @@ send(const Device *device, Uploader *uploader, uint8_t *to, const void *from, si
 	return Status::ok();
 }
 
+/// Make the rounded rows. The stream has work left.
+Status
+make_narrow(Budget *budget, Uploader *uploader, const engine::DistanceSpec &spec, uint32_t dim_pad,
+	const kernels::Rows &rows, DeviceGraph *graph)
+{
+	Status status = graph->narrow_rows.allocate(budget, size_t{rows.n_rows} * dim_pad, "rounded rows");
+
+	if (status.is_ok())
+		status = graph->narrow_values.allocate(budget, size_t{rows.n_rows} * sizeof(NarrowRow), "rounded rows");
+	if (!status.is_ok())
+	{
+		graph->narrow_rows.reset();
+		return status.code == StatusCode::kOutOfMemory ? Status::ok() : status;
+	}
+	return budget->device()->check(
+		kernels::launch_narrow_rows(spec.metric, rows, dim_pad, graph->narrow_rows.as<int8_t>(), dim_pad,
+			graph->narrow_values.as<NarrowRow>(), uploader->stream.get()),
+		"round rows of a graph");
+}
+
 } // namespace
 
 kernels::Rows
@@ -43,9 +64,17 @@ DeviceGraph::rows_of_entries(const Block &block, const engine::GraphPartLayout &
 	return rows;
 }
 
+kernels::GraphNarrowRows
+DeviceGraph::narrow(uint32_t dim_pad) const
+{
+	if (narrow_rows.bytes() == 0)
+		return {};
+	return {narrow_rows.as<int8_t>(), narrow_values.as<NarrowRow>(), dim_pad};
+}
+
 Status
 make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
-	std::shared_ptr<const DeviceGraph> *made)
+	const engine::DistanceSpec *rounded, uint32_t dim_pad, std::shared_ptr<const DeviceGraph> *made)
 {
 	const Device *device = budget->device();
 	auto next = std::make_shared<DeviceGraph>();
@@ -69,6 +98,8 @@ make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph
 	VECTORGPU_TRY(device->check(kernels::launch_graph_gather(rows, next->entry_nodes.as<uint32_t>(), n_entries,
 									next->entry_vectors.as<uint8_t>(), uploader->stream.get()),
 		"gather entry points"));
+	if (rounded != nullptr && block.form == kernels::Form::kFloat32)
+		VECTORGPU_TRY(make_narrow(budget, uploader, *rounded, dim_pad, rows, next.get()));
 	VECTORGPU_TRY(device->damage("gpu_flip_derived", next->entry_vectors.as<uint8_t>(), 0, uploader->stream.get()));
 	VECTORGPU_TRY(uploader->stream.synchronize());
 	*made = std::move(next);

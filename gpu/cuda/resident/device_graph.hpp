@@ -21,14 +21,19 @@ struct DeviceGraph
 	Held edges;         // [n_rows, degree] uint32
 	Held entry_nodes;   // [n_entries] uint32
 	Held entry_vectors; // [n_entries, pitch_bytes], in the block's form
+	Held narrow_rows;   // kernels::GraphNarrowRows, of a copy that keeps rounded rows; else empty
+	Held narrow_values;
+
+	kernels::GraphNarrowRows narrow(uint32_t dim_pad) const;
 
 	/// The entry points of a part as rows; they have no ids.
 	kernels::Rows rows_of_entries(const Block &block, const engine::GraphPartLayout &part) const;
 };
 
 /// Make the graph of a sealed block from a checked description. Waits for the upload.
+/// rounded: the specification of rows that are rounded; null: none are. Without room for these the graph goes without.
 Status make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
-	std::shared_ptr<const DeviceGraph> *made);
+	const engine::DistanceSpec *rounded, uint32_t dim_pad, std::shared_ptr<const DeviceGraph> *made);
 
 /// Read bytes [first, first + n_bytes) of the description.
 Status read_graph(

@@ -62,7 +62,7 @@ choose_blocks(const Device *device, kernels::GraphArgs args, uint32_t *n_blocks)
 	int n_processors = 0;
 
 	*n_blocks = 1;
-	if (args.rows.form == kernels::Form::kBit ||
+	if (args.rows.form == kernels::Form::kBit || args.narrow.rows != nullptr ||
 		args.queries.dim_pad < (args.rows.form == kernels::Form::kByte ? kClusterByteDims : kClusterDims))
 		return Status::ok();
 	VECTORGPU_TRY(
@@ -141,6 +141,7 @@ put_graph(const Source &source, kernels::GraphArgs *args)
 	args->entry_nodes = graph.entry_nodes.as<uint32_t>() + graph.parts[0].first_entry;
 	args->entries = graph.rows_of_entries(*source.block, graph.parts[0]);
 	args->n_begin = std::min(graph.parts[0].n_entries, engine::graph::kSearchEntries);
+	args->narrow = graph.narrow(args->queries.dim_pad);
 }
 
 } // namespace

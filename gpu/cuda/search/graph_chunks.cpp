@@ -189,6 +189,7 @@ private:
 		search.widths = chunk.widths + s * n;
 		search.max_width = chunk.max_width;
 		search.byte_queries = chunk.byte_queries;
+		search.narrow = graph.narrow(call_.shape.dim_pad);
 		search.candidates.capacity = chunk.max_width;
 		search.candidates.keys = arena_.take<uint64_t>(n * chunk.max_width);
 		search.candidates.rows = arena_.take<uint32_t>(n * chunk.max_width);

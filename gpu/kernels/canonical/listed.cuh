@@ -139,7 +139,10 @@ launch_listed_metric(const ListedArgs &args, cudaStream_t stream)
 
 	launch(listed_scores_kernel<metric, Float32Form>, Form::kFloat32);
 	launch(listed_scores_kernel<metric, Float16Form>, Form::kFloat16);
-	launch(listed_scores_kernel<metric, ByteForm>, Form::kByte);
+	if (args.bytes == nullptr)
+		launch(listed_scores_kernel<metric, ByteForm>, Form::kByte);
+	else if (error == cudaSuccess && args.forms[static_cast<size_t>(Form::kByte)])
+		error = launch_listed_bytes(args, stream);
 	return error;
 }
 

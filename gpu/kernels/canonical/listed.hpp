@@ -10,6 +10,9 @@ namespace vectorgpu::kernels
 
 constexpr uint32_t kListedQueries = 8; // most queries that score a list together; over bits each does so by itself
 
+// The most dimensions of bytes that may be scored as whole numbers: 256 · 255² < 2²⁴.
+constexpr uint32_t kListedByteDims = 256;
+
 /// A list of rows of one source, and the queries of the chunk that score it together. A warp takes a group of its rows.
 struct ListedJob
 {
@@ -38,6 +41,9 @@ struct ListedArgs
 {
 	Metric metric = Metric::kL2;
 	Queries queries;
+	const uint8_t *bytes = nullptr; // [n_queries, dim_pad] the queries, if all are bytes; null: not looked at. L2 and
+									// inner product of at most kListedByteDims dimensions
+	const int32_t *norms = nullptr;      // [n_queries] |x|², with bytes
 	const Rows *sources = nullptr;       // [any]
 	const ListedJob *jobs = nullptr;     // [n_jobs]
 	const ListedQuery *listed = nullptr; // [n_queries]

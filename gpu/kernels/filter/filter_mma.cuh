@@ -127,7 +127,8 @@ judge_tile(const Sum (&sums)[Shape::MT][Shape::NT][4], const float (&values)[Sha
 			else if constexpr (kPass == FilterPass::kBins)
 				bins.take(sums[m], m, half, value, is_row && !row_is_dead(args.rows, row), tile, is_cosine);
 			else
-				find_passed<NT>(sums[m], half, value, is_row,
+				find_passed<NT>(
+					sums[m], half, value, [&] { return is_row; },
 					[&](int hit, Sum sum)
 					{
 						if (thread.query(hit) < args.n_queries)

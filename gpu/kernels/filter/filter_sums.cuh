@@ -210,10 +210,11 @@ select_sum(const Sum (&sums)[NT][4], int half, int i)
 }
 
 /// Call found(i, sum) for each of the thread's queries i that the row passes for. Sums began at values that leave them
-/// negative unless the row passes: the signs decide.
-template <int NT, class Sum, class Found>
+/// negative unless the row passes: the signs decide. is_wanted(): whether the row may be a candidate, asked for rows
+/// that pass alone.
+template <int NT, class Sum, class IsWanted, class Found>
 __device__ __forceinline__ void
-find_passed(const Sum (&sums)[NT][4], int half, float value, bool is_row, Found found)
+find_passed(const Sum (&sums)[NT][4], int half, float value, IsWanted is_wanted, Found found)
 {
 	uint32_t signs = 0x80000000u;
 
@@ -222,7 +223,7 @@ find_passed(const Sum (&sums)[NT][4], int half, float value, bool is_row, Found 
 		signs &= sum_bits(sums[i / 2][half * 2 + i % 2]);
 	if (signs != 0 && value == value) // NaN: a row that the bound does not cover, always passed on
 		return;
-	if (!is_row)
+	if (!is_wanted())
 		return;
 
 	uint32_t missed = 0; // the signs, the first in the highest of 2 NT bits

@@ -261,7 +261,7 @@ filter_group_kernel(const FilterArgs args, const __grid_constant__ CUtensorMap r
 				args.minima_stride);
 		}
 		else
-			judge_tile<NT>(sums, values, judged, thread, args.n_queries, staging);
+			judge_tile<NT, kReadOnce>(sums, values, judged, thread, args.n_queries, staging);
 	}
 	if constexpr (!kMinima)
 		staging.flush(0);

@@ -210,15 +210,24 @@ besides_of(const ScaledValue &value)
 	return value.besides;
 }
 
-/// Stage the rows of a tile that pass, and pass them on if many wait.
-template <int NT, class Sum, class Value, class PassOn>
+/// Stage the rows of a tile that pass, and pass them on if many wait. kDeadEarly: without dead rows. Where conditions
+/// leave the rows near a query out, most rows of the filter that pass are dead, and to stage them for each query takes
+/// several times as long as to look at their bits; where each row passes for some of many queries, it is the reverse.
+template <int NT, bool kDeadEarly, class Sum, class Value, class PassOn>
 __device__ __forceinline__ void
 judge_tile(const Sum (&sums)[2][NT][4], const Value (&values)[4], const JudgedTile &tile, const GroupThread &thread,
 	uint32_t n_queries, WarpStaging<PassOn> &staging)
 {
 #pragma unroll
 	for (int i = 0; i < 4; i++)
-		find_passed<NT>(sums[i / 2], i % 2, besides_of(values[i]), tile.row + thread.row(i) < tile.rows.n_rows,
+		find_passed<NT>(
+			sums[i / 2], i % 2, besides_of(values[i]),
+			[&]
+			{
+				const uint32_t row = tile.row + thread.row(i);
+
+				return row < tile.rows.n_rows && !(kDeadEarly && row_is_dead(tile.rows, row));
+			},
 			[&](int hit, Sum sum)
 			{
 				if (thread.query(hit) < n_queries)

@@ -120,7 +120,8 @@ struct OnePassWarp
 #pragma unroll
 					for (int i = 0; i < NT * 4; i++)
 						sums[m][i / 4][i % 4] += held[h][m][i / 4][i % 4];
-				judge_tile<NT>(sums, held_values[h], judged(tiles[group + 2 * h]), thread, args.n_queries, staging);
+				judge_tile<NT, true>(
+					sums, held_values[h], judged(tiles[group + 2 * h]), thread, args.n_queries, staging);
 			}
 		for (uint32_t at = group + 2 * kHeld, tile = tiles[at]; tile != BlockTiles::kNone; at += 2, tile = tiles[at])
 		{
@@ -129,7 +130,7 @@ struct OnePassWarp
 			take_values(at / 2, values);
 			start_tile<Form::kByte, false, false>(sums, starts, values, false);
 			multiply(at, sums);
-			judge_tile<NT>(sums, values, judged(tile), thread, args.n_queries, staging);
+			judge_tile<NT, true>(sums, values, judged(tile), thread, args.n_queries, staging);
 		}
 	}
 };

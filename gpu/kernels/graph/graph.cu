@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/graph/graph_bits.hpp"
+#include "kernels/graph/graph_narrow.hpp"
 
 namespace vectorgpu::kernels
 {
@@ -42,6 +43,22 @@ with_metric(Metric metric, const Launch &launch)
 	}
 }
 
+cudaError_t
+launch_narrow(const GraphArgs &args, bool prepare, cudaStream_t stream)
+{
+	switch (args.metric)
+	{
+		case Metric::kL2:
+			return launch_graph_narrow<Metric::kL2>(args, prepare, stream);
+		case Metric::kInnerProduct:
+			return launch_graph_narrow<Metric::kInnerProduct>(args, prepare, stream);
+		case Metric::kCosine:
+			return launch_graph_narrow<Metric::kCosine>(args, prepare, stream);
+		default:
+			return cudaErrorInvalidValue;
+	}
+}
+
 } // namespace
 
 bool
@@ -71,7 +88,9 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	if (tuning.steps == 0)
 		tuning.steps = kGraphDefaultSteps;
 	tuning.steps = std::min(tuning.steps, kGraphMostSteps);
-	if (alone || bits || (tuning.lanes != 16 && tuning.lanes != 8))
+	const bool narrow = args.narrow.rows != nullptr;
+
+	if (alone || bits || narrow || (tuning.lanes != 16 && tuning.lanes != 8))
 		tuning.lanes = 0;
 	if (alone)
 		tuning.warps = kGraphAloneWarps;
@@ -91,6 +110,8 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	tuning.table_bits = std::clamp(tuning.table_bits, 6u, alone ? kGraphAloneTableBits : kGraphMostTableBits);
 	if (bits)
 		return launch_graph_bits(complete, false, stream);
+	if (narrow)
+		return launch_narrow(complete, false, stream);
 	if (tuning.lanes != 0)
 		return with_metric(
 			args.metric, [&](auto metric) { return launch_graph_lanes<metric.value>(complete, stream); });
@@ -162,6 +183,12 @@ prepare_graph_kernels()
 				if (const cudaError_t error = graph_cluster_room(args, &room); error != cudaSuccess)
 					return error;
 			}
+	}
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+	{
+		args.metric = metric;
+		if (const cudaError_t error = launch_narrow(args, true, nullptr); error != cudaSuccess)
+			return error;
 	}
 	return launch_graph_bits({}, true, nullptr);
 }

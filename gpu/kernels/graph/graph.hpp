@@ -1,6 +1,7 @@
 // Host side of the kernels that search graphs (README.md, "Graphs"). Launchers as in kernels.hpp.
 #pragma once
 
+#include "common/narrow.hpp"
 #include "kernels/graph/graph_tuning.hpp"
 #include "kernels/kernels.hpp"
 
@@ -18,6 +19,14 @@ constexpr uint32_t kGraphMostEntries = 8192;  // entry points that it scores: al
 constexpr uint32_t kGraphEntryBlocks = 64;    // of a query whose entry points are scored apart
 constexpr uint32_t kGraphEntryItems = kGraphEntryBlocks * kGraphMostBegin;
 
+/// The rounded rows of a graph (graph_narrow.hpp); rows null: searches read the rows alone.
+struct GraphNarrowRows
+{
+	const int8_t *rows = nullptr;      // [n_rows, pitch_bytes], 16-byte aligned
+	const NarrowRow *values = nullptr; // [n_rows]
+	uint32_t pitch_bytes = 0;
+};
+
 struct GraphArgs
 {
 	Metric metric = Metric::kL2;
@@ -33,6 +42,7 @@ struct GraphArgs
 	uint32_t max_width = 0;
 	// [n_queries, dim_pad] the queries as bytes, 16-byte aligned; null: some queries are not bytes
 	const uint8_t *byte_queries = nullptr;
+	GraphNarrowRows narrow;
 	Candidates candidates; // out: the nodes found, canonical keys; capacity at least max_width
 	// Instead, without begin and candidates: each search finds its own n_begin of entries, and writes its k nearest
 	// there. queries.k, queries.vectors, widths and byte_queries may then lie in pinned memory.

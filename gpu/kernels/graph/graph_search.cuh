@@ -18,6 +18,11 @@
 namespace vectorgpu::kernels
 {
 
+/// A scorer by which a search only chooses its way. Its type Canonical chooses the entry points; `exact` gives the
+/// scores of what was found.
+template <class Scorer>
+concept GraphWayScorer = requires { typename Scorer::Canonical; };
+
 /// One query's search by `warps` warps, or by 16 or 8 lanes of one: then other lanes of the warp search for other
 /// queries, independently.
 template <Metric metric, class Scorer, int warps, int lanes = 32>
@@ -89,19 +94,30 @@ protected:
 		visited_.clear(thread_, kThreads);
 		size_ = min(args_.n_begin, width_);
 		sync();
-		for (uint32_t i = thread_; i < size_; i += kThreads)
+		if constexpr (GraphWayScorer<Scorer>)
 		{
-			const Entry entry = args_.begin[static_cast<size_t>(query_) * args_.n_begin + i];
-			const uint64_t bits = (entry.key >> 63) != 0 ? entry.key & 0x7FFFFFFFFFFFFFFFu : ~entry.key;
-			const float score = entry.key >= kNanKey
-				? __uint_as_float(0x7F800000u)
-				: static_cast<float>(__longlong_as_double(static_cast<long long>(bits)));
-			const uint32_t node = args_.entry_nodes[entry.row];
-
-			list_[i] = graph_item(score, node);
-			(void) visited_.insert(node);
+			if (warp_ == 0)
+				begin_by_way(lane_ < size_
+						? args_.entry_nodes[args_.begin[static_cast<size_t>(query_) * args_.n_begin + lane_].row]
+						: 0);
 		}
+		else
+			for (uint32_t i = thread_; i < size_; i += kThreads)
+				put_entry(i, args_.begin[static_cast<size_t>(query_) * args_.n_begin + i]);
 		sync();
+	}
+
+	/// Item i of the list becomes an entry point, with its score.
+	__device__ __forceinline__ void put_entry(uint32_t i, const Entry &entry)
+	{
+		const uint64_t bits = (entry.key >> 63) != 0 ? entry.key & 0x7FFFFFFFFFFFFFFFu : ~entry.key;
+		const float score = entry.key >= kNanKey
+			? __uint_as_float(0x7F800000u)
+			: static_cast<float>(__longlong_as_double(static_cast<long long>(bits)));
+		const uint32_t node = args_.entry_nodes[entry.row];
+
+		list_[i] = graph_item(score, node);
+		(void) visited_.insert(node);
 	}
 
 	/// Lane i gets the i-th nearest entry point (score, number) among those that warp `number` of n_warps looks at,
@@ -109,8 +125,33 @@ protected:
 	template <uint32_t most>
 	__device__ __forceinline__ uint64_t nearest_entries(uint32_t number, uint32_t n_warps) const
 	{
-		return args_.entry_items != nullptr ? first_entry_items(args_, query_, number, n_warps, lane_)
-											: score_entries<most>(args_, scorer_, nodes_, number, n_warps, lane_);
+		if (args_.entry_items != nullptr)
+			return first_entry_items(args_, query_, number, n_warps, lane_);
+		if constexpr (GraphWayScorer<Scorer>)
+			return score_entries<most>(args_, scorer_.canonical, nodes_, number, n_warps, lane_);
+		else
+			return score_entries<most>(args_, scorer_, nodes_, number, n_warps, lane_);
+	}
+
+	/// Begin the list with the node of each of the first size_ lanes, in the order of the scorer. By one warp.
+	__device__ __forceinline__ void begin_by_way(uint32_t node)
+	{
+		uint32_t rank = 0;
+
+		nodes_[lane_] = node;
+		Lanes::sync();
+
+		const float score = scorer_.template score<32>(nodes_, size_, lane_);
+		const uint64_t item = lane_ < size_ ? graph_item(score, node) : ~uint64_t{0};
+
+		for (uint32_t i = 0; i < size_; i++)
+			rank += __shfl_sync(kFull, static_cast<unsigned long long>(item), static_cast<int>(i)) < item ? 1 : 0;
+		if (lane_ < size_)
+		{
+			list_[rank] = item;
+			(void) visited_.insert(node);
+		}
+		Lanes::sync();
 	}
 
 	/// Begin the list with the size_ first of all lanes' a and b, from nearest_entries. By one warp.
@@ -118,6 +159,8 @@ protected:
 	{
 		const uint64_t first = warp_first(a, b, size_, lane_);
 
+		if constexpr (GraphWayScorer<Scorer>)
+			return begin_by_way(lane_ < size_ ? args_.entry_nodes[static_cast<uint32_t>(first)] : 0);
 		if (lane_ < size_)
 		{
 			const uint32_t node = args_.entry_nodes[static_cast<uint32_t>(first)];

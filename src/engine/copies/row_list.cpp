@@ -2,11 +2,14 @@
 #include "engine/copies/row_list.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <new>
+#include <span>
 
 #include <sys/mman.h>
 
+#include "common/half.hpp"
 #include "engine/filter/gemm_filter.hpp"
 
 namespace vectorgpu::engine
@@ -106,6 +109,23 @@ RowChunk::populate() noexcept
 			return;
 }
 
+namespace
+{
+
+bool
+is_byte(float x)
+{
+	return x >= 0 && x <= 255 && x == std::floor(x) && !std::signbit(x);
+}
+
+bool
+is_half(float x)
+{
+	return half_to_float(float_to_half(x)) == x;
+}
+
+} // namespace
+
 void
 RowChunk::fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const uint8_t *vectors, size_t n)
 {
@@ -121,9 +141,15 @@ RowChunk::fill(const DistanceSpec &spec, size_t at, const RowId *row_ids, const 
 
 		std::memcpy(row, vectors + i * row_bytes_, row_bytes_);
 		square_norms_[at + i] = square_norm(spec, row); // of the copied row, which is in the cache
-		if (roundings_ != nullptr)
-			roundings_[at + i] = round_row(spec, reinterpret_cast<const float *>(row), square_norms_[at + i],
-				rounded_ + (at + i) * rounded_bytes_);
+		if (roundings_ == nullptr)
+			continue;
+
+		const std::span<const float> elements(reinterpret_cast<const float *>(row), spec.dim);
+
+		roundings_[at + i] =
+			round_row(spec, elements.data(), square_norms_[at + i], rounded_ + (at + i) * rounded_bytes_);
+		all_bytes_ = all_bytes_ && std::all_of(elements.begin(), elements.end(), is_byte);
+		all_halves_ = all_halves_ && std::all_of(elements.begin(), elements.end(), is_half);
 	}
 }
 

@@ -43,6 +43,10 @@ public:
 	/// [n_slots], or null: no rounded rows
 	const Rounding *roundings() const { return roundings_; }
 
+	/// Of a chunk with rounded rows: whether all rows so far are exact in bytes, 0 ... 255, or in binary16.
+	bool all_bytes() const { return all_bytes_; }
+	bool all_halves() const { return all_halves_; }
+
 	/// The rounded row of a slot [rounded_bytes].
 	const int8_t *rounded(size_t slot) const { return rounded_ + slot * rounded_bytes_; }
 
@@ -56,6 +60,8 @@ private:
 	uint8_t *vectors_;
 	Rounding *roundings_;
 	int8_t *rounded_;
+	bool all_bytes_ = true; // whole numbers 0 ... 255
+	bool all_halves_ = true;
 };
 
 /// Rows [first, last) of a list, for a reader. Keeps the chunks alive.

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <optional>
 
+#include "engine/cpu/narrow_scores.hpp"
 #include "engine/cpu/part_search.hpp"
 #include "engine/cpu/passing_graph.hpp"
 #include "engine/graph/search.hpp"
@@ -38,7 +40,19 @@ public:
 		return {static_cast<uint32_t>(graph_.layout().n_rows), graph_.degree(), neighbors, scores, this, expect};
 	}
 
+	/// Choose the way by rounded rows from now on; null: by the rows.
+	void choose_by(const NarrowScores *narrow) { narrow_ = narrow; }
+
+	/// The scores by which the search chooses its way.
 	void score(const uint32_t *nodes, size_t n, double *scores) const
+	{
+		if (narrow_ != nullptr)
+			narrow_->score(rows_, nodes, n, scores);
+		else
+			score_canonically(nodes, n, scores);
+	}
+
+	void score_canonically(const uint32_t *nodes, size_t n, double *scores) const
 	{
 		constexpr size_t kAhead = 4; // rows prefetched
 		constexpr size_t kLine = 64;
@@ -96,6 +110,7 @@ private:
 	const SegmentGraph &graph_;
 	const void *query_;
 	SearchControl *control_;
+	const NarrowScores *narrow_ = nullptr;
 	uint64_t n_expanded_ = 0;
 };
 
@@ -106,6 +121,8 @@ public:
 	GraphSearcher(const DistanceSpec &spec, const Snapshot &snapshot, const SearchQuery &query, SearchControl *control)
 		: spec_(spec), snapshot_(snapshot), query_(query), control_(control), rows_(spec, query, snapshot.n_rows)
 	{
+		if (rounds(spec))
+			narrow_.emplace(spec, query.query);
 	}
 
 	/// pool: its threads help; null: none do. Return what search_graphs returns.
@@ -146,10 +163,12 @@ private:
 	{
 		const SegmentGraph &graph = *view.graph;
 		HeldGraph held(spec_, view, query_.query, control_);
+		const bool is_narrow = narrow_.has_value() && narrow_->serve(view.rows);
 		const graph::GraphView graph_view = held.view();
 		const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
 		graph::SearchSpec spec;
 
+		held.choose_by(is_narrow ? &*narrow_ : nullptr);
 		spec.probe_steps = graph::kSearchSteps;
 		spec.width = width;
 		for (const GraphPartLayout &part : graph.parts())
@@ -174,6 +193,8 @@ private:
 
 			if (!outcome.is_ok()) // stopped
 				return;
+			if (is_narrow)
+				score_found(held, n_found);
 			if (view.passing != nullptr && lies_away(spec, std::span(found_).first(n_found), query_.k, scores_))
 			{
 				add_range(view, part.first_row, part.first_row + part.n_rows, row_bytes, parts);
@@ -191,10 +212,29 @@ private:
 	{
 		scores_.resize(n);
 		entries_.resize(n);
-		held.score(nodes, n, scores_.data());
+		held.score_canonically(nodes, n, scores_.data());
 		for (uint32_t i = 0; i < n; i++)
 			entries_[i] = {scores_[i], nodes[i]};
-		return choose_entries(entries_, fails);
+
+		const uint32_t n_chosen = choose_entries(entries_, fails);
+
+		for (uint32_t i = 0; i < n_chosen; i++)
+			held.score(&entries_[i].node, 1, &entries_[i].score);
+		return n_chosen;
+	}
+
+	/// Give the nodes found, which rounded rows have chosen, their canonical scores and order.
+	void score_found(const HeldGraph &held, uint32_t n_found)
+	{
+		std::vector<double> scores(n_found);
+
+		nodes_.resize(n_found);
+		for (uint32_t i = 0; i < n_found; i++)
+			nodes_[i] = found_[i].node;
+		held.score_canonically(nodes_.data(), n_found, scores.data());
+		for (uint32_t i = 0; i < n_found; i++)
+			found_[i].score = std::isnan(scores[i]) ? HUGE_VAL : scores[i];
+		std::sort(found_.begin(), found_.begin() + n_found, graph::before);
 	}
 
 	/// Offer found_ in order. Infinite scores may stand for NaN: an exact search finds those rows.
@@ -225,6 +265,8 @@ private:
 	std::vector<Candidate> found_;
 	std::vector<Candidate> entries_;
 	std::vector<double> scores_;
+	std::vector<uint32_t> nodes_;
+	std::optional<NarrowScores> narrow_; // nothing: rows of this kind are not rounded
 };
 
 } // namespace

@@ -1,6 +1,8 @@
 // See gemm_filter.hpp. The constants below are those of the proof in README.md, "The GEMM filter".
 #include "engine/filter/gemm_filter.hpp"
 
+#include "common/narrow.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -14,10 +16,8 @@ namespace
 {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kUnit = 0x1p-24;         // unit roundoff of fp32
-constexpr uint32_t kLargestDim = 1 << 16; // the proof's constants assume no more
-constexpr double kLargestNorm = 0x1p60;   // (|x| + |y|)² stays below 2^122
-constexpr double kSmallestCosineNorm = 0x1p-40;
+constexpr double kUnit = 0x1p-24;            // unit roundoff of fp32
+constexpr uint32_t kLargestDim = 1 << 16;    // the proof's constants assume no more
 constexpr double kQuickUnderflow = 0x1p-120; // absolute: fp32 values that round to subnormals
 
 /// Return the kernel of the instruction set in use, or null.
@@ -83,10 +83,7 @@ square_norm(const DistanceSpec &spec, const void *vector)
 bool
 gemm_filter_trusts(const DistanceSpec &spec, double square_norm)
 {
-	const double smallest = spec.metric == Metric::kCosine ? kSmallestCosineNorm : 0;
-
-	// False for NaN.
-	return square_norm >= smallest * smallest && square_norm <= kLargestNorm * kLargestNorm;
+	return narrow_trusts(spec.metric, square_norm);
 }
 
 GemmFilter::GemmFilter(const DistanceSpec &spec, const std::vector<const void *> &queries)

@@ -85,7 +85,14 @@ round_row(const DistanceSpec &spec, const float *x, double square_norm, int8_t *
 {
 	std::fill_n(c, rounded_bytes(spec), int8_t{0});
 	if (!gemm_filter_trusts(spec, square_norm))
-		return {0, kInfinity};
+		return {0, kInfinity, 0};
+	return round_any(spec, x, c);
+}
+
+Rounding
+round_any(const DistanceSpec &spec, const float *x, int8_t *c)
+{
+	std::fill_n(c, rounded_bytes(spec), int8_t{0});
 
 	const float scale = largest(x, spec.dim) / kMostRounded;
 	const float inverse = scale > 0 && std::isfinite(1 / scale) ? 1 / scale : 0; // all are 0 at a subnormal scale
@@ -100,7 +107,11 @@ round_row(const DistanceSpec &spec, const float *x, double square_norm, int8_t *
 
 	const double error = std::sqrt((squares[0] + squares[1]) + (squares[2] + squares[3])) * kUp;
 
-	return {scale, std::nextafter(static_cast<float>(error), kInfinity)};
+	int32_t whole_squares = 0;
+
+	for (size_t e = 0; e < spec.dim; e++)
+		whole_squares += int32_t{c[e]} * int32_t{c[e]};
+	return {scale, std::nextafter(static_cast<float>(error), kInfinity), whole_squares};
 }
 
 RoundedQuery::RoundedQuery(const DistanceSpec &spec, const void *query)
@@ -110,7 +121,7 @@ RoundedQuery::RoundedQuery(const DistanceSpec &spec, const void *query)
 
 	std::memcpy(floats.data(), query, spec.dim * sizeof(float));
 	norm_ = std::sqrt(square_norm_);
-	rounding_ = round_row(spec, floats.data(), square_norm_, query_.data());
+	rounding_ = round_any(spec, floats.data(), query_.data());
 	is_trusted_ = gemm_filter_trusts(spec, square_norm_);
 }
 

@@ -29,6 +29,7 @@ struct Rounding
 {
 	float scale;
 	float error;
+	int32_t squares; // Σ c²
 };
 
 /// Bytes that a rounded row takes beside the row.
@@ -40,6 +41,9 @@ rounded_slot_bytes(const DistanceSpec &spec)
 
 /// Write to c [rounded_bytes] the rounded row of x [dim], with zeros behind it. square_norm: of x.
 Rounding round_row(const DistanceSpec &spec, const float *x, double square_norm, int8_t *c);
+
+/// The same of a row that no filter may be trusted with; then its error says nothing.
+Rounding round_any(const DistanceSpec &spec, const float *x, int8_t *c);
 
 /// Rounded rows of a block: at most kMost of any chunks.
 struct RoundedBlock
@@ -67,6 +71,14 @@ public:
 
 	/// False for queries that no filter is trusted with.
 	bool is_trusted() const { return is_trusted_; }
+
+	float scale() const { return rounding_.scale; }
+
+	/// products [n]: exact inner products of the rounded query and rows.
+	void products(const int8_t *const *rows, size_t n, int32_t *products) const
+	{
+		kernel_(rows, n, query_.size(), query_.data(), products);
+	}
 
 	/// Write to survivors [block.n] the ascending numbers of the rows whose canonical score may be at most `threshold`;
 	/// return how many. No other row's is.

@@ -18,6 +18,7 @@ struct DeviceEngineOptions
 	uint64_t memory_bytes = 0;                   // for copies; 0: all that the device has
 	std::function<void(const char *line)> log;   // any thread
 	std::function<bool(const char *name)> fault; // for tests: whether the fault of this name should happen; may be null
+	bool again = false;                          // this process has lost the GPU: its broken context is given up first
 	std::function<void()> on_lost; // the GPU cannot be used by this process any more: called once, may exit
 };
 
@@ -25,11 +26,20 @@ struct DeviceEngineOptions
 /// on without it: on_lost is not called before the engine is returned.
 #ifdef VECTORGPU_WITH_CUDA
 Status make_device_engine(const DeviceEngineOptions &options, std::unique_ptr<Engine> *engine);
+
+/// The number of GPUs of this machine; 0 if none can be used.
+int count_device_engines();
 #else
 inline Status
 make_device_engine(const DeviceEngineOptions &, std::unique_ptr<Engine> *)
 {
 	return Status::error(StatusCode::kUnavailable, "this worker was built without the CUDA engine");
+}
+
+inline int
+count_device_engines()
+{
+	return 0;
 }
 #endif
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/status.hpp"
@@ -140,6 +141,15 @@ struct EngineStats
 	// them (for a device that compares every text: all live rows); dead ones included if codes chose them.
 	uint64_t n_rescored = 0;
 	uint64_t budget_bytes = 0; // most resident bytes; 0: no limit of its own
+};
+
+/// A device of an engine that is made of several, for the views.
+struct DeviceStats
+{
+	std::string name; // as the setting names it: cuda:0
+	bool usable = true;
+	uint64_t resident_bytes = 0; // of copies, as counted by the rows given
+	uint64_t budget_bytes = 0;   // most of these; 0: no limit
 };
 
 class GraphBuilder;
@@ -277,6 +287,18 @@ public:
 
 	/// Whether a search leaves the processor free while it runs: the caller may then do other work on another thread.
 	virtual bool computes_elsewhere() const { return false; }
+
+	/// The number of batches that may run at a time without waiting for each other.
+	virtual size_t n_batches_at_once() const { return 1; }
+
+	/// The devices of an engine that is made of several; else empty.
+	virtual std::vector<DeviceStats> devices() const { return {}; }
+
+	/// Whether the engine has lost the copy, or a part of it, with a device: calls on it return kNotFound.
+	virtual bool has_lost([[maybe_unused]] CopyId copy) const { return false; }
+
+	/// Bytes of a copy on each of devices(); empty if it is on none or unknown.
+	virtual std::vector<uint64_t> device_bytes([[maybe_unused]] CopyId copy) const { return {}; }
 
 	/// Call append_delta and return true if that takes only a few microseconds and need not wait for a device or
 	/// another writer; *status is its result. Otherwise return false and change nothing. For threads that must not

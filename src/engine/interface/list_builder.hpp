@@ -245,6 +245,36 @@ public:
 	const ivf::KMeansReport &report() const { return report_; }
 
 protected:
+	// For a builder that is made of others, on several devices: their parts of its own calls.
+
+	/// Give another builder, which has received nothing, this one's centroids and queries.
+	Status give_lists(ListBuilder *to) const { return to->take_centroids(centroids_); }
+	Status give_queries(ListBuilder *to) const
+	{
+		to->queries_ = queries_;
+		to->bits_ = bits_;
+
+		const Status status = to->start_queries();
+
+		to->queries_ready_ = status.is_ok();
+		return status;
+	}
+	static Status train_rows_in(
+		ListBuilder *other, const ivf::KMeansSpec &spec, const float *rows, float *centroids, ivf::KMeansReport *report)
+	{
+		return other->train_rows(spec, rows, centroids, report);
+	}
+	static Status assign_rows_in(ListBuilder *other, const float *rows, size_t n, uint32_t *labels, float *scores)
+	{
+		return other->assign_rows(rows, n, labels, scores);
+	}
+	static Status offer_rows_in(ListBuilder *other, uint64_t first, const void *vectors, const float *rows, size_t n)
+	{
+		return other->offer_rows(first, vectors, rows, n);
+	}
+
+	static ivf::Call host_call_in(ListBuilder *other) { return other->host_call(); }
+
 	/// kmeans_train on rows [spec.n_rows, dim].
 	virtual Status train_rows(
 		const ivf::KMeansSpec &spec, const float *rows, float *centroids, ivf::KMeansReport *report) = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/device_list.hpp"
 #include "worker/worker_fault.hpp"
 
 namespace vectorgpu::worker
@@ -106,6 +107,11 @@ info_of(const Copy &copy)
 	info.n_segments = static_cast<uint32_t>(copy.segments.size());
 	info.current = copy.current ? 1 : 0;
 	info.leased = copy.lease != 0 ? 1 : 0;
+
+	const std::vector<uint64_t> on_devices = copy.engine.device_bytes(copy.id); // quick, and holds no lock of a search
+
+	info.n_devices = static_cast<uint32_t>(std::min(on_devices.size(), kMostDevices));
+	std::copy_n(on_devices.begin(), info.n_devices, info.device_bytes);
 	return info;
 }
 
@@ -453,6 +459,20 @@ Residency::drop(const wire::CopyKey &key)
 		return ReplyStatus::kAbsent;
 	remove(copy);
 	return ReplyStatus::kOk;
+}
+
+void
+Residency::forget_lost(const wire::CopyKey &key)
+{
+	std::shared_ptr<Copy> copy;
+
+	{
+		const std::lock_guard lock(mutex_);
+
+		copy = lookup(key);
+	}
+	if (copy != nullptr && engine_.has_lost(copy->id))
+		remove(copy);
 }
 
 void

@@ -135,6 +135,10 @@ public:
 	wire::ReplyStatus tombstones(const wire::CopyKey &key, const wire::TombstonesRequest &request,
 		std::span<const uint8_t> bits, uint64_t session);
 	wire::ReplyStatus drop(const wire::CopyKey &key);
+
+	/// Remove the copy if the engine has lost it with a device: a session loads it anew. Any thread.
+	void forget_lost(const wire::CopyKey &key);
+
 	wire::ReplyStatus checksum(const wire::CopyKey &key, const wire::ChecksumRequest &request,
 		wire::ChecksumReply *reply, const std::function<void()> &progress);
 

@@ -17,14 +17,23 @@ using engine::SegmentProbes;
 /// Two segments with graphs, one of them in two parts, and a delta, in both engines.
 struct BothGraphs
 {
-	BothGraphs(const DistanceSpec &spec, Values kind, uint32_t seed, bool narrow = true, uint32_t degree = 16)
+	BothGraphs(const DistanceSpec &spec, Values kind, uint32_t seed, bool narrow = true, uint32_t degree = 16,
+		bool rounded = false)
 		: rng(seed), values(kind), first(graph(spec, 5000, degree, 1, 1)), second(graph(spec, 900, 8, 2, 10001)),
-		  delta(spec), both(engine::CopySpec(spec, CopyKind::kGraph), narrow)
+		  delta(spec), both(copy_spec(spec, rounded), narrow)
 	{
 		add(&delta, 150, 20001);
 		both.change([&](Engine &e, CopyId c) { return first.load(&e, c, 1); });
 		both.change([&](Engine &e, CopyId c) { return second.load(&e, c, 2); });
 		both.change([&](Engine &e, CopyId c) { return e.append_delta(c, 0, delta.block()); });
+	}
+
+	static engine::CopySpec copy_spec(const DistanceSpec &spec, bool rounded)
+	{
+		engine::CopySpec made(spec, CopyKind::kGraph);
+
+		made.rounded = rounded;
+		return made;
 	}
 
 	void add(Rows *rows, size_t n, RowId first_id) { add_values(rows, values, 30, n, rng, first_id); }
@@ -111,6 +120,24 @@ TEST(Graphs, EveryMetricAndTypeInBatchesOfEverySize)
 				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 300, {600, 100}));
 				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 10, {33, 20}, true));
 			}
+}
+
+/// Both choose their way by the same bytes. Rows of whole numbers are kept in bytes, exactly.
+TEST(Graphs, RoundedRowsLeadTheSameWay)
+{
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+		for (const auto &[values, dim] : {std::pair{Values::kReal, 32u}, {Values::kReal, 100u}, {Values::kReal, 130u},
+				 {Values::kReal, 300u}, {Values::kReal, 700u}, {Values::kReal, 1024u}, {Values::kReal, 1100u},
+				 {Values::kBytes, 64u}, {Values::kExtremes, 64u}})
+		{
+			BothGraphs held({metric, ElementType::kFloat32, dim}, values, dim, true, 16, true);
+			Rows queries(held.delta.spec);
+
+			held.add(&queries, 40, 0);
+			for (const size_t n : {1u, 40u, 1100u})
+				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 10, {64, 40}));
+			ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 10, {33, 20}, true));
+		}
 }
 
 TEST(Graphs, DegreesThatAreNoMultipleOfAWarp)

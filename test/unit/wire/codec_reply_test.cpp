@@ -41,7 +41,7 @@ TEST(Codec, accepts_good_replies)
 	EXPECT_EQ(parse_as(RequestType::kNext, reply(ReplyStatus::kOk, 3, 0, 48)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kDescribe, reply(ReplyStatus::kOk, 2, 0, 128)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kStats, reply(ReplyStatus::kOk, 0, 0, sizeof(WorkerStats))), ParseResult::kOk);
-	EXPECT_EQ(parse_as(RequestType::kInventory, reply(ReplyStatus::kOk, 2, 0, 240)), ParseResult::kOk);
+	EXPECT_EQ(parse_as(RequestType::kInventory, reply(ReplyStatus::kOk, 2, 0, 2 * sizeof(CopyInfo))), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kChecksum, reply(ReplyStatus::kOk, 0, 0, 40)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kPing, reply(ReplyStatus::kOk, 0, 0, 0)), ParseResult::kOk);
 	EXPECT_EQ(parse_as(RequestType::kAssign, reply(ReplyStatus::kOk, 0, 0, 0)), ParseResult::kOk);

@@ -54,7 +54,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_belongs_to_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 19);
+	EXPECT_EQ(kProtocolVersion, 20);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -91,7 +91,7 @@ TEST(Golden, greeting)
 	Hello hello{kMagic, kProtocolVersion, Role::kLoader, 0x0123456789abcdef, 4711, 0, 0};
 	Welcome welcome{};
 
-	EXPECT_EQ(hex(hello), "5647574b13000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(hex(hello), "5647574b14000200 efcdab8967452301 6712000000000000 0000000000000000");
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -102,7 +102,7 @@ TEST(Golden, greeting)
 	welcome.worker_pid = 4712;
 	welcome.engine = EngineKind::kCuda;
 	EXPECT_EQ(hex(welcome),
-		"5647574b13000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
+		"5647574b14000300 efcdab8967452301 0900000000000000 0000040000000100 6812000002000000" + zeros(3));
 }
 
 TEST(Golden, builds)
@@ -226,10 +226,14 @@ TEST(Golden, state)
 	info.n_segments = 8;
 	info.current = 1;
 	info.leased = 1;
+	info.n_devices = 2;
+	info.device_bytes[0] = 9;
+	info.device_bytes[1] = 10;
 	EXPECT_EQ(hex(info),
 		kKeyBytes + " " + kVersionBytes +
 			" 0100000000000000 0200000000000000 0300000000000000 0400000000000000 0500000000000000 "
-			"0600000000000000 0700000000000000 0800000001000100");
+			"0600000000000000 0700000000000000 0800000001000100 0200000000000000 0900000000000000 0a00000000000000" +
+			zeros(14));
 }
 
 TEST(Golden, checks)
@@ -254,7 +258,16 @@ TEST(Golden, statistics)
 	EXPECT_EQ(stats.n_filters_found, 21u);
 	EXPECT_EQ(offsetof(WorkerStats, latency_histogram), 168u);
 	EXPECT_EQ(offsetof(WorkerStats, device), 424u);
-	EXPECT_EQ(sizeof(WorkerStats), 488u);
+	EXPECT_EQ(offsetof(WorkerStats, n_devices), 488u);
+	EXPECT_EQ(sizeof(WorkerStats), 496u + 16 * 40);
+
+	WorkerDevice device{};
+
+	strcpy(device.name, "cuda:1");
+	device.resident_bytes = 2;
+	device.budget_bytes = 3;
+	device.usable = 1;
+	EXPECT_EQ(hex(device), "637564613a310000 0000000000000000 0200000000000000 0300000000000000 0100000000000000");
 }
 
 TEST(Golden, slot)

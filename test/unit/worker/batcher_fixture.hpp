@@ -28,23 +28,23 @@ struct Finished
 
 struct BatcherTest : testing::Test
 {
-	/// elsewhere: see HookEngine. A batcher that polls needs a clock that advances.
-	explicit BatcherTest(bool elsewhere = false, uint32_t spin_us = 0)
-		: batcher(engine, 8, spin_us, fake_clock,
-			  [this](std::span<worker::Search *const> answered, const Status &status,
-				  std::vector<std::vector<Neighbor>> *results, const worker::BatchInfo &info)
-			  {
-				  const bool taken = wait_until([&] { return held_size.load() != info.size; });
+	/// elsewhere, n_at_once, n_threads: see HookEngine. A batcher that polls needs a clock that advances.
+	explicit BatcherTest(bool elsewhere = false, uint32_t spin_us = 0, size_t n_at_once = 1, size_t n_threads = 1)
+		: engine(n_at_once), batcher(engine, 8, spin_us, fake_clock,
+								 [this](std::span<worker::Search *const> answered, const Status &status,
+									 std::vector<std::vector<Neighbor>> *results, const worker::BatchInfo &info)
+								 {
+									 const bool taken = wait_until([&] { return held_size.load() != info.size; });
 
-				  EXPECT_TRUE(taken);
+									 EXPECT_TRUE(taken);
 
-				  const std::lock_guard lock(mutex);
+									 const std::lock_guard lock(mutex);
 
-				  for (size_t i = 0; i < answered.size(); i++)
-					  finished.push_back({answered[i], status.code,
-						  status.is_ok() ? std::move((*results)[i]) : std::vector<Neighbor>(), info,
-						  std::this_thread::get_id()});
-			  })
+									 for (size_t i = 0; i < answered.size(); i++)
+										 finished.push_back({answered[i], status.code,
+											 status.is_ok() ? std::move((*results)[i]) : std::vector<Neighbor>(), info,
+											 std::this_thread::get_id()});
+								 })
 	{
 		const std::vector<RowId> row_ids = {1, 2, 3, 4, 5};
 		const std::vector<float> vectors = {1, 2, 3, 4, 5};
@@ -56,6 +56,7 @@ struct BatcherTest : testing::Test
 			EXPECT_TRUE(engine.seal_segment(id, 1).is_ok());
 		}
 		engine.elsewhere = elsewhere;
+		engine.threads = n_threads;
 		fake_tick = spin_us > 0 ? 1 : 0;
 		batcher.start();
 	}

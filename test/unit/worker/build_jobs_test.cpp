@@ -12,7 +12,7 @@
 #include "engine/cpu/cpu_engine.hpp"
 #include "worker/build_jobs.hpp"
 #include "worker/hook_engine.hpp"
-#include "worker/tiered_engine.hpp"
+#include "worker/tiers/tiered_engine.hpp"
 
 namespace vectorgpu::worker
 {

@@ -21,7 +21,8 @@ struct SearchCall
 class HookEngine final : public engine::Engine
 {
 public:
-	HookEngine() : inner_(engine::make_cpu_engine({})) {}
+	/// n_at_once: batches that run side by side.
+	explicit HookEngine(size_t n_at_once = 1) : n_at_once_(n_at_once), inner_(engine::make_cpu_engine({})) {}
 
 	/// While it is closed, searches wait and make no progress.
 	void set_gate(bool open)
@@ -36,7 +37,15 @@ public:
 	{
 		const std::lock_guard lock(mutex_);
 
-		return waiting_;
+		return n_waiting_ > 0;
+	}
+
+	/// Searches that wait at the gate.
+	size_t n_waiting()
+	{
+		const std::lock_guard lock(mutex_);
+
+		return n_waiting_;
 	}
 
 	std::vector<SearchCall> calls()
@@ -116,6 +125,7 @@ public:
 	}
 
 	bool computes_elsewhere() const override { return elsewhere; }
+	size_t n_batches_at_once() const override { return n_at_once_; }
 	Status drop(engine::CopyId copy) override { return inner_->drop(copy); }
 
 	Status search(engine::CopyId copy, std::span<const engine::SearchQuery> queries,
@@ -128,10 +138,10 @@ public:
 			call.copy = copy;
 			for (const engine::SearchQuery &query : queries)
 				call.ks.push_back(query.k);
-			waiting_ = true;
+			n_waiting_++;
 			while (!open_ && (deaf || !control->stop))
 				changed_.wait_for(lock, std::chrono::milliseconds(5));
-			waiting_ = false;
+			n_waiting_--;
 		}
 		if (out_of_memory)
 			throw std::bad_alloc();
@@ -173,11 +183,12 @@ public:
 	uint64_t n_rescored() const override { return inner_->n_rescored(); }
 
 private:
+	const size_t n_at_once_;
 	std::unique_ptr<engine::Engine> inner_;
 	std::mutex mutex_;
 	std::condition_variable changed_;
 	bool open_ = true;
-	bool waiting_ = false;
+	size_t n_waiting_ = 0;
 	std::vector<SearchCall> calls_;
 };
 

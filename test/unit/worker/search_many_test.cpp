@@ -92,6 +92,7 @@ enum class Runner
 {
 	kEngine,
 	kHelpers,    // beside the engine's thread
+	kDevices,    // two threads, for an engine of two devices, and helpers
 	kDispatcher, // at once
 };
 
@@ -99,11 +100,11 @@ struct SearchMany : testing::TestWithParam<Runner>
 {
 	SearchMany()
 	{
-		auto made = std::make_unique<HookEngine>();
+		auto made = std::make_unique<HookEngine>(GetParam() == Runner::kDevices ? 2 : 1);
 
 		hook = made.get();
 		hook->at_once = GetParam() == Runner::kDispatcher;
-		hook->threads = GetParam() == Runner::kHelpers ? 4 : 1;
+		hook->threads = GetParam() == Runner::kHelpers || GetParam() == Runner::kDevices ? 4 : 1;
 		served.emplace(options_for_test(), std::move(made));
 		backend.emplace();
 		load(&backend->client, first, 300);
@@ -279,7 +280,8 @@ TEST_P(SearchMany, outlives_its_client)
 	EXPECT_TRUE(same(found, first.nearest(first.query(9), 10, first.size())));
 }
 
-INSTANTIATE_TEST_SUITE_P(runner, SearchMany, testing::Values(Runner::kEngine, Runner::kHelpers, Runner::kDispatcher));
+INSTANTIATE_TEST_SUITE_P(
+	runner, SearchMany, testing::Values(Runner::kEngine, Runner::kHelpers, Runner::kDevices, Runner::kDispatcher));
 
 } // namespace
 } // namespace vectorgpu::worker_test

@@ -15,7 +15,7 @@
 
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/held_rows.hpp"
-#include "worker/tiered_engine.hpp"
+#include "worker/tiers/tiered_engine.hpp"
 
 namespace vectorgpu::worker
 {

@@ -1,29 +1,23 @@
-// The tiered engine's record of a copy: the engine that has it, and the data that a move must transfer.
+// A copy of the tiered engine: its record, and the engine that has it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
 
-#include "engine/interface/engine.hpp"
+#include "worker/copy_record.hpp"
 
 namespace vectorgpu::worker
 {
-
-using engine::CopyId;
-using engine::Engine;
-using engine::SegmentId;
 
 constexpr uint64_t kSecondNs = uint64_t{1000} * 1000 * 1000;
 constexpr uint64_t kLeastPauseNs = 10 * kSecondNs; // after a failed return to the device; doubles
 
 /// A copy inside one of the engines; dropped there by the destructor.
-struct Place
+struct Place : CopyPlace
 {
-	Place(Engine &place_engine, bool device) : engine(place_engine), is_device(device) {}
+	Place(Engine &place_engine, bool device) : CopyPlace{place_engine}, is_device(device) {}
 
 	~Place()
 	{
@@ -34,37 +28,16 @@ struct Place
 	Place(const Place &) = delete;
 	Place &operator=(const Place &) = delete;
 
-	Engine &engine;
 	const bool is_device;
-	CopyId id = 0;
 	bool made = false;
 };
 
-struct SegmentRows
+/// Its record is guarded by the write mutex.
+struct TieredCopy : CopyRecord
 {
-	uint64_t n_rows = 0;
-	uint32_t parameter = 0;       // of the structure
-	uint64_t structure_bytes = 0; // by load_structure
-	bool prepared = false;
-	bool sealed = false;
-	std::vector<uint8_t> dead; // the bitmap given last
-};
-
-struct TieredCopy
-{
-	engine::CopySpec spec;
-	uint64_t bytes_per_row = 0;         // of the delta
-	uint64_t bytes_per_segment_row = 0; // 8 if segments have only row ids
-
 	std::mutex write_mutex; // held by writers and moves; guards the members below except place and the atomics
-	std::map<SegmentId, SegmentRows> segments;
-	uint64_t delta_first = 0;
-	uint64_t delta_last = 0;
-	uint64_t delta_dead_first = 0;
-	std::vector<uint8_t> delta_dead;
-	bool has_delta_dead = false;
 	bool dropped = false;
-	bool movable = true;    // the members above are complete
+	bool movable = true;    // the record is complete
 	bool stays = false;     // the copy is never moved: the device engine keeps_on_host() it, and only the device's part
 							// comes and goes
 	bool attached = true;   // if it stays: the device's part is uploaded, as far as it has room
@@ -93,8 +66,5 @@ struct TieredCopy
 		place.swap(next); // the old place is destroyed after the lock is released
 	}
 };
-
-/// Transfer the copy's data from one place to a new one. The caller holds the write mutex. Throws bad_alloc.
-Status copy_rows(const TieredCopy &copy, const Place &from, Place *to);
 
 } // namespace vectorgpu::worker

@@ -1,6 +1,5 @@
 // An engine made of two: each copy is on the device or in host memory, invisibly to the caller. A copy for which the
-// device has no room goes to the host, where the CPU engine answers; it comes back when there is room. See README.md,
-// "Two places".
+// device has no room goes to the host, where the CPU engine answers; it comes back when there is room. See README.md.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // See tiered_placement.hpp. A move reads the rows back from one engine and gives them to the other, under the copy's
 // write mutex: searches continue in the old place and keep it until they end.
-#include "worker/tiered_placement.hpp"
+#include "worker/tiers/tiered_placement.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -28,16 +28,6 @@ device_bytes(const TieredCopy &copy)
 	for (const auto &[segment, rows] : copy.segments)
 		bytes += rows.structure_bytes;
 	return copy.attached ? bytes : 0;
-}
-
-uint64_t
-bytes_of(const TieredCopy &copy)
-{
-	uint64_t bytes = (copy.delta_last - copy.delta_first) * copy.bytes_per_row;
-
-	for (const auto &[segment, rows] : copy.segments)
-		bytes += rows.n_rows * copy.bytes_per_segment_row + rows.structure_bytes;
-	return bytes;
 }
 
 /// Reserves room in the host's budget during a move to the host: others must not take it before the copy is charged.
@@ -183,7 +173,7 @@ TieredPlacement::say(const std::string &line) const
 void
 TieredPlacement::count_bytes(TieredCopy *copy)
 {
-	copy->bytes.store(bytes_of(*copy), std::memory_order_relaxed);
+	copy->bytes.store(record_bytes(*copy), std::memory_order_relaxed);
 	charge_host(copy);
 }
 
@@ -284,7 +274,7 @@ TieredPlacement::move(TieredCopy *copy, Engine &to, bool to_device)
 	if (!status.is_ok())
 		return status;
 	place->made = true;
-	status = copy_rows(*copy, *from, place.get());
+	status = copy_rows(*copy, *from, *place);
 	if (!status.is_ok())
 		return status;
 	copy->set_place(std::move(place));

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/tiered_copy.hpp"
-#include "worker/tiered_engine.hpp"
+#include "worker/tiers/tiered_copy.hpp"
+#include "worker/tiers/tiered_engine.hpp"
 
 namespace vectorgpu::worker
 {

@@ -1,6 +1,6 @@
 // See tiered_engine.hpp. Copies that the device's engine keeps in host memory anyway (Engine::keeps_on_host) stay in
 // their place: only the device's part of them comes and goes.
-#include "worker/tiered_engine.hpp"
+#include "worker/tiers/tiered_engine.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -14,15 +14,14 @@
 
 #include "engine/interface/graph_builder.hpp"
 #include "engine/interface/list_builder.hpp"
-#include "worker/tiered_copy.hpp"
-#include "worker/tiered_placement.hpp"
+#include "worker/tiers/tiered_copy.hpp"
+#include "worker/tiers/tiered_placement.hpp"
 
 namespace vectorgpu::worker
 {
 namespace
 {
 
-constexpr uint64_t kRowExtraBytes = 16; // row id, norm
 constexpr uint64_t kMostPauseNs = 600 * kSecondNs;
 
 class Impl final : public TieredEngine
@@ -71,11 +70,7 @@ public:
 			return status;
 		place->made = true;
 		made->stays = place->is_device && device_.keeps_on_host(spec.kind);
-		made->spec = spec;
-		made->bytes_per_row = made->bytes_per_segment_row =
-			vector_bytes(spec.distance.element, spec.distance.dim) + kRowExtraBytes;
-		if (engine::segment_vector_bytes(spec) == 0)
-			made->bytes_per_segment_row = sizeof(RowId);
+		begin_record(spec, device_.rounded_row_bytes(spec), made.get());
 		made->place = std::move(place);
 		made->last_used_ns = options_.clock();
 		*copy = placement_.add(std::move(made));
@@ -303,6 +298,9 @@ public:
 		return host_.make_graph_builder(spec, control, &device_, builder);
 	}
 
+	/// A GPU keeps none, so that copies in host memory have none either; several CPU engines do.
+	size_t rounded_row_bytes(const engine::CopySpec &spec) const override { return device_.rounded_row_bytes(spec); }
+
 	size_t n_threads() const override { return host_.n_threads(); }
 
 	engine::EngineStats stats() const override
@@ -319,6 +317,24 @@ public:
 	}
 
 	bool computes_elsewhere() const override { return device_.computes_elsewhere(); }
+	size_t n_batches_at_once() const override { return device_.n_batches_at_once(); }
+	std::vector<engine::DeviceStats> devices() const override { return device_.devices(); }
+
+	bool has_lost(CopyId id) const override
+	{
+		const std::shared_ptr<TieredCopy> copy = placement_.find(id);
+		const std::shared_ptr<Place> place = copy != nullptr ? copy->get_place() : nullptr;
+
+		return place != nullptr && place->is_device && device_.has_lost(place->id);
+	}
+
+	std::vector<uint64_t> device_bytes(CopyId id) const override
+	{
+		const std::shared_ptr<TieredCopy> copy = placement_.find(id);
+		const std::shared_ptr<Place> place = copy != nullptr ? copy->get_place() : nullptr;
+
+		return place != nullptr && place->is_device ? device_.device_bytes(place->id) : std::vector<uint64_t>();
+	}
 
 	uint64_t n_rescored() const override { return device_.n_rescored() + host_.n_rescored(); }
 
@@ -366,17 +382,11 @@ private:
 		SegmentId indexed = engine::kDeltaSegment; // a segment that becomes ready for searches
 	};
 
-	/// Bytes that a change needs. A match index is made in host memory from its description and takes about as many
-	/// bytes again.
+	/// Bytes that a change needs.
 	static uint64_t bytes_of(const TieredCopy &copy, const Growth &growth)
 	{
-		uint64_t bytes =
-			growth.n_bytes + growth.n_rows * copy.bytes_per_segment_row + growth.n_delta_rows * copy.bytes_per_row;
-
-		if (const auto found = copy.segments.find(growth.indexed); copy.spec.kind == engine::CopyKind::kMatch &&
-			found != copy.segments.end() && !found->second.prepared && !found->second.sealed)
-			bytes += found->second.structure_bytes;
-		return bytes;
+		return growth.n_bytes + growth.n_rows * copy.bytes_per_segment_row + growth.n_delta_rows * copy.bytes_per_row +
+			seal_bytes(copy, growth.indexed);
 	}
 
 	/// Make `change` in the copy's place. If the device refuses, idle copies give way; if it still refuses, this copy

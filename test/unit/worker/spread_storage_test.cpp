@@ -1,0 +1,110 @@
+// An engine of several devices and ways to store rows that only some engines have: rounded rows beside the vectors, and
+// codes that a device does not scan.
+#include "engine/list_rows.hpp"
+#include "worker/spread_fixture.hpp"
+#include "worker/tiered_fixture.hpp"
+
+namespace vectorgpu::worker
+{
+namespace
+{
+
+const DistanceSpec kRoundedSpec = {Metric::kL2, ElementType::kFloat32, 64};
+
+class SpreadRounded : public testing::TestWithParam<std::tuple<CopyKind, bool>> // whether it is cut
+{
+};
+
+TEST_P(SpreadRounded, RowsAreChargedAndAnswersHaveTheSameBits)
+{
+	const auto [kind, cut] = GetParam();
+	const uint64_t bare = 900 * (64 * 4 + 16); // of the largest segment
+	SpreadBench bench;
+	std::unique_ptr<SpreadEngine> made = bench.make(2, cut ? 2 * bare : 0);
+	SpreadEngine *const engine = made.get();
+	engine::CopySpec spec(kRoundedSpec, kind);
+	PassingCopy held(std::move(made), kind, kRoundedSpec, Data::kGaussian, 3, true);
+	PassingCopy plain(engine::make_cpu_engine({}), kind, kRoundedSpec, Data::kGaussian, 3);
+	Rows asked(kRoundedSpec);
+	std::mt19937 rng(8);
+	std::vector<uint64_t> bytes = engine->device_bytes(held.copy);
+
+	ASSERT_GT(engine->rounded_row_bytes(spec), 0u);
+	EXPECT_EQ(engine->is_sharded(held.copy), cut);
+	ASSERT_EQ(bytes.size(), 2u);
+	if (!cut)
+		bytes[1] = 0; // the other replica
+	EXPECT_GE(bytes[0] + bytes[1], 1420 * (64 * 4 + 16 + engine->rounded_row_bytes(spec)));
+	asked.add_random(9, Data::kGaussian, rng, 1);
+	for (const double share : {1.0, 0.4, 0.05})
+	{
+		const engine::Passing passing = held.passing(share, Region::kRandom, asked.vector(0));
+
+		(void) plain.passing(share, Region::kRandom, asked.vector(0)); // both draw the same numbers
+		for (size_t i = 0; i < asked.n(); i++) // one query at a time: rounded rows serve no batch
+		{
+			SearchQuery query = {asked.vector(i), 1 + i * 13, i % 4 == 3, {90, 5}};
+
+			query.passing = share < 1 ? &passing : nullptr;
+			ASSERT_NO_FATAL_FAILURE(expect_same_answers(engine, held.copy, plain.engine.get(), plain.copy, {query}));
+		}
+	}
+	EXPECT_GT(engine->n_rescored(), 0u) << "no rounded rows were looked at";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SpreadRounded,
+	testing::Combine(testing::Values(CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph), testing::Bool()));
+
+/// As codes of RaBitQ on GPUs. The second segment is of a copy that is in host memory already.
+TEST(SpreadStorage, CodesThatNoDeviceScansGoToTheHost)
+{
+	std::mt19937 rng(6);
+	Rows rows({Metric::kL2, ElementType::kFloat32, kDim});
+	SpreadBench bench;
+
+	rows.add_random(500, Data::kGaussian, rng, 100);
+	bench.make_device = []
+	{
+		auto device = std::make_unique<SmallDevice>();
+
+		device->unsupported_seal = true;
+		return device;
+	};
+
+	const CodedRows codes(ListRows(rows, 9, rng), engine::ivf::CodeKind::kRabitq, 0, 3);
+	const engine::SegmentProbes probes[] = {{1, 2, 40}};
+
+	for (const CopyKind kind : {CopyKind::kCodes, CopyKind::kCodedLists})
+		for (const uint64_t bytes : {uint64_t{0}, 2 * codes.coded_description().size()}) // replicas; cut early
+		{
+			TieredEngineOptions options;
+			std::unique_ptr<SpreadEngine> devices = bench.make(2, bytes);
+			SpreadEngine *const below = devices.get();
+			std::vector<std::vector<Neighbor>> results;
+			SearchQuery query = {rows.vector(17), 100, false, {}};
+			CopyId copy = 0;
+
+			options.host_bytes = ~uint64_t{0};
+			options.background = false;
+
+			const auto engine = make_tiered_engine(std::move(devices), engine::make_cpu_engine({}), options);
+
+			query.probes = probes;
+			ASSERT_OK(engine->create({rows.spec, kind}, &copy));
+			EXPECT_TRUE(engine->on_device(copy));
+			ASSERT_OK(codes.load_as(kind, engine.get(), copy, 1));
+			EXPECT_FALSE(engine->on_device(copy));
+			ASSERT_OK(codes.load_as(kind, engine.get(), copy, 2));
+			ASSERT_OK(engine->drop_segment(copy, 2));
+			ASSERT_OK(engine->search(copy, {&query, 1}, &results));
+			ASSERT_NO_FATAL_FAILURE(expect_same(results[0],
+				kind == CopyKind::kCodes ? candidates_in_codes({{&codes, 2, 40}}, query.query, 100)
+										 : nearest_in_coded({{&codes, 2, 40}}, nullptr, query.query, 100)));
+			EXPECT_EQ(below->stats().n_copies, 0u);
+			for (const engine::DeviceStats &device : below->devices())
+				EXPECT_EQ(device.resident_bytes, 0u);
+		}
+}
+
+} // namespace
+} // namespace vectorgpu::worker
