@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measure cuVS on the rows that gpu_search_bench searches, on the same machine: milliseconds a batch, queries and answers in device memory.
 
-    test/gpu/peers.py BASE QUERY [--metric cosine|l2|ip] [--parts brute,cagra,ivf_flat,ivf_pq,kmeans] [--seconds S]
+    test/gpu/peers.py BASE QUERY [--metric cosine|l2|ip] [--parts brute,cagra,ivf_flat,ivf_pq,kmeans] [--degree N] [--seconds S]
 
-BASE, QUERY: .f16bin, whose rows get length 1, or .f32bin. Needs numpy, cupy and cuvs; where they are missing it says so and exits with 77.
+BASE, QUERY: .f16bin, whose rows get length 1, .f32bin, or .u8bin, which is searched as float32. Needs numpy, cupy and cuvs; where they are missing it says so and exits with 77.
 Prints a line for each measurement: part, setting, batch, k, median ms, queries/s, recall. Recall is that of the nearest rows by sums in
 float64, of the first queries.
 """
@@ -28,12 +28,15 @@ BATCHES = (1, 64, 10000)
 CHECKED = 200
 K = 10
 MOST_RUNS = 200
+CLUSTERS, ITERATIONS = 4096, 20
 PARTS = ("brute", "cagra", "ivf_flat", "ivf_pq", "kmeans")
 
 
 def read(name):
     data = numpy.fromfile(name, numpy.uint8)
     n, dims = (int(value) for value in data[:8].view("<u4"))
+    if name.endswith(".u8bin"):
+        return data[8:].reshape(n, dims).astype(numpy.float32)
     rows = data[8:].view("<f2" if name.endswith(".f16bin") else "<f4").reshape(n, dims).astype(numpy.float32)
     return rows / numpy.linalg.norm(rows, axis=1, keepdims=True) if name.endswith(".f16bin") else rows
 
@@ -92,8 +95,13 @@ def brute(run):
 
 
 def graph(run):
-    index = cagra.build(cagra.IndexParams(metric=METRICS[run.options.metric]), run.base, resources=run.resources)
-    for size in (32, 64, 128, 256):
+    degree = run.options.degree
+    params = cagra.IndexParams(metric=METRICS[run.options.metric], graph_degree=degree, intermediate_graph_degree=2 * degree)
+    start = time.perf_counter()
+    index = cagra.build(params, run.base, resources=run.resources)
+    run.resources.sync()
+    print(f"# cagra of degree {degree} built in {time.perf_counter() - start:.2f} s", flush=True)
+    for size in (16, 24, 32, 48, 64, 96, 128, 192, 256):
         params = cagra.SearchParams(itopk_size=size)
         run.searches("cagra", size, lambda queries: cagra.search(params, index, queries, K, resources=run.resources))
 
@@ -107,11 +115,16 @@ def lists(run, module, name):
 
 
 def means(run):
-    params = kmeans.KMeansParams(n_clusters=4096, max_iter=20)
-    start = time.perf_counter()
-    kmeans.fit(params, run.base, resources=run.resources)
-    run.resources.sync()
-    print(f"kmeans 4096 20 - {1000 * (time.perf_counter() - start):.1f} - -", flush=True)
+    """All iterations from given centroids, so that no time of seeds is in it."""
+    first = run.base[::len(run.base) // CLUSTERS][:CLUSTERS]
+    params = kmeans.KMeansParams(n_clusters=CLUSTERS, max_iter=ITERATIONS, init_method="Array", tol=0, n_init=1)
+    for _ in range(3):
+        centroids = first.copy()
+        start = time.perf_counter()
+        _, inertia, iterations = kmeans.fit(params, run.base, centroids=centroids, resources=run.resources)
+        run.resources.sync()
+        took = 1000 * (time.perf_counter() - start)
+        print(f"kmeans {CLUSTERS} {iterations} - {took:.1f} - inertia {float(inertia) / len(run.base):.1f}", flush=True)
 
 
 def main():
@@ -120,6 +133,7 @@ def main():
     parser.add_argument("query")
     parser.add_argument("--metric", choices=METRICS, default="cosine")
     parser.add_argument("--parts", type=lambda text: text.split(","), default=["brute"], help=",".join(PARTS))
+    parser.add_argument("--degree", type=int, default=64, help="of cagra's graph")
     parser.add_argument("--seconds", type=float, default=2, help="of each measurement")
     options = parser.parse_args()
     run = Measured(options)

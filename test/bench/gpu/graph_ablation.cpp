@@ -69,7 +69,7 @@ ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &d
 	for (const Way &way : ways)
 	{
 		const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, way.tuning, false);
-		const engine::CopyId copy = load(gpu.get(), base, description, options.degree);
+		const engine::CopyId copy = load(gpu.get(), base, description, options);
 
 		for (const size_t batch : way.batches)
 			for (const uint32_t width : {32, 64})
@@ -138,7 +138,7 @@ compare_blocks(const Options &options, const Matrix &base, const Matrix &queries
 			engines[i] = make_engine(options, tuning, false);
 			if (i == 0)
 				graph = build(engines[i].get(), rows, options.degree);
-			copies[i] = load(engines[i].get(), rows, graph.description, options.degree);
+			copies[i] = load(engines[i].get(), rows, graph.description, options);
 		}
 		bench.set_truth(engines[0].get(), copies[0]);
 		std::printf("%8s %8s %8s %12s %12s %12s %10s %8s\n", "dims", "width", "batch", "1 block ms", "2", "4",

@@ -1,11 +1,14 @@
 // Graphs on the GPU over a real data set: the build as for an index, with neighbours from the exact search on the GPU
 // and calibration, and recall@10 and queries/s by width, end to end through Engine::search.
-//   gpu_graph_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N]
+//   gpu_graph_bench BASE QUERY GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--canonical] [--batches]
+//   [--steps N] [--lanes N]
 //   [--blocks N] [--chain] [--choice]
 //     [--ablation
 // --blocks-by-dims
 // --targets
 // --hash] [--only BATCH WIDTH] [--json FILE]
+// BASE, QUERY: .u8bin, .f16bin or .f32bin; GROUND_TRUTH: - for an exact search by the engine. --canonical: float32 rows
+// have no rounded rows beside them. --batches: only batches of 1, 64 and 10,000, without 1,000.
 // Unless --steps differs from the CPU engine's, some answers of every line are compared with the CPU engine.
 // --ablation: instead, compare sets of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7
 // to 9), several queries in one warp (figure 8), and several blocks for each of few queries. --lanes: 16 or 8 lanes of
@@ -15,6 +18,7 @@
 // of 32 to 512 bits (hash_bits) beside those that compare rows. --chain: without a block for each query. --choice:
 // queries look at all rows if the engine finds that cheaper, as in a worker.
 #include <cstdlib>
+#include <optional>
 #include <span>
 
 #include "engine/graph/hash.hpp"
@@ -41,17 +45,18 @@ measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &
 	const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, tuning, false);
 	const std::unique_ptr<engine::Engine> cpu = engine::make_cpu_engine({.n_threads = n_threads});
 	double start = now_ms();
-	const engine::CopyId copy = load(gpu.get(), base, description, options.degree);
+	const engine::CopyId copy = load(gpu.get(), base, description, options);
 
 	std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpu->description(),
 		options.fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
 		static_cast<double>(gpu->stats().resident_bytes) / 1e6);
 
-	const engine::CopyId cpu_copy = load(cpu.get(), base, description, options.degree);
+	const engine::CopyId cpu_copy = load(cpu.get(), base, description, options);
 
 	std::printf("%8s %8s %12s %12s %12s %10s %12s\n", "batch", "width", "median ms", "min ms", "queries/s", "recall@10",
 		"as the CPU");
-	for (const size_t batch : {1, 64, 1000, 10000})
+	for (const size_t batch :
+		options.batches ? std::vector<size_t>{1, 64, 10000} : std::vector<size_t>{1, 64, 1000, 10000})
 		for (const uint32_t width : {10, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512})
 		{
 			if (options.only_batch != 0 && (batch != options.only_batch || width != options.only_width))
@@ -141,8 +146,8 @@ measure_codes(const Options &options, const Matrix &base, const std::vector<uint
 		const double start = now_ms();
 		const std::vector<uint8_t> coded = bits == 0 ? description : add_codes(base, description, bits);
 		const double made = now_ms();
-		const engine::CopyId copy = load(gpu.get(), base, coded, options.degree, kind);
-		const engine::CopyId cpu_copy = load(cpu.get(), base, coded, options.degree, kind);
+		const engine::CopyId copy = load(gpu.get(), base, coded, options, kind);
+		const engine::CopyId cpu_copy = load(cpu.get(), base, coded, options, kind);
 
 		std::printf("# %u bits: codes made in %.0f ms; on the GPU %.0f MB\n", bits, made - start,
 			static_cast<double>(gpu->stats().resident_bytes) / 1e6);
@@ -185,8 +190,8 @@ reach_targets(const Options &options, const Matrix &base, const Graph &graph, Be
 
 	const std::unique_ptr<cuda::CudaEngine> engines[] = {
 		make_engine(options, {}, false), make_engine(chain, {}, false)};
-	const engine::CopyId copies[] = {load(engines[0].get(), base, description, options.degree),
-		load(engines[1].get(), base, description, options.degree)};
+	const engine::CopyId copies[] = {
+		load(engines[0].get(), base, description, options), load(engines[1].get(), base, description, options)};
 
 	for (uint32_t i = 0; i < calibration.n_points; i++)
 		std::printf("# width %u: %.4f, the queries %.4f\n", calibration.probes[i],
@@ -218,7 +223,8 @@ static int
 usage(const char *program)
 {
 	std::fprintf(stderr,
-		"usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--steps N] [--lanes N] [--blocks N] "
+		"usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--canonical] [--batches] [--steps N] "
+		"[--lanes N] [--blocks N] "
 		"[--chain] [--choice] [--ablation | --blocks-by-dims | --targets | --hash] [--only BATCH WIDTH] [--json "
 		"FILE]\n",
 		program);
@@ -233,6 +239,10 @@ parse(int argc, char **argv, Options *options, uint32_t *n_rows)
 	{
 		if (std::strcmp(argv[i], "--fp32") == 0)
 			options->fp32 = true;
+		else if (std::strcmp(argv[i], "--canonical") == 0)
+			options->rounded = false;
+		else if (std::strcmp(argv[i], "--batches") == 0)
+			options->batches = true;
 		else if (std::strcmp(argv[i], "--ablation") == 0)
 			options->ablation = true;
 		else if (std::strcmp(argv[i], "--blocks-by-dims") == 0)
@@ -278,12 +288,13 @@ main(int argc, char **argv)
 	if (argc < 4 || !parse(argc, argv, &options, &n_rows))
 		return usage(argv[0]);
 
-	Matrix base = read_u8bin(argv[1]);
-	const Matrix queries = read_u8bin(argv[2]);
-	const Truth truth(argv[3], queries.n);
-	const bool whole = n_rows == 0 || n_rows >= base.n;
+	Matrix base = read_rows(argv[1]);
+	const Matrix queries = read_rows(argv[2]);
+	const std::optional<Truth> truth =
+		std::strcmp(argv[3], "-") == 0 ? std::nullopt : std::optional<Truth>(std::in_place, argv[3], queries.n);
+	const bool whole = truth && (n_rows == 0 || n_rows >= base.n);
 
-	if (!whole)
+	if (n_rows != 0 && n_rows < base.n)
 	{
 		base.n = n_rows;
 		base.values.resize(size_t{n_rows} * base.dim);
@@ -295,7 +306,7 @@ main(int argc, char **argv)
 		return 0;
 	}
 
-	Bench bench(queries, whole ? truth.distances() : nullptr);
+	Bench bench(queries, whole ? truth->distances() : nullptr);
 	Graph graph;
 
 	{
@@ -303,7 +314,7 @@ main(int argc, char **argv)
 
 		graph = build(gpu.get(), base, options.degree);
 		if (!whole)
-			bench.set_truth(gpu.get(), load(gpu.get(), base, graph.description, options.degree));
+			bench.set_truth(gpu.get(), load(gpu.get(), base, graph.description, options));
 	}
 	if (options.targets)
 		reach_targets(options, base, graph, &bench);

@@ -117,17 +117,41 @@ build(engine::Engine *gpu, const Matrix &base, uint32_t degree)
 	return graph;
 }
 
+struct Options
+{
+	uint32_t degree = 32;
+	bool fp32 = false;
+	bool rounded = true; // float32 rows have rounded ones beside them
+	bool ablation = false;
+	bool blocks_by_dims = false;
+	bool targets = false;
+	bool hash = false;
+	bool chain = false;
+	bool choice = false;
+	bool batches = false;
+	size_t only_batch = 0; // 0: all
+	uint32_t only_width = 0;
+	uint32_t steps = 0;  // 0: the engine's default
+	uint32_t lanes = 0;  // of a query; 0: a warp or more
+	uint32_t blocks = 0; // of each of few queries; 0: as the engine chooses
+	std::FILE *json = nullptr;
+};
+
 inline engine::CopyId
-load(engine::Engine *engine, const Matrix &base, const std::vector<uint8_t> &description, uint32_t degree,
+load(engine::Engine *engine, const Matrix &base, const std::vector<uint8_t> &description, const Options &options,
 	engine::CopyKind kind = engine::CopyKind::kGraph)
 {
+	engine::CopySpec spec;
 	std::vector<RowId> ids(base.n);
 	engine::CopyId copy = 0;
 
 	std::iota(ids.begin(), ids.end(), 0);
-	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, kind}, &copy));
+	spec.distance = {Metric::kL2, ElementType::kFloat32, base.dim};
+	spec.kind = kind;
+	spec.rounded = options.rounded;
+	must(engine->create(spec, &copy));
 	must(engine->load_segment(copy, 1, {ids, base.values.data(), base.n}));
-	must(engine->load_structure(copy, 1, degree, description));
+	must(engine->load_structure(copy, 1, options.degree, description));
 	must(engine->seal_segment(copy, 1));
 	return copy;
 }
@@ -213,24 +237,6 @@ private:
 	const Matrix &queries_;
 	std::vector<float> last_; // [queries] distance of the tenth neighbour
 	engine::SegmentProbes probes_[1] = {};
-};
-
-struct Options
-{
-	uint32_t degree = 32;
-	bool fp32 = false;
-	bool ablation = false;
-	bool blocks_by_dims = false;
-	bool targets = false;
-	bool hash = false;
-	bool chain = false;
-	bool choice = false;
-	size_t only_batch = 0; // 0: all
-	uint32_t only_width = 0;
-	uint32_t steps = 0;  // 0: the engine's default
-	uint32_t lanes = 0;  // of a query; 0: a warp or more
-	uint32_t blocks = 0; // of each of few queries; 0: as the engine chooses
-	std::FILE *json = nullptr;
 };
 
 inline void

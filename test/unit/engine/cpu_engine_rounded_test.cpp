@@ -23,8 +23,8 @@ expect_nearly_same(const std::vector<Neighbor> &found, const std::vector<Neighbo
 	EXPECT_TRUE(std::is_sorted(found.begin(), found.end(), neighbor_less));
 	for (const Neighbor &row : found)
 	{
-		const auto other = std::find_if(
-			expected.begin(), expected.end(), [&](const Neighbor &one) { return one.row == row.row; });
+		const auto other =
+			std::find_if(expected.begin(), expected.end(), [&](const Neighbor &one) { return one.row == row.row; });
 
 		if (other == expected.end())
 			continue;
