@@ -1,0 +1,87 @@
+"""CREATE INDEX of rows like embeddings against a sequential read of their vectors by as many parallel workers, and searches by codes beside
+searches by full vectors. See sql_bench --builds."""
+import argparse
+import os
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "bench"))
+import datasets
+from sql_clients import BenchError, line, psql, wait_for_worker
+from sql_embeddings import MADE, REAL, FileSet, MadeSet
+
+WORKERS = 15
+READS = 3  # sequential reads of which the median counts
+BUILDS = (("gpuflat", ""), ("gpuivf", ""), ("gpuivf", "storage = 'sq8'"), ("gpuivf", "storage = 'pq'"), ("gpugraph", ""))
+HALF_BUILDS = BUILDS[:2]
+TARGET = 0.98
+
+
+def seconds(sql):
+    began = time.monotonic()
+    psql(sql, "vg")
+    return time.monotonic() - began
+
+
+def read_seconds(data):
+    """A read of every vector by parallel workers, which computes one distance of each."""
+    query = datasets.literal(data.queries[0])
+    sql = (f"SET max_parallel_workers_per_gather = {WORKERS}; SET enable_indexscan = off; SET min_parallel_table_scan_size = 0; "
+           f"SELECT sum(v <-> '{query}') FROM {data.table}")
+    psql(f"ALTER TABLE {data.table} SET (parallel_workers = {WORKERS})", "vg")
+    return statistics.median(seconds(sql) for _ in range(READS))
+
+
+def builds(data, indexes, rates=True):
+    """Each index in turn, against the read; searches of gpuivf by each storage, at the same target."""
+    read = read_seconds(data)
+    line(data.name, "", "sequential read", f"{read:.2f} s", "", f"{WORKERS} workers, one distance a row")
+    for method, options in indexes:
+        index = f"{data.table}_built"
+        with_options = f" WITH ({options})" if options else ""
+        took = seconds(f"CREATE INDEX {index} ON {data.table} USING {method} (v {data.ops}){with_options}")
+        label = f"{method}, {options}".replace("'", "") if options else method
+        line(data.name, label, "CREATE INDEX over the read", f"{took / read:.2f} x", "", f"{took:.2f} s")
+        if rates and method == "gpuivf":
+            data.allow("built")
+            wait_for_worker(index)
+            data.rates(f"{label}, recall_target {TARGET}", {"gpuivf.recall_target": TARGET})
+        psql(f"DROP INDEX {index}", "vg")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--rows", type=int, default=0, help="rows of the made set, if fewer")
+    parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--device", default="cuda:0")
+    options = parser.parse_args()
+
+    psql("CREATE DATABASE vg", "postgres")
+    psql("CREATE EXTENSION vectorgpu", "vg")
+    psql(f"ALTER SYSTEM SET vectorgpu.device = '{options.device}'", "vg")
+    psql("SELECT pg_reload_conf()", "vg")
+    line("data set", "index", "what", "rate", "latency", "note")
+    line(*["---"] * 6)
+    rows, dims, groups = MADE[-1]
+    made = MadeSet(options, min(rows, options.rows or rows), dims, groups)
+    real = FileSet(options, REAL)
+    failed = 0
+    for data in (made, real):
+        try:
+            data.make()
+            builds(data, BUILDS)
+            if data is made:
+                builds(data.as_halves(), HALF_BUILDS, rates=False)
+        except BenchError as error:
+            failed += 1
+            line(data.name, "", "failed", "", "", str(error).replace("\n", " "))
+    worker = psql("SELECT engine || ', ' || device FROM vectorgpu_worker", "vg")
+    print(f"\nWorker: {worker}.")
+    return 0 if failed == 0 and (options.device == "cpu" or worker.startswith("cuda")) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
