@@ -117,7 +117,7 @@ def lists(run, module, name):
 def means(run):
     """All iterations from given centroids, so that no time of seeds is in it."""
     first = run.base[::len(run.base) // CLUSTERS][:CLUSTERS]
-    params = kmeans.KMeansParams(n_clusters=CLUSTERS, max_iter=ITERATIONS, init_method="Array", tol=0, n_init=1)
+    params = kmeans.KMeansParams(n_clusters=CLUSTERS, max_iter=ITERATIONS, init_method="Array", tol=1e-12, n_init=1)
     for _ in range(3):
         centroids = first.copy()
         start = time.perf_counter()

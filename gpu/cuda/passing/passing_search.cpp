@@ -200,7 +200,7 @@ private:
 		constexpr double kListStart = 22;       // us
 		constexpr double kListed = 1.8e6;       // elements of rows scored, a us
 		constexpr double kListedOne = .7e6;     // the same of few queries, each by itself
-		constexpr double kListedBytes = 6e6;    // as whole numbers
+		constexpr double kListedBytes = 3e6;    // as whole numbers
 		constexpr double kListedBytesOne = 2e6; // the same of few queries
 		constexpr uint32_t kFew = 4;
 		constexpr double kFilterStart = 32;  // us

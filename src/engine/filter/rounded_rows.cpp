@@ -33,12 +33,14 @@ largest(const float *x, size_t n)
 	return std::max(std::max(most[0], most[1]), std::max(most[2], most[3]));
 }
 
-/// Set *c to x in units of scale; return (x - scale * c)².
+/// Set *c to x in units of scale; return (x - scale * c)². NaN, also of an infinity in units of an infinity, is the
+/// least byte, as of the kernels in gpu/kernels/graph.
 inline double
 round_element(float x, float scale, float inverse, int8_t *c)
 {
 	constexpr float kNoFraction = 0x1.8p23F; // added, it leaves whole numbers, rounded to the nearest
-	const float whole = std::clamp((x * inverse + kNoFraction) - kNoFraction, -kMostRounded, kMostRounded);
+	const float unbounded = (x * inverse + kNoFraction) - kNoFraction;
+	const float whole = std::min(std::max(-kMostRounded, unbounded), kMostRounded); // this order of arguments drops NaN
 	const double apart = static_cast<double>(x) - static_cast<double>(scale) * static_cast<double>(whole);
 
 	*c = static_cast<int8_t>(whole);

@@ -7,9 +7,10 @@
 // --blocks-by-dims
 // --targets
 // --hash] [--only BATCH WIDTH] [--json FILE]
-// BASE, QUERY: .u8bin, .f16bin or .f32bin; GROUND_TRUTH: - for an exact search by the engine. --canonical: float32 rows
-// have no rounded rows beside them. --batches: only batches of 1, 64 and 10,000, without 1,000.
-// Unless --steps differs from the CPU engine's, some answers of every line are compared with the CPU engine.
+// BASE, QUERY: .u8bin, .f16bin or .f32bin; GROUND_TRUTH: - for an exact search by the engine, as with --fp32. --fp32: a
+// third of all elements, which no narrower form holds. --canonical: float32 rows have no rounded rows beside them.
+// --batches: only batches of 1, 64 and 10,000, without 1,000. Unless --steps differs from the CPU engine's, some
+// answers of every line are compared with the CPU engine.
 // --ablation: instead, compare sets of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7
 // to 9), several queries in one warp (figure 8), and several blocks for each of few queries. --lanes: 16 or 8 lanes of
 // a warp for each query. --blocks: 1, 2 or 4 for each of few queries. --blocks-by-dims: instead, compare these over the
@@ -32,6 +33,7 @@ namespace
 {
 
 constexpr size_t kComparedQueries = 50;
+constexpr uint32_t kMostBatch = 10000;
 
 void
 measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench)
@@ -279,6 +281,17 @@ parse(int argc, char **argv, Options *options, uint32_t *n_rows)
 		(options->lanes == 0 || options->lanes == 8 || options->lanes == 16);
 }
 
+/// The queries again and again, until there are as many as the largest batch has.
+static void
+repeat(Matrix *queries, uint32_t n_least)
+{
+	const size_t n = queries->values.size();
+
+	for (size_t i = 0; queries->n < n_least; i += queries->dim, queries->n++)
+		for (uint32_t e = 0; e < queries->dim; e++)
+			queries->values.push_back(queries->values[i % n + e]);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -289,10 +302,18 @@ main(int argc, char **argv)
 		return usage(argv[0]);
 
 	Matrix base = read_rows(argv[1]);
-	const Matrix queries = read_rows(argv[2]);
-	const std::optional<Truth> truth =
-		std::strcmp(argv[3], "-") == 0 ? std::nullopt : std::optional<Truth>(std::in_place, argv[3], queries.n);
+	Matrix queries = read_rows(argv[2]);
+	const std::optional<Truth> truth = options.fp32 || std::strcmp(argv[3], "-") == 0
+		? std::nullopt
+		: std::optional<Truth>(std::in_place, argv[3], queries.n);
 	const bool whole = truth && (n_rows == 0 || n_rows >= base.n);
+
+	if (!truth)
+		repeat(&queries, kMostBatch);
+	if (options.fp32)
+		for (std::vector<float> *values : {&base.values, &queries.values})
+			for (float &value : *values)
+				value /= 3;
 
 	if (n_rows != 0 && n_rows < base.n)
 	{
