@@ -30,8 +30,9 @@ Batcher::make_lane(bool helper) const
 void
 Batcher::start()
 {
-	// A helper's searches use the engine's pool as well: one for two threads is enough.
-	const size_t n_helpers = engine_.computes_elsewhere() ? 0 : std::min(engine_.n_threads() / 2, kMostHelpers);
+	// A device searches two small copies side by side in little more time than one. On the cores a helper's searches use
+	// the engine's pool as well: one for two threads is enough.
+	const size_t n_helpers = engine_.computes_elsewhere() ? n_main_ : std::min(engine_.n_threads() / 2, kMostHelpers);
 
 	for (size_t i = 0; i < n_helpers; i++)
 		lanes_.push_back(make_lane(true));

@@ -9,8 +9,8 @@
 //
 // Several threads run batches, each with a lane of its own. An engine of several devices has a lane for each batch that
 // it runs at a time; while one of them waits for the clients of its last batch, the others leave what arrives to it.
-// Where the engine computes on the cores, and several copies wait, further lanes help: they take the small ones, since
-// a search of one does not keep several cores busy.
+// Where several copies wait, further lanes help: they take the small ones, since a search of one keeps neither several
+// cores busy nor a device.
 #pragma once
 
 #include <array>
@@ -48,7 +48,7 @@ struct Round
 
 class Batcher
 {
-	static constexpr size_t kMostHelpers = 16;
+	static constexpr size_t kMostHelpers = kMostDevices;
 	static constexpr size_t kMostLanes = kMostDevices + kMostHelpers;
 
 public:

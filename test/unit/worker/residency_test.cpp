@@ -444,7 +444,7 @@ TEST_F(WorkerCopies, are_evicted_the_longest_unused_first)
 
 TEST_F(WorkerCopies, keep_rounded_rows_while_there_is_room)
 {
-	constexpr size_t kRounded = 64 + 8; // of a row of 64 dimensions
+	constexpr size_t kRounded = 64 + 12; // of a row of 64 dimensions
 	worker::Options options = options_for_test();
 
 	options.memory_budget_bytes = 2 * worker::rows_bytes(100, 256 + kRounded) + 100;
