@@ -41,11 +41,11 @@ struct ListedArgs
 {
 	Metric metric = Metric::kL2;
 	Queries queries;
-	const uint8_t *bytes = nullptr; // [n_queries, dim_pad] the queries, if all are bytes; null: not looked at. L2 and
-									// inner product of at most kListedByteDims dimensions
-	const int32_t *norms = nullptr;      // [n_queries] |x|², with bytes
-	const Rows *sources = nullptr;       // [any]
-	const ListedJob *jobs = nullptr;     // [n_jobs]
+	const uint8_t *bytes = nullptr;  // [n_queries, dim_pad] the queries, if all are bytes; null: not looked at. L2 and
+									 // inner product of at most kListedByteDims dimensions
+	const int32_t *norms = nullptr;  // [n_queries] |x|², with bytes
+	const Rows *sources = nullptr;   // [any]
+	const ListedJob *jobs = nullptr; // [n_jobs]
 	const ListedQuery *listed = nullptr; // [n_queries]
 	uint32_t n_jobs = 0;
 	uint32_t n_groups = 0;      // of all jobs
