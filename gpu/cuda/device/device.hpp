@@ -116,8 +116,8 @@ public:
 	DeviceVisit(const DeviceVisit &) = delete;
 	DeviceVisit &operator=(const DeviceVisit &) = delete;
 
-	/// False if the GPU is lost: then nothing of it may be freed, since its context is broken, or gone and its addresses
-	/// those of another one.
+	/// False if the GPU is lost: then nothing of it may be freed, since its context is broken, or gone and its
+	/// addresses those of another one.
 	explicit operator bool() const { return entered_; }
 
 private:
