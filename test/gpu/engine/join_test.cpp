@@ -41,7 +41,7 @@ add_rows(Rows *rows, size_t n, bool whole, std::mt19937 &rng)
 	{
 		for (float &x : row)
 			x = static_cast<float>(rng() % 200);
-		rows->add(i + 1, row.data());
+		rows->add(i + 1, reinterpret_cast<const uint8_t *>(row.data()));
 	}
 }
 

@@ -10,7 +10,7 @@ use VectorgpuTest;
 use VectorgpuWorker;
 
 my $simulated = $ENV{VECTORGPU_SIMULATE_GPU};
-my $n_gpus = $simulated ? 2 : () = `nvidia-smi -L 2>/dev/null` =~ /^GPU /mg;
+my $n_gpus = $simulated ? 2 : scalar(grep { /^GPU / } `nvidia-smi -L 2>/dev/null`);
 
 plan skip_all => "several GPUs: this machine has $n_gpus" if $n_gpus < 2;
 
@@ -62,7 +62,7 @@ sub compare_others
 sub devices_of { my ($index) = @_; return $node->safe_psql('postgres', "SELECT cardinality(devices) FROM vectorgpu_indexes WHERE index_name = '$index'"); }
 
 # What breaks, and the room on each GPU: as much as there is, or less than the copy of t, which is then in shards on all.
-my %room = (replicas => 'vectorgpu.gpu_memory = 0', shards => 'vectorgpu.gpu_memory = 4MB');
+my %room = (replicas => 'vectorgpu.gpu_memory = 0', shards => 'vectorgpu.gpu_memory = 5MB');
 my @faults = ([ gpu_address => 'replicas' ], [ gpu_trap => 'shards' ], [ gpu_ecc => 'replicas' ], [ lose_device => 'shards' ]);
 for my $case (@faults)
 {
