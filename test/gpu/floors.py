@@ -20,6 +20,7 @@ class Run:
 
     def __init__(self, logs, parts):
         self.logs = logs
+        self.devices = self.read(os.path.join(parts, "devices.bench"))
         self.clients = []
         named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "large.md", "embeddings.md")]
         for name in named + sorted(glob.glob(os.path.join(parts, "conditions*.md"))):
@@ -43,6 +44,11 @@ class Run:
         """The numbers that a pattern's group finds in a log; by default the largest, so that a figure in ms is the worst of its runs."""
         found = [float(match.group(1)) for line in self.read(os.path.join(self.logs, log)) if (match := re.search(pattern, line))]
         return pick(found) if found else None
+
+    def over_one(self, what):
+        """How many times faster all GPUs are than one, of a line of devices_bench whose answers are the same."""
+        found = (re.match(re.escape(what) + r" +[0-9.]+ +[0-9.]+ +([0-9.]+) same$", line) for line in self.devices)
+        return next((float(match.group(1)) for match in found if match), None)
 
     def client(self, name, index, what, cell=3, name_has="", recall=0.0):
         """A cell of the first line of the clients' tables whose cells begin with these, as a number; RECALL: the least recall in its note."""
@@ -244,7 +250,13 @@ def floors(run):
           for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf") for clients in (1, 16)),
         *((("conditions", f"{name}, {index}, 64 clients with a tenant of .5 % each", 60000, least, "/s", run.client(name, f"{index}$", "64 clients, a tenant"), sql + " --keys"))
           for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf")),
-        ("joins", "SIFT, k = 10, vectorgpu_join, the fastest index", 150000, least, "/s", run.most(SIFT, "", "join, k = 10, vectorgpu_join"), sql + " --only joins"),
+        ("joins", "SIFT, k = 10, vectorgpu_join, the fastest index", 150000, least, "/s", run.most(SIFT, "", "join, k = 10, vectorgpu_join$"), sql + " --only joins"),
+        ("several GPUs", "SIFT, k = 10, vectorgpu_join, over one GPU, the best index", 1.8, least, "x",
+         max((times for times, in run.notes(SIFT, "vectorgpu_join, all devices$", r"; ([0-9.]+) x one of the")), default=None), sql + " --only joins"),
+        *((("several GPUs", f"{label}, over one GPU", floor, least, "x", run.over_one(what), "devices_bench"))
+          for label, what, floor in (("exact, batch 10,000", "exact, one batch", 1.8), ("lists, batch 10,000", "lists, one batch", 1.8),
+                                     ("graph, batch 10,000", "graph, one batch", 1.8), ("nearest rows of a graph's, of its build", "nearest rows of a graph's", 1.6),
+                                     ("exact, a copy of 1.5 times one GPU's room", "exact, 1.5 times a device", 0.9))),
         ("joins", "SIFT, k = 10, LATERAL with ids, one backend, the fastest index", 50000, least, "/s", run.most(SIFT, "", "join, k = 10, LATERAL$"), sql + " --only joins"),
         ("joins", "SIFT, k = 10, LATERAL with ids, 8 parallel workers, the fastest index", 150000, least, "/s", run.most(SIFT, "", "join, k = 10, LATERAL, 8"), sql + " --only joins"),
         ("match counts", "Adult x 20, 1,024 queries, k = 100", 40, most, "ms", run.number("match", r"^adult +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --adult"),

@@ -166,7 +166,7 @@ def main():
             part("kmeans", data.name, lambda: kmeans(data), data)
             part("live", data.name, lambda: live(data), data)
         if data.name == JOINS_SET:
-            part("joins", data.name, lambda: joins(data), data)
+            part("joins", data.name, lambda: joins(data, figures), data)
     line("worker", "", "mean batch size", psql("SELECT round(mean_batch_size::numeric, 1) FROM vectorgpu_worker", "vg"), "", "since it started last")
     if options.device != "cpu" and not (engine.startswith("cuda") and working().startswith("cuda")):
         print("\nThe worker did not compute on the GPU.")

@@ -1,9 +1,11 @@
-"""The k-NN join under SQL: queries a second of a loop, of LATERAL read ahead with one backend and with parallel workers, and of vectorgpu_join;
-where the time of LATERAL goes; and a search of partitions beside one of the whole table."""
+"""The k-NN join under SQL: queries a second of a loop, of LATERAL read ahead with one backend and with parallel workers, and of vectorgpu_join, with one
+GPU and with all; where the time of LATERAL goes; and a search of partitions beside one of the whole table."""
 import json
+import subprocess
+import time
 
 import datasets
-from sql_clients import line, pgbench, psql, wait_for_worker
+from sql_clients import BenchError, line, pgbench, psql, wait_for_worker
 from sql_sets import as_settings
 
 ASKED = 200000        # rows of the set that ask for their neighbours
@@ -65,7 +67,30 @@ def rate(data, label, what, rows, took, note=""):
     line(data.name, label, f"join, k = {K}, {what}", f"{rows / took:.0f} queries/s", f"{1e6 * took / rows:.1f} us", f"{rows} queries, {took:.2f} s{note}")
 
 
-def of_method(data, label, settings, asked):
+def count_gpus():
+    try:
+        return subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout.count("GPU ")
+    except OSError:
+        return 0
+
+
+def with_all(data, figures, label, index, join, n_asked, settings, with_one):
+    """vectorgpu_join with all GPUs, if there are several. with_one: its seconds with one."""
+    if not data.options.device.startswith("cuda:") or count_gpus() < 2:
+        return
+    with figures.worker(**{"vectorgpu.device": "cuda"}):
+        until = time.monotonic() + 60
+        while not (n_devices := psql("SELECT cardinality(devices) FROM vectorgpu_worker WHERE ready AND lost_devices = '{}'", "vg")):
+            if time.monotonic() > until:
+                raise BenchError("the worker does not compute on all GPUs")
+            time.sleep(0.5)
+        wait_for_worker(index)
+        took, _ = seconds(join, settings)
+        rate(data, label, "vectorgpu_join, all devices", n_asked, took, f"; {with_one / took:.2f} x one of the {n_devices} devices")
+    wait_for_worker(index)
+
+
+def of_method(data, figures, label, settings, asked):
     n_asked = int(psql(f"SELECT count(*) FROM {asked}", "vg"))
     index = f"{data.table}_{label.split(',')[0]}"
     for what, rows, own in (("one at a time", FEWER["one at a time"], {**SERIAL, "vectorgpu.read_ahead": "off"}), ("LATERAL", FEWER["LATERAL"], SERIAL),
@@ -75,8 +100,10 @@ def of_method(data, label, settings, asked):
         launched = sum(int(part.split()[0]) for part in plan.split("Workers Launched: ")[1:])
         ahead = "; read ahead" if "Read Ahead" in plan else ""
         rate(data, label, what, rows, took, f"{ahead}{f'; {launched} workers' if launched else ''}")
-    took, _ = seconds(f"SELECT count(*) FROM vectorgpu_join('{index}', '{asked}', 'v', {K})", settings)
+    join = f"SELECT count(*) FROM vectorgpu_join('{index}', '{asked}', 'v', {K})"
+    took, _ = seconds(join, settings)
     rate(data, label, "vectorgpu_join", n_asked, took)
+    with_all(data, figures, label, index, join, n_asked, settings, took)
     shares(data, label, lateral(data, asked, min(FEWER["LATERAL"], n_asked)), {**settings, **SERIAL})
     one, _ = seconds(lateral(data, asked, 1), {**settings, **SERIAL})
     more, _ = seconds(lateral(data, asked, STATEMENT), {**settings, **SERIAL})
@@ -104,12 +131,12 @@ def partitions(data, method, label, settings):
          f"one index {rates[0]:.0f}/s: {rates[0] / rates[1]:.2f} x its time")
 
 
-def joins(data):
+def joins(data, figures):
     """Lines of each access method."""
     asked = asked_table(data)
     for method, settings in METHODS:
         label = ", ".join([method, *(f"{key.split('.')[1]} {value}" for key, value in settings.items())])
         data.build(method)
-        of_method(data, label, settings, asked)
+        of_method(data, figures, label, settings, asked)
         partitions(data, method, label, settings)
     psql(f"DROP TABLE {asked}, {data.table}_parts", "vg")

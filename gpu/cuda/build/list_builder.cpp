@@ -163,6 +163,7 @@ protected:
 	{
 		const size_t dim = spec().rows.dim;
 
+		VECTORGPU_TRY(device_->use()); // not always by the thread that has assigned the rows
 		for (size_t begin = 0; begin < n; begin += kBatchRows)
 		{
 			const uint32_t here = static_cast<uint32_t>(std::min<size_t>(kBatchRows, n - begin));

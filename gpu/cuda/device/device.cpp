@@ -80,16 +80,29 @@ Device::use() const
 {
 	if (fatal())
 		return Status::error(StatusCode::kUnavailable, "the GPU's context is lost");
+	(void) cudaGetLastError(); // what a call for another GPU, lost meanwhile, has left to this thread
 	return check(cudaSetDevice(ordinal_), "select the GPU");
 }
 
-bool
-Device::enter() const noexcept
+DeviceVisit::DeviceVisit(const Device *device) noexcept
 {
-	if (fatal())
-		return false;
-	check_quietly(cudaSetDevice(ordinal_), "select the GPU");
-	return !fatal();
+	int current = -1;
+
+	if (device->fatal())
+		return;
+	device->check_quietly(cudaGetDevice(&current), "ask for the GPU");
+	if (current != device->ordinal_)
+	{
+		before_ = current;
+		device->check_quietly(cudaSetDevice(device->ordinal_), "select the GPU");
+	}
+	entered_ = !device->fatal();
+}
+
+DeviceVisit::~DeviceVisit()
+{
+	if (before_ >= 0)
+		(void) cudaSetDevice(before_);
 }
 
 Status
@@ -252,7 +265,9 @@ Stream::create_urgent(const Device *device)
 void
 Stream::reset() noexcept
 {
-	if (stream_ != nullptr && device_->enter())
+	if (stream_ == nullptr)
+		return;
+	if (const DeviceVisit visit(device_); visit)
 		device_->check_quietly(cudaStreamDestroy(stream_), "destroy a stream");
 	stream_ = nullptr;
 }
@@ -284,7 +299,9 @@ Event::create(const Device *device)
 void
 Event::reset() noexcept
 {
-	if (event_ != nullptr && device_->enter())
+	if (event_ == nullptr)
+		return;
+	if (const DeviceVisit visit(device_); visit)
 		device_->check_quietly(cudaEventDestroy(event_), "destroy an event");
 	event_ = nullptr;
 }
@@ -309,7 +326,9 @@ DeviceBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
 void
 DeviceBuffer::reset() noexcept
 {
-	if (data_ != nullptr && device_->enter())
+	if (data_ == nullptr)
+		return;
+	if (const DeviceVisit visit(device_); visit)
 	{
 		const GpuWait wait(device_);
 
@@ -343,7 +362,9 @@ PinnedBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
 void
 PinnedBuffer::reset() noexcept
 {
-	if (data_ != nullptr && device_->enter())
+	if (data_ == nullptr)
+		return;
+	if (const DeviceVisit visit(device_); visit)
 	{
 		const GpuWait wait(device_);
 

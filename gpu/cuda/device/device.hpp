@@ -47,10 +47,6 @@ public:
 	/// Make this the calling thread's device. Every entry into the engine calls it first.
 	Status use() const;
 
-	/// The same for destructors, which run on any thread. False if the GPU is lost: then nothing of it may be freed,
-	/// since its context is broken, or gone and its addresses those of another one.
-	bool enter() const noexcept;
-
 	/// Return ok, or the error of doing `what`. Sticky errors set fatal().
 	Status check(cudaError_t error, const char *what) const;
 
@@ -95,6 +91,7 @@ public:
 
 private:
 	friend class GpuWait;
+	friend class DeviceVisit;
 
 	static constexpr size_t kMostWaits = 256; // further waits are not watched
 
@@ -107,6 +104,25 @@ private:
 	std::function<void()> on_fatal_;
 	mutable std::atomic<bool> fatal_{false};
 	mutable std::array<std::atomic<uint64_t>, kMostWaits> waits_{}; // start of the wait; 0: free
+};
+
+/// Makes a device the thread's own while it lives, for destructors: they run on any thread, also within a call of
+/// another GPU's engine.
+class DeviceVisit
+{
+public:
+	explicit DeviceVisit(const Device *device) noexcept;
+	~DeviceVisit();
+	DeviceVisit(const DeviceVisit &) = delete;
+	DeviceVisit &operator=(const DeviceVisit &) = delete;
+
+	/// False if the GPU is lost: then nothing of it may be freed, since its context is broken, or gone and its
+	/// addresses those of another one.
+	explicit operator bool() const { return entered_; }
+
+private:
+	int before_ = -1; // the thread's device; -1: the same
+	bool entered_ = false;
 };
 
 /// Declares to the watchdog, while it lives, that its thread waits for the GPU: in a wait for a stream, a copy from or

@@ -4,9 +4,17 @@
 #include <system_error>
 
 #include "common/cores.hpp"
+#include "cuda/device/device.hpp"
 
 namespace vectorgpu::cuda
 {
+namespace
+{
+
+constexpr size_t kMostGroups = 8;
+constexpr size_t kMostThreads = 7; // of a group, the caller's included
+
+} // namespace
 
 HostTeam &
 HostTeam::get()
@@ -18,12 +26,27 @@ HostTeam::get()
 
 HostTeam::HostTeam()
 {
-	const unsigned n_cores = count_cores();
+	const size_t n_groups = std::clamp<size_t>(static_cast<size_t>(Device::count()), 1, kMostGroups);
 
+	// Half of the cores are left to the clients.
+	for (size_t i = 0; i < n_groups; i++)
+		groups_.push_back(std::make_unique<Group>(std::clamp<size_t>(count_cores() / 2 / n_groups, 1, kMostThreads)));
+}
+
+void
+HostTeam::share_out(size_t n, size_t piece, const PartOf &part)
+{
+	for (const std::unique_ptr<Group> &group : groups_)
+		if (group->try_share(n, piece, part))
+			return;
+	part(0, n);
+}
+
+HostTeam::Group::Group(size_t n_threads)
+{
 	try
 	{
-		// Half of the cores are left to the clients.
-		for (unsigned i = 1; i < n_cores / 2 && i <= kMostThreads; i++)
+		for (size_t i = 1; i < n_threads; i++)
 			threads_.emplace_back([this] { serve(); });
 	}
 	catch (const std::system_error &)
@@ -32,7 +55,7 @@ HostTeam::HostTeam()
 	}
 }
 
-HostTeam::~HostTeam()
+HostTeam::Group::~Group()
 {
 	{
 		const std::lock_guard lock(mutex_);
@@ -44,16 +67,13 @@ HostTeam::~HostTeam()
 		thread.join();
 }
 
-void
-HostTeam::share_out(size_t n, size_t piece, const std::function<void(size_t, size_t)> &part)
+bool
+HostTeam::Group::try_share(size_t n, size_t piece, const PartOf &part)
 {
 	const std::unique_lock alone(one_at_a_time_, std::try_to_lock);
 
 	if (!alone.owns_lock())
-	{
-		part(0, n);
-		return;
-	}
+		return false;
 	{
 		const std::lock_guard lock(mutex_);
 
@@ -73,11 +93,12 @@ HostTeam::share_out(size_t n, size_t piece, const std::function<void(size_t, siz
 	end_.wait(lock, [this] { return n_busy_ == 0; });
 	if (thrown_ != nullptr)
 		std::rethrow_exception(thrown_);
+	return true;
 }
 
 /// Take pieces until none is left.
 void
-HostTeam::work(const std::function<void(size_t, size_t)> &part)
+HostTeam::Group::work(const PartOf &part)
 {
 	try
 	{
@@ -94,7 +115,7 @@ HostTeam::work(const std::function<void(size_t, size_t)> &part)
 }
 
 void
-HostTeam::serve()
+HostTeam::Group::serve()
 {
 	std::unique_lock lock(mutex_);
 	uint64_t seen = 0;
@@ -107,7 +128,7 @@ HostTeam::serve()
 		seen = call_;
 		n_busy_++;
 
-		const std::function<void(size_t, size_t)> &part = *part_; // valid until n_busy_ is 0
+		const PartOf &part = *part_; // valid until n_busy_ is 0
 
 		lock.unlock();
 		work(part);

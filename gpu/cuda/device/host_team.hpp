@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,7 +17,8 @@
 namespace vectorgpu::cuda
 {
 
-/// One for the process. Of calls from several threads one is shared out; the others run in their callers alone.
+/// One for the process, a group of threads for each GPU. Of calls from several threads as many are shared out; the
+/// others run in their callers alone.
 class HostTeam
 {
 public:
@@ -25,15 +27,15 @@ public:
 	HostTeam(const HostTeam &) = delete;
 	HostTeam &operator=(const HostTeam &) = delete;
 
-	/// Number of threads, the caller's included.
-	size_t n_threads() const { return threads_.size() + 1; }
+	/// Number of threads of a call, the caller's included.
+	size_t n_threads() const { return groups_.front()->n_threads(); }
 
 	/// Call part(first, last) for pieces of 0 … n - 1, on several threads if the pieces move many bytes together.
 	/// Return once all are done; rethrow an exception of any.
 	template <class Part>
 	void share(size_t n, size_t bytes, Part part)
 	{
-		if (bytes < kLeastBytes || threads_.empty())
+		if (bytes < kLeastBytes || n_threads() == 1)
 			part(size_t{0}, n);
 		else
 			share_out(n, std::max<size_t>(1, n * kPieceBytes / bytes), part);
@@ -43,7 +45,7 @@ public:
 	template <class Part>
 	void share_each(size_t n, Part part)
 	{
-		if (n < 2 || threads_.empty())
+		if (n < 2 || n_threads() == 1)
 			part(size_t{0}, n);
 		else
 			share_out(n, 1, part);
@@ -52,30 +54,49 @@ public:
 private:
 	static constexpr size_t kLeastBytes = 1 << 19; // waking threads takes as long as moving a part of it
 	static constexpr size_t kPieceBytes = 1 << 17;
-	static constexpr unsigned kMostThreads = 6;
+
+	using PartOf = std::function<void(size_t, size_t)>;
+
+	/// Threads that serve one call at a time.
+	class Group
+	{
+	public:
+		explicit Group(size_t n_threads); // the caller's included
+		~Group();
+		Group(const Group &) = delete;
+		Group &operator=(const Group &) = delete;
+
+		size_t n_threads() const { return threads_.size() + 1; }
+
+		/// Share a call out. False: another one is.
+		bool try_share(size_t n, size_t piece, const PartOf &part);
+
+	private:
+		void work(const PartOf &part);
+		void serve();
+
+		std::mutex one_at_a_time_;
+		std::vector<std::thread> threads_;
+
+		std::mutex mutex_;
+		std::condition_variable begin_;
+		std::condition_variable end_;
+		bool stopping_ = false;
+		uint64_t call_ = 0;   // its number
+		unsigned n_busy_ = 0; // threads at work
+		std::exception_ptr thrown_;
+
+		// The call that is shared out.
+		const PartOf *part_ = nullptr;
+		size_t n_ = 0;
+		size_t piece_ = 0;
+		std::atomic<size_t> next_{0};
+	};
 
 	HostTeam();
-	~HostTeam();
-	void share_out(size_t n, size_t piece, const std::function<void(size_t, size_t)> &part);
-	void work(const std::function<void(size_t, size_t)> &part);
-	void serve();
+	void share_out(size_t n, size_t piece, const PartOf &part);
 
-	std::mutex one_at_a_time_;
-	std::vector<std::thread> threads_;
-
-	std::mutex mutex_;
-	std::condition_variable begin_;
-	std::condition_variable end_;
-	bool stopping_ = false;
-	uint64_t call_ = 0;   // its number
-	unsigned n_busy_ = 0; // threads at work
-	std::exception_ptr thrown_;
-
-	// The call that is shared out.
-	const std::function<void(size_t, size_t)> *part_ = nullptr;
-	size_t n_ = 0;
-	size_t piece_ = 0;
-	std::atomic<size_t> next_{0};
+	std::vector<std::unique_ptr<Group>> groups_;
 };
 
 } // namespace vectorgpu::cuda

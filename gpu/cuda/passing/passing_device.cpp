@@ -12,9 +12,9 @@ namespace vectorgpu::cuda
 {
 
 DevicePassing
-kept_of(const engine::PassingSegment &segment, const Source &source)
+kept_of(const Device *device, const engine::PassingSegment &segment, const Source &source)
 {
-	const std::shared_ptr<const void> kept = segment.device.get(source.alive);
+	const std::shared_ptr<const void> kept = segment.device.get(device, source.alive);
 
 	DevicePassing found = kept == nullptr ? DevicePassing{} : *static_cast<const DevicePassing *>(kept.get());
 
@@ -24,9 +24,9 @@ kept_of(const engine::PassingSegment &segment, const Source &source)
 }
 
 void
-keep(const engine::PassingSegment &segment, const Source &source, DevicePassing made)
+keep(const Device *device, const engine::PassingSegment &segment, const Source &source, DevicePassing made)
 {
-	const DevicePassing kept = kept_of(segment, source);
+	const DevicePassing kept = kept_of(device, segment, source);
 
 	if (made.rows == nullptr)
 		made.rows = kept.rows;
@@ -35,14 +35,14 @@ keep(const engine::PassingSegment &segment, const Source &source, DevicePassing 
 		made.dead = kept.dead;
 		made.lists = kept.lists;
 	}
-	segment.device.set(source.alive, std::make_shared<const DevicePassing>(std::move(made)));
+	segment.device.set(device, source.alive, std::make_shared<const DevicePassing>(std::move(made)));
 }
 
 Status
 list_on_device(const SearchCall &call, Budget *budget, const engine::PassingSegment &segment, const Source &source,
 	std::shared_ptr<const Held> *rows)
 {
-	*rows = kept_of(segment, source).rows;
+	*rows = kept_of(call.device, segment, source).rows;
 	if (*rows != nullptr)
 		return Status::ok();
 
@@ -64,7 +64,7 @@ list_on_device(const SearchCall &call, Budget *budget, const engine::PassingSegm
 
 	VECTORGPU_TRY(send_through(call, made->as<uint8_t>(), {reinterpret_cast<const uint8_t *>(from.data()), bytes}));
 	*rows = made;
-	keep(segment, source, {std::move(made), nullptr, nullptr});
+	keep(call.device, segment, source, {std::move(made), nullptr, nullptr});
 	return Status::ok();
 }
 

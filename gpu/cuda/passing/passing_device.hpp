@@ -46,11 +46,11 @@ found_on_device(const engine::PassingSegment &segment)
 										: *static_cast<const PassingOnDevice *>(segment.on_device.get());
 }
 
-/// What is kept of the segment for this source, as `dead` is now; nothing if that has changed.
-DevicePassing kept_of(const engine::PassingSegment &segment, const Source &source);
+/// What is kept on the device of the segment for this source, as `dead` is now; nothing if that has changed.
+DevicePassing kept_of(const Device *device, const engine::PassingSegment &segment, const Source &source);
 
 /// Keep it, beside the other parts that are kept.
-void keep(const engine::PassingSegment &segment, const Source &source, DevicePassing made);
+void keep(const Device *device, const engine::PassingSegment &segment, const Source &source, DevicePassing made);
 
 /// True if the segment's rows are those of the source.
 inline bool

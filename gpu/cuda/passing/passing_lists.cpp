@@ -128,7 +128,7 @@ private:
 					return Status::error(
 						StatusCode::kInvalidArgument, "the rows that pass are not those of the segment");
 				if (part.segment->listed)
-					part.kept = kept_of(*part.segment, source).rows;
+					part.kept = kept_of(call_.device, *part.segment, source).rows;
 				else
 				{
 					VECTORGPU_TRY(list_on_device(call_, budget_, *part.segment, source, &part.kept));

@@ -58,7 +58,7 @@ private:
 		if (segment->n_pass == segment->n_rows)
 			return Status::ok();
 
-		DevicePassing made = kept_of(*segment, *source);
+		DevicePassing made = kept_of(call_.device, *segment, *source);
 
 		if (made.dead == nullptr)
 		{
@@ -85,7 +85,7 @@ private:
 			set_dead(source, made.dead, dead);
 			VECTORGPU_TRY(count_lists(*source, &made.lists));
 			VECTORGPU_TRY(call_.context->stream.synchronize()); // other searches may use it from now on
-			keep(*segment, *source, made);
+			keep(call_.device, *segment, *source, made);
 		}
 		set_dead(source, made.dead, made.dead->as<uint8_t>());
 		set_cut(source, made.lists);

@@ -29,6 +29,7 @@ struct DeviceSegment
 	std::vector<Filled> parts; // while loading: in the element's own form
 	Filled sealed;             // no block while loading
 	bool searched = false;     // part of snapshots
+	bool rows_lost = false;    // they found no room again: see device_copy_join.cpp
 	uint64_t n_rows = 0;
 	uint32_t narrow_flags = 0;              // found by launch_narrow_check
 	std::shared_ptr<engine::Lists> loading; // while loading; of a copy of lists
@@ -38,6 +39,14 @@ struct DeviceSegment
 	std::shared_ptr<const Held> dead;
 	uint64_t dead_bits = 0;
 	std::shared_ptr<const void> alive; // Source::alive: another object after every change of `dead`
+};
+
+/// Rows of a part of a segment, in host memory while the parts are joined.
+struct HostRows
+{
+	size_t part; // its number
+	std::vector<RowId> row_ids;
+	std::vector<uint8_t> vectors;
 };
 
 /// How float32 rows are kept.
@@ -104,7 +113,13 @@ private:
 	Status append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags);
 	Status fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
 		uint32_t *narrow_flags);
-	Status merge_parts(const DeviceSegment &segment, Filled *sealed) const;
+	Status merge_parts(DeviceSegment *segment, Filled *sealed);
+	Status make_joined(
+		DeviceSegment *segment, kernels::Form form, bool filter, std::vector<HostRows> *moved, Filled *made);
+	Status move_to_host(const Filled &part, size_t number, HostRows *rows) const;
+	Status bring_back(DeviceSegment *segment, const std::vector<HostRows> &moved);
+	Status join_blocks(const DeviceSegment &segment, Filled *made) const;
+	Status find_values(Filled *made) const;
 	Status make_rounded(Filled *sealed) const;
 	Status prepare(DeviceSegment *segment);
 	Status upload_bits(std::span<const uint8_t> bits, std::shared_ptr<const Held> *held) const;

@@ -1,7 +1,5 @@
-// Segments of a copy: loading rows into blocks, joining the blocks into one when a segment is sealed. See
-// device_copy.hpp.
+// Segments of a copy: loading rows into blocks, which device_copy_join.cpp joins. See device_copy.hpp.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "cuda/resident/device_copy.hpp"
@@ -26,6 +24,12 @@ Status
 invalid(const char *message)
 {
 	return Status::error(StatusCode::kInvalidArgument, message);
+}
+
+Status
+rows_lost()
+{
+	return Status::error(StatusCode::kInternal, "rows of the segment found no room again");
 }
 
 } // namespace
@@ -153,6 +157,8 @@ DeviceCopy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 
 	if (segment.sealed.block != nullptr)
 		return invalid("the segment is sealed");
+	if (segment.rows_lost)
+		return rows_lost();
 	if (segment.n_rows + rows.n_rows >= kMostSegmentRows)
 		status = Status::error(StatusCode::kUnsupported, "a segment of 2^31 rows");
 	else
@@ -231,85 +237,14 @@ DeviceCopy::n_scaled_segments() const
 	return n;
 }
 
-/// Join a segment's parts into one block, narrowed where that is exact, with the values that the filter needs.
-Status
-DeviceCopy::merge_parts(const DeviceSegment &segment, Filled *sealed) const
-{
-	const Device *device = budget_->device();
-	Form form = own_form(spec_.element);
-	const bool filter = with_vectors_ && filter_serves(spec_);
-	const uint32_t capacity = static_cast<uint32_t>(std::max<uint64_t>(segment.n_rows, 1));
-	Filled made;
-
-	if (form == Form::kFloat32 && forms_.narrow && with_vectors_)
-		form = (segment.narrow_flags & 1) == 0 ? Form::kByte
-			: (segment.narrow_flags & 2) == 0  ? Form::kFloat16
-											   : Form::kFloat32;
-	VECTORGPU_TRY(with_vectors_ ? make_block(budget_, form, spec_.dim, capacity, filter, &made.block)
-								: make_block_of_ids(budget_, form, capacity, &made.block));
-
-	const Block &block = *made.block;
-	const std::lock_guard lock(uploader_->mutex);
-	const cudaStream_t stream = uploader_->stream.get();
-
-	for (const Filled &part : segment.parts)
-	{
-		uint8_t *to = block.vectors.as<uint8_t>() + static_cast<size_t>(made.n_rows) * block.pitch_bytes;
-
-		if (with_vectors_ && part.block->form == form)
-			VECTORGPU_TRY(device->check(
-				cudaMemcpyAsync(to, part.block->vectors.as<uint8_t>(),
-					static_cast<size_t>(part.n_rows) * block.pitch_bytes, cudaMemcpyDeviceToDevice, stream),
-				"join rows"));
-		else if (with_vectors_) // a padded row counts as dim_pad elements
-			VECTORGPU_TRY(
-				device->check(kernels::launch_store_rows(part.block->vectors.as<uint8_t>(), ElementType::kFloat32,
-								  shape_.dim_pad, part.n_rows, to, form, block.pitch_bytes, stream),
-					"narrow rows"));
-		VECTORGPU_TRY(
-			device->check(cudaMemcpyAsync(block.row_ids.as<RowId>() + made.n_rows, part.block->row_ids.as<RowId>(),
-							  part.n_rows * sizeof(RowId), cudaMemcpyDeviceToDevice, stream),
-				"join row ids"));
-		made.n_rows += part.n_rows;
-	}
-	if (filter && made.n_rows > 0)
-	{
-		auto *stats = uploader_->scratch.as<kernels::RowStats>();
-		kernels::RowStats found{};
-		Source whole;
-
-		whole.block = made.block;
-		whole.n_rows = made.n_rows;
-		VECTORGPU_TRY(device->check(cudaMemsetAsync(stats, 0, sizeof(*stats), stream), "clear counts"));
-		VECTORGPU_TRY(device->check(kernels::launch_row_values(spec_.metric, whole.rows(), shape_.dim_pad,
-										block.values.as<float>(), stats, stream),
-			"compute norms"));
-		VECTORGPU_TRY(device->check(
-			cudaMemcpyAsync(uploader_->pinned.as<uint8_t>(), stats, sizeof(found), cudaMemcpyDeviceToHost, stream),
-			"read counts"));
-		VECTORGPU_TRY(uploader_->stream.synchronize());
-		std::memcpy(&found, uploader_->pinned.as<uint8_t>(), sizeof(found));
-		made.max_norm = std::bit_cast<float>(found.max_norm_bits);
-		made.max_inverse = std::bit_cast<float>(found.max_inverse_bits);
-		made.n_untrusted = found.n_untrusted;
-		VECTORGPU_TRY(make_rounded(&made));
-		made.filterable = made.rounded.any() || kernels::filter_fits(form, shape_.dim_pad);
-	}
-	if (made.n_rows > 0 && with_vectors_)
-		VECTORGPU_TRY(device->damage("gpu_flip", block.vectors.as<uint8_t>(), 1, stream));
-	if (made.n_rows > 0 && filter)
-		VECTORGPU_TRY(device->damage("gpu_flip_norm", block.values.as<uint8_t>(), 1, stream));
-	VECTORGPU_TRY(uploader_->stream.synchronize());
-	*sealed = std::move(made);
-	return Status::ok();
-}
-
 /// Caller holds the mutex.
 Status
 DeviceCopy::prepare(DeviceSegment *segment)
 {
 	if (segment->sealed.block != nullptr)
 		return Status::ok();
+	if (segment->rows_lost)
+		return rows_lost();
 
 	const bool coded = engine::has_codes(kind_);
 	const bool with_lists = (coded || kind_ == engine::CopyKind::kLists) && segment->n_rows > 0;
@@ -327,7 +262,7 @@ DeviceCopy::prepare(DeviceSegment *segment)
 	if (with_lists)
 		VECTORGPU_TRY(coded ? segment->loading->check_coded(spec_, segment->n_rows)
 							: segment->loading->check(spec_.dim, segment->n_rows));
-	VECTORGPU_TRY(merge_parts(*segment, &sealed));
+	VECTORGPU_TRY(merge_parts(segment, &sealed));
 	if (with_lists)
 		VECTORGPU_TRY(make_lists(budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(),
 			shape_.dim_pad, coded, with_vectors_, &lists));

@@ -50,6 +50,8 @@ DeviceCopy::read_rows(engine::SegmentId id, uint64_t first, size_t n_rows, RowId
 		{
 			const DeviceSegment &segment = found->second;
 
+			if (segment.rows_lost)
+				return not_held();
 			if (segment.sealed.block != nullptr)
 				parts.push_back({segment.sealed.block, 0, segment.sealed.n_rows});
 			for (const Filled &part : segment.parts)

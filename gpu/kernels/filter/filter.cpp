@@ -5,8 +5,9 @@
 #include <atomic>
 #include <cmath>
 
-#include "kernels/warp_block/group_probe.hpp"
 #include "kernels/filter/one_pass.hpp"
+#include "kernels/warp_block/group_probe.hpp"
+#include "kernels/warp_block/per_device.hpp"
 
 namespace vectorgpu::kernels
 {
@@ -35,7 +36,8 @@ constexpr double kUnit = 0x1p-24; // unit roundoff of binary32
 constexpr size_t kStagesBytes =
 	4 * 128 * 128 + 1024 * 12 + 16; // filter_tile.cuh: stages x rows x bytes, staged candidates
 constexpr size_t kLeastQueries = 8;
-constexpr uint32_t kGroupBinsQueries = 128; // blocks of bins_group.cu
+constexpr size_t kLeastMostShared = 48 * 1024; // of a device that is not prepared
+constexpr uint32_t kGroupBinsQueries = 128;    // blocks of bins_group.cu
 
 constexpr double kHalfUnit = 0x1p-11; // unit roundoff of binary16
 constexpr double kHalfStep = 0x1p-25; // half of the step below binary16's normal numbers
@@ -49,9 +51,8 @@ lost_by_halves(uint32_t dim)
 	return std::sqrt(static_cast<double>(dim)) * kHalfStep * (1 + 0x1p-20);
 }
 
-std::atomic<size_t> most_shared{48 * 1024}; // the least of the devices in use
-
-std::atomic<uint32_t> group_slots{0}; // processors of a device with warp-group products; 0: warps multiply
+PerDevice most_shared; // bytes of a block
+PerDevice group_slots; // processors of a device with warp-group products; 0: warps multiply
 std::atomic<bool> groups_allowed{true};
 
 /// By warp groups if the device has them and the queries fit, else by warps. Scaled rows by warp groups alone.
@@ -60,9 +61,9 @@ cudaError_t
 launch_form(const FilterArgs &args, cudaStream_t stream)
 {
 	if constexpr (form == Form::kScaled)
-		return launch_group_form<form, kPass>(args, group_slots.load(std::memory_order_relaxed), stream);
+		return launch_group_form<form, kPass>(args, static_cast<uint32_t>(group_slots.get()), stream);
 	else if constexpr (kPass != FilterPass::kBins)
-		if (const uint32_t n_slots = group_slots.load(std::memory_order_relaxed);
+		if (const auto n_slots = static_cast<uint32_t>(group_slots.get());
 			n_slots > 0 && groups_allowed.load(std::memory_order_relaxed))
 			if (const cudaError_t error = launch_group_form<form, kPass>(args, n_slots, stream);
 				error != cudaErrorNotSupported)
@@ -161,13 +162,15 @@ filter_operand_bytes(Form form, uint32_t dim_pad)
 size_t
 filter_most_shared()
 {
-	return most_shared.load(std::memory_order_relaxed);
+	const uint64_t most = most_shared.get();
+
+	return most != 0 ? static_cast<size_t>(most) : kLeastMostShared;
 }
 
 bool
 filter_fits(Form form, uint32_t dim_pad)
 {
-	if (form == Form::kScaled && (group_slots.load(std::memory_order_relaxed) == 0 || !filter_groups_allowed()))
+	if (form == Form::kScaled && (group_slots.get() == 0 || !filter_groups_allowed()))
 		return false;
 	return form != Form::kBit &&
 		kStagesBytes + kLeastQueries * filter_operand_bytes(form, dim_pad) <= filter_most_shared();
@@ -200,7 +203,7 @@ plan_filter_bins(
 	Metric metric, Form form, uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, uint32_t unit, BinsForm *plan)
 {
 	constexpr uint32_t kWaves = 4; // if queries need several tiles: for balance
-	uint32_t slots = group_slots.load(std::memory_order_relaxed);
+	auto slots = static_cast<uint32_t>(group_slots.get());
 	uint32_t n_query_tiles = 1;
 	cudaError_t error = cudaErrorInvalidValue;
 
@@ -259,7 +262,7 @@ prepare_filter_kernels()
 		error = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
 	if (error != cudaSuccess)
 		return error;
-	most_shared.store(static_cast<size_t>(bytes), std::memory_order_relaxed);
+	most_shared.set(static_cast<uint64_t>(bytes));
 	error = prepare_filter_form<Form::kByte>();
 	if (error == cudaSuccess)
 		error = prepare_filter_form<Form::kFloat16>();
@@ -285,8 +288,7 @@ prepare_filter_kernels()
 		error = prepare_bins_group();
 	if (error == cudaSuccess)
 		error = prepare_one_pass(has_groups ? static_cast<uint32_t>(n_processors) : 0);
-	group_slots.store(
-		error == cudaSuccess && has_groups ? static_cast<uint32_t>(n_processors) : 0u, std::memory_order_relaxed);
+	group_slots.set(error == cudaSuccess && has_groups ? static_cast<uint64_t>(n_processors) : 0);
 	return error;
 }
 

@@ -190,7 +190,7 @@ constexpr uint32_t kFinishMostCandidates = 2048;
 [[nodiscard]] cudaError_t launch_finish(
 	const FilterSelect &select, const RescoreArgs &args, cudaStream_t stream, const Answers &answers = {});
 
-/// Shared memory that a block may have, bytes; known once prepare_filter_kernels has run.
+/// Shared memory that a block may have on this device, bytes; known once prepare_filter_kernels has run.
 size_t filter_most_shared();
 
 /// For tests and benchmarks: false makes warps multiply where warp groups could; true restores the choice by device.

@@ -1,9 +1,8 @@
 // The choice of a shape of the filter kernel for a batch, and its launch. Instantiated per form by filter_<form>.cu.
 #pragma once
 
-#include <atomic>
-
 #include "kernels/filter/filter_mma.cuh"
+#include "kernels/warp_block/per_device.hpp"
 
 namespace vectorgpu::kernels
 {
@@ -25,8 +24,8 @@ template <class Shape, FilterPass kPass>
 cudaError_t
 filter_slots(uint32_t dim_pad, uint32_t *slots)
 {
-	static std::atomic<uint64_t> known{0}; // dim_pad << 32 | blocks
-	uint64_t answer = known.load(std::memory_order_relaxed);
+	static PerDevice known; // dim_pad << 32 | blocks
+	uint64_t answer = known.get();
 
 	if (answer >> 32 != dim_pad)
 	{
@@ -44,7 +43,7 @@ filter_slots(uint32_t dim_pad, uint32_t *slots)
 			error != cudaSuccess)
 			return error;
 		answer = static_cast<uint64_t>(dim_pad) << 32 | static_cast<uint32_t>(n_processors * (blocks > 0 ? blocks : 1));
-		known.store(answer, std::memory_order_relaxed);
+		known.set(answer);
 	}
 	*slots = static_cast<uint32_t>(answer);
 	return cudaSuccess;

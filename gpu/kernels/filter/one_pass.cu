@@ -1,17 +1,17 @@
 // A search in one pass: its plan and its launch. See one_pass.hpp; the kernel is in one_pass_kernel.cuh.
 #include "kernels/filter/one_pass.hpp"
 
-#include <atomic>
 #include <cstring>
 
 #include "kernels/filter/one_pass_kernel.cuh"
+#include "kernels/warp_block/per_device.hpp"
 
 namespace vectorgpu::kernels
 {
 namespace
 {
 
-std::atomic<uint32_t> processors{0};
+PerDevice processors; // of devices that have the kernel
 
 constexpr size_t kStaticShared = 1024; // the kernel's static shared memory, or more
 
@@ -91,7 +91,7 @@ with_shape(uint32_t n_queries, uint32_t dim_pad, Use use)
 OnePassPlan
 plan_one_pass(uint32_t n_queries, uint32_t dim_pad, uint32_t n_tiles, const OnePassTuning &tuning)
 {
-	const uint32_t slots = processors.load(std::memory_order_relaxed);
+	const auto slots = static_cast<uint32_t>(processors.get());
 	OnePassPlan plan;
 
 	if (slots == 0 || !filter_groups_allowed() || slots * kBlockMinima > kMostMinimaEach * 32 || n_queries == 0 ||
@@ -168,7 +168,7 @@ prepare_one_pass(uint32_t n_processors)
 		prepare(one_pass_kernel<GroupShape<Form::kByte, 4, false>>);
 		prepare(one_pass_kernel<GroupShape<Form::kByte, 8, false>>);
 	}
-	processors.store(error == cudaSuccess ? n_processors : 0u, std::memory_order_relaxed);
+	processors.set(error == cudaSuccess ? n_processors : 0u);
 	return error;
 }
 

@@ -119,8 +119,8 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	{
 		uint32_t room = 0;
 		bool launched = false;
-		const cudaError_t error = with_metric(args.metric,
-			[&](auto metric) { return launch_graph_clusters<metric.value>(complete, &room, &launched, stream); });
+		const cudaError_t error = with_metric(args.metric, [&](auto metric)
+			{ return launch_graph_clusters<metric.value>(complete, false, &room, &launched, stream); });
 
 		if (launched && n_blocks != nullptr)
 			*n_blocks = tuning.blocks;
@@ -145,8 +145,8 @@ launch_graph_entries(const GraphArgs &args, uint64_t *items, cudaStream_t stream
 cudaError_t
 graph_cluster_room(const GraphArgs &args, uint32_t *room)
 {
-	return with_metric(
-		args.metric, [&](auto metric) { return launch_graph_clusters<metric.value>(args, room, nullptr, nullptr); });
+	return with_metric(args.metric,
+		[&](auto metric) { return launch_graph_clusters<metric.value>(args, false, room, nullptr, nullptr); });
 }
 
 cudaError_t
@@ -180,7 +180,9 @@ prepare_graph_kernels()
 				args.metric = metric;
 				args.rows.form = form;
 				args.tuning.blocks = blocks;
-				if (const cudaError_t error = graph_cluster_room(args, &room); error != cudaSuccess)
+				if (const cudaError_t error = with_metric(metric,
+						[&](auto m) { return launch_graph_clusters<m.value>(args, true, &room, nullptr, nullptr); });
+					error != cudaSuccess)
 					return error;
 			}
 	}

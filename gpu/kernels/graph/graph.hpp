@@ -77,7 +77,7 @@ bool graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
 [[nodiscard]] cudaError_t launch_graph_gather(
 	const Rows &rows, const uint32_t *nodes, uint32_t n, void *to, cudaStream_t stream);
 
-/// Set the shared-memory limits of all kernels; once per device, before any launch.
+/// Set the shared-memory limits of all kernels; for each context of a device, before any launch.
 [[nodiscard]] cudaError_t prepare_graph_kernels();
 
 template <Metric metric>
@@ -91,7 +91,7 @@ template <Metric metric>
 cudaError_t launch_graph_lanes(const GraphArgs &args, cudaStream_t stream); // graph_lanes_search.cuh
 
 template <Metric metric>
-cudaError_t launch_graph_clusters(
-	const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream); // graph_cluster_search.cuh
+cudaError_t launch_graph_clusters(const GraphArgs &args, bool prepare, uint32_t *room, bool *launched,
+	cudaStream_t stream); // graph_cluster_search.cuh
 
 } // namespace vectorgpu::kernels

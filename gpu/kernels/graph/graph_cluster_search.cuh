@@ -12,11 +12,10 @@
 // block 0.
 #pragma once
 
-#include <atomic>
-
 #include <cooperative_groups.h>
 
 #include "kernels/graph/graph_launch.cuh"
+#include "kernels/warp_block/per_device.hpp"
 
 namespace vectorgpu::kernels
 {
@@ -204,36 +203,25 @@ graph_cluster_kernel(GraphArgs args, uint32_t shared_bytes)
 #endif
 }
 
-/// Numbers of clusters of a kernel that the devices have room for at a time.
-struct GraphClusterRooms
-{
-	static constexpr int kMost = 64; // devices whose answer is kept; others are asked each time
-
-	std::atomic<uint32_t> plus_one[kMost]; // 0: not asked yet
-};
-
-/// Set *room to the number of such clusters that this device holds at a time, whatever the queries; 0: none. Also
-/// prepares the kernel, which loads it. config: for any query. If the number cannot be found, for want of memory for
-/// instance, it counts as 0 and is asked again.
+/// Set *room to the number of such clusters that this device holds at a time, whatever the queries; 0: none. prepare:
+/// also prepare the kernel, which loads it. config: for any query. known: the number + 1; 0: not asked yet. If the
+/// number cannot be found, for want of memory for instance, it counts as 0 and is asked again.
 template <class Kernel>
 cudaError_t
-find_graph_cluster_room(Kernel kernel, cudaLaunchConfig_t config, GraphClusterRooms *rooms, uint32_t *room)
+find_graph_cluster_room(Kernel kernel, bool prepare, cudaLaunchConfig_t config, PerDevice *known, uint32_t *room)
 {
 	int device = 0;
 	int has_clusters = 0;
 	int n_clusters = 0;
 
 	*room = 0;
-	if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess)
-		return error;
-
-	std::atomic<uint32_t> *known = device < GraphClusterRooms::kMost ? &rooms->plus_one[device] : nullptr;
-
-	if (const uint32_t plus_one = known != nullptr ? known->load(std::memory_order_relaxed) : 0; plus_one != 0)
+	if (const uint64_t plus_one = known->get(); plus_one != 0 && !prepare)
 	{
-		*room = plus_one - 1;
+		*room = static_cast<uint32_t>(plus_one - 1);
 		return cudaSuccess;
 	}
+	if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess)
+		return error;
 	if (const cudaError_t error = cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device);
 		error != cudaSuccess)
 		return error;
@@ -254,8 +242,7 @@ find_graph_cluster_room(Kernel kernel, cudaLaunchConfig_t config, GraphClusterRo
 		}
 	}
 	*room = n_clusters > 0 ? static_cast<uint32_t>(n_clusters) : 0;
-	if (known != nullptr)
-		known->store(*room + 1, std::memory_order_relaxed);
+	known->set(uint64_t{*room} + 1);
 	return cudaSuccess;
 }
 
@@ -280,20 +267,20 @@ graph_cluster_config(
 	return config;
 }
 
-/// *room as above. launched: null, or set to whether the kernel was launched: not if the device has no room for such
-/// clusters, and then nothing has happened.
+/// prepare, *room: as above. launched: null, or set to whether the kernel was launched: not if the device has no room
+/// for such clusters, and then nothing has happened.
 template <Metric metric, class Scorer, int blocks>
 cudaError_t
-launch_graph_cluster_kernel(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream)
+launch_graph_cluster_kernel(const GraphArgs &args, bool prepare, uint32_t *room, bool *launched, cudaStream_t stream)
 {
-	static GraphClusterRooms rooms;
+	static PerDevice known;
 	const uint32_t shared_bytes = graph_shared_bytes(args.max_width, args.tuning.steps, args.tuning.table_bits,
 		args.tuning.visited != GraphVisited::kNone, kGraphAloneWarps);
 	cudaLaunchAttribute cluster;
 	const cudaLaunchConfig_t config = graph_cluster_config(args, shared_bytes, blocks, &cluster, stream);
 
 	if (const cudaError_t error =
-			find_graph_cluster_room(graph_cluster_kernel<metric, Scorer, blocks>, config, &rooms, room);
+			find_graph_cluster_room(graph_cluster_kernel<metric, Scorer, blocks>, prepare, config, &known, room);
 		error != cudaSuccess || *room == 0 || launched == nullptr)
 		return error;
 
@@ -303,11 +290,8 @@ launch_graph_cluster_kernel(const GraphArgs &args, uint32_t *room, bool *launche
 	if (error == cudaErrorInvalidClusterSize || error == cudaErrorInvalidConfiguration ||
 		error == cudaErrorLaunchOutOfResources || error == cudaErrorNotSupported)
 	{
-		int device = 0;
-
 		(void) cudaGetLastError();
-		if (cudaGetDevice(&device) == cudaSuccess && device < GraphClusterRooms::kMost)
-			rooms.plus_one[device].store(1, std::memory_order_relaxed); // not to be tried again
+		known.set(1); // not to be tried again
 		return cudaSuccess;
 	}
 	*launched = error == cudaSuccess;
@@ -316,14 +300,14 @@ launch_graph_cluster_kernel(const GraphArgs &args, uint32_t *room, bool *launche
 
 template <Metric metric>
 cudaError_t
-launch_graph_clusters(const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream)
+launch_graph_clusters(const GraphArgs &args, bool prepare, uint32_t *room, bool *launched, cudaStream_t stream)
 {
 	return with_graph_scorer<metric, 32, GraphScorer>(args,
 		[&]<class Scorer>(Scorer *)
 		{
 			return args.tuning.blocks == 4
-				? launch_graph_cluster_kernel<metric, Scorer, 4>(args, room, launched, stream)
-				: launch_graph_cluster_kernel<metric, Scorer, 2>(args, room, launched, stream);
+				? launch_graph_cluster_kernel<metric, Scorer, 4>(args, prepare, room, launched, stream)
+				: launch_graph_cluster_kernel<metric, Scorer, 2>(args, prepare, room, launched, stream);
 		});
 }
 

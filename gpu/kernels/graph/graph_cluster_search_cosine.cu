@@ -5,6 +5,6 @@ namespace vectorgpu::kernels
 {
 
 template cudaError_t launch_graph_clusters<Metric::kCosine>(
-	const GraphArgs &args, uint32_t *room, bool *launched, cudaStream_t stream);
+	const GraphArgs &args, bool prepare, uint32_t *room, bool *launched, cudaStream_t stream);
 
 } // namespace vectorgpu::kernels

@@ -9,9 +9,9 @@
 // event (NewRows::await), they come when that is over.
 #pragma once
 
-#include <atomic>
-
 #include <cuda_runtime.h>
+
+#include "kernels/warp_block/per_device.hpp"
 
 namespace vectorgpu::kernels
 {
@@ -37,21 +37,22 @@ template <class Kernel>
 bool
 waits_for_stream(Kernel kernel)
 {
-	static std::atomic<int> known{-1}; // one per type of kernel; kernels of one type are compiled together
-	int answer = known.load(std::memory_order_relaxed);
+	static PerDevice known; // answer + 1; one per type of kernel; kernels of one type are compiled together
+	cudaFuncAttributes attributes{};
+	int device = 0;
+	int major = 0;
 
-	if (answer < 0)
-	{
-		cudaFuncAttributes attributes{};
-		int device = 0;
-		int major = 0;
+	if (const uint64_t plus_one = known.get(); plus_one != 0)
+		return plus_one > 1;
+	if (cudaGetDevice(&device) != cudaSuccess ||
+		cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+		cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess)
+		return false; // asked again: the device may have been lost
 
-		answer = cudaGetDevice(&device) == cudaSuccess &&
-			cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9 &&
-			cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
-		known.store(answer, std::memory_order_relaxed);
-	}
-	return answer != 0;
+	const bool waits = major >= 9 && attributes.ptxVersion >= 90;
+
+	known.set(waits ? 2 : 1);
+	return waits;
 }
 
 /// kernel<<<grid, block, shared, stream>>>(arguments…), see above.

@@ -59,7 +59,7 @@ mask_places(const PassingSegment &segment, const Lists &lists, PassingPlaces *pl
 std::shared_ptr<const PassingPlaces>
 passing_places(const PassingSegment &segment, const std::shared_ptr<const Lists> &lists)
 {
-	if (const std::shared_ptr<const void> kept = segment.host.get(lists); kept != nullptr)
+	if (const std::shared_ptr<const void> kept = segment.host.get(nullptr, lists); kept != nullptr)
 		return std::static_pointer_cast<const PassingPlaces>(kept);
 
 	auto places = std::make_shared<PassingPlaces>();
@@ -68,7 +68,7 @@ passing_places(const PassingSegment &segment, const std::shared_ptr<const Lists>
 		list_places(segment, *lists, places.get());
 	else
 		mask_places(segment, *lists, places.get());
-	segment.host.set(lists, places);
+	segment.host.set(nullptr, lists, places);
 	return places;
 }
 
@@ -76,14 +76,14 @@ passing_places(const PassingSegment &segment, const std::shared_ptr<const Lists>
 std::shared_ptr<const Bitmap>
 joined_tombstones(const PassingSegment &segment, const std::shared_ptr<const Bitmap> &dead)
 {
-	if (const std::shared_ptr<const void> kept = segment.host.get(dead); kept != nullptr)
+	if (const std::shared_ptr<const void> kept = segment.host.get(nullptr, dead); kept != nullptr)
 		return std::static_pointer_cast<const Bitmap>(kept);
 
 	auto joined = std::make_shared<Bitmap>(segment.bits.size());
 
 	for (size_t i = 0; i < joined->size(); i++)
 		(*joined)[i] = static_cast<uint8_t>(~segment.bits[i] | (dead != nullptr ? (*dead)[i] : 0));
-	segment.host.set(dead, joined);
+	segment.host.set(nullptr, dead, joined);
 	return joined;
 }
 

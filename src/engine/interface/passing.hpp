@@ -18,32 +18,47 @@ namespace vectorgpu::engine
 /// search that leaves out the others, and exact.
 constexpr uint64_t kFewOfRows = 10;
 
-/// A value that an engine derives from an immutable object and keeps beside it. Thread-safe.
+/// Values derived from an immutable object and kept beside it, one for each owner. Thread-safe.
 template <class Key, class Value>
 class Derived
 {
 public:
-	/// Return the value kept for `key`, or null.
-	std::shared_ptr<const Value> get(const Key &key) const
+	/// Return the value that the owner keeps for `key`, or null.
+	std::shared_ptr<const Value> get(const void *owner, const Key &key) const
 	{
 		const std::lock_guard lock(mutex_);
 
-		return value_ != nullptr && key_ == key ? value_ : nullptr;
+		for (const Kept &kept : kept_)
+			if (kept.owner == owner)
+				return kept.key == key ? kept.value : nullptr;
+		return nullptr;
 	}
 
-	/// Keep a value instead of the one before.
-	void set(Key key, std::shared_ptr<const Value> value) const
+	/// Keep a value instead of the owner's one before.
+	void set(const void *owner, Key key, std::shared_ptr<const Value> value) const
 	{
 		const std::lock_guard lock(mutex_);
 
-		key_ = std::move(key);
-		value_.swap(value);
+		for (Kept &kept : kept_)
+			if (kept.owner == owner)
+			{
+				kept.key.swap(key);
+				kept.value.swap(value); // the old one is destroyed after the lock is released
+				return;
+			}
+		kept_.push_back({owner, std::move(key), std::move(value)});
 	}
 
 private:
+	struct Kept
+	{
+		const void *owner;
+		Key key;
+		std::shared_ptr<const Value> value;
+	};
+
 	mutable std::mutex mutex_;
-	mutable Key key_{};
-	mutable std::shared_ptr<const Value> value_;
+	mutable std::vector<Kept> kept_;
 };
 
 /// The rows of one segment. Immutable but for what engines derive.
@@ -60,7 +75,8 @@ struct PassingSegment
 	std::shared_ptr<const void> on_device;
 
 	/// What an engine makes of them for its searches: a bitmap joined with tombstones, a list on a device. The key says
-	/// of what: the address of what they were joined with, or of the engine.
+	/// of what: the address of what they were joined with. Host memory has no owner, that of a device its engine's:
+	/// replicas of a copy are searched with the same object.
 	Derived<std::shared_ptr<const void>, void> host;
 	Derived<std::shared_ptr<const void>, void> device;
 };

@@ -43,7 +43,7 @@ DeviceSet::open_slot(size_t index)
 	{
 		const std::lock_guard lock(mutex_);
 
-		again = slots_[index].opened;
+		again = std::exchange(slots_[index].tried, true); // a failed attempt may have broken the context, too
 	}
 
 	const Status status = options_.open(
@@ -65,7 +65,6 @@ DeviceSet::open_slot(size_t index)
 
 	const std::lock_guard lock(mutex_);
 
-	slots_[index].opened = true;
 	if (device->lost)
 		return false;
 	slots_[index].device = std::move(device);
@@ -146,10 +145,10 @@ DeviceSet::n_rescored() const
 }
 
 void
-DeviceSet::tend()
+DeviceSet::watch()
 {
 	const uint64_t now = options_.clock();
-	std::vector<size_t> due;
+	std::vector<DevicePtr> lost; // released after the lock
 	bool stuck = false;
 
 	{
@@ -157,14 +156,29 @@ DeviceSet::tend()
 
 		std::erase_if(lost_, [](const auto &weak) { return weak.expired(); });
 		for (const auto &weak : lost_)
-			if (const DevicePtr device = weak.lock(); device != nullptr)
+			if (DevicePtr device = weak.lock(); device != nullptr)
+			{
 				stuck |= device->n_calls > 0 && now - device->lost_ns > kStuckNs;
+				lost.push_back(std::move(device));
+			}
+	}
+	if (stuck)
+		options_.on_stuck();
+}
+
+void
+DeviceSet::tend()
+{
+	const uint64_t now = options_.clock();
+	std::vector<size_t> due;
+
+	{
+		const std::lock_guard lock(mutex_);
+
 		for (size_t i = 0; i < slots_.size(); i++)
 			if (slots_[i].device == nullptr && now >= slots_[i].not_before_ns)
 				due.push_back(i);
 	}
-	if (stuck)
-		options_.on_stuck();
 	for (const size_t i : due)
 	{
 		const bool opened = open_slot(i);

@@ -86,6 +86,9 @@ public:
 	/// A device cannot be used any more. Any thread; only the first call counts.
 	void lose(OpenedDevice *device);
 
+	/// Counts a call of a device's engine that does not go through run(): while it lives, the engine is not given up.
+	static auto count_call(OpenedDevice *device) { return Counted(&device->n_calls, 1); }
+
 	/// Run call(engine) on a device. kUnavailable if it is lost, or is lost by the call.
 	template <class Call>
 	Status run(OpenedDevice *device, Call call)
@@ -114,6 +117,9 @@ public:
 	/// Of all engines, lost ones too.
 	uint64_t n_rescored() const;
 
+	/// Notice a call that does not return from a lost device. Called every second, by a thread that makes no such call.
+	void watch();
+
 	/// Open lost devices again, with pauses that grow. Called every second.
 	void tend();
 
@@ -139,7 +145,7 @@ private:
 	struct Slot
 	{
 		DevicePtr device;      // null: lost, or not opened
-		bool opened = false;   // once at least
+		bool tried = false;    // to open it, once at least
 		uint64_t pause_ns = 0; // before the next attempt
 		uint64_t not_before_ns = 0;
 	};

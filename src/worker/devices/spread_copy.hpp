@@ -21,6 +21,8 @@ struct DevicePlace
 
 	~DevicePlace()
 	{
+		const auto counted = DeviceSet::count_call(device.get());
+
 		device->bytes -= bytes;
 		if (!device->lost)
 			(void) device->engine->drop(id).is_ok();

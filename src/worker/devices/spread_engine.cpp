@@ -38,9 +38,9 @@ public:
 
 			stopping_ = true;
 		}
-		stop_.notify_one();
-		if (thread_.joinable())
-			thread_.join();
+		stop_.notify_all();
+		for (std::thread &thread : threads_)
+			thread.join();
 	}
 
 	/// The part of the construction that can fail.
@@ -56,7 +56,10 @@ public:
 		n_threads_ = first->engine->n_threads();
 		describe();
 		if (options_.background)
-			thread_ = std::thread([this] { run(); });
+		{
+			threads_.emplace_back([this] { every_second([this] { devices_.watch(); }); });
+			threads_.emplace_back([this] { every_second([this] { tend(); }); });
+		}
 		return Status::ok();
 	}
 
@@ -247,13 +250,11 @@ public:
 
 	Status drop(CopyId id) override
 	{
-		const CopyPtr copy = placement_.take(id);
+		const CopyPtr copy =
+			placement_.take(id); // a writer keeps it until it is done, for long if it brings it somewhere
 
 		if (copy == nullptr)
 			return SpreadPlacement::not_resident();
-
-		const std::lock_guard writing(copy->write_mutex);
-
 		copy->dropped = true;
 		return Status::ok();
 	}
@@ -543,7 +544,9 @@ private:
 		description_ = std::to_string(devices_.size()) + " x " + description_;
 	}
 
-	void run()
+	/// Call work() until the engine ends.
+	template <class Work>
+	void every_second(Work work)
 	{
 		std::unique_lock lock(mutex_);
 
@@ -552,7 +555,7 @@ private:
 			lock.unlock();
 			try
 			{
-				tend();
+				work();
 			}
 			catch (const std::bad_alloc &)
 			{
@@ -576,7 +579,7 @@ private:
 	std::mutex mutex_; // stopping_
 	bool stopping_ = false;
 	std::condition_variable stop_;
-	std::thread thread_;
+	std::vector<std::thread> threads_;
 };
 
 } // namespace

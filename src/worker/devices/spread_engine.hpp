@@ -17,7 +17,7 @@ struct SpreadOptions
 	DeviceSetOptions devices;
 	uint64_t stripe_bytes = uint64_t{32} << 20; // rows of a large segment that follow each other on a device, at least
 	size_t least_piece = 512;                   // queries that are worth a device of their own
-	bool background = true;                     // a thread calls tend() every second; off: tests call it
+	bool background = true;                     // threads tend and watch the devices; off: tests call tend()
 };
 
 class SpreadEngine : public engine::Engine

@@ -38,8 +38,13 @@ public:
 	~SpreadListBuilder() override
 	{
 		for (Part &part : parts_)
+		{
+			const auto counted = DeviceSet::count_call(part.device.get());
+
 			if (part.device->lost && part.device->engine->computes_elsewhere())
 				(void) part.builder.release(); // freeing through a broken context may hang
+			part.builder.reset();
+		}
 	}
 
 	Status neighbors(std::vector<Neighbor> *found) override

@@ -2,8 +2,10 @@
 #include "worker/devices/spread_placement.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "worker/devices/passing_cuts.hpp"
@@ -16,12 +18,28 @@ namespace
 constexpr uint64_t kReplicaShare = 2;                            // a copy of more than this part of a device is cut
 constexpr uint64_t kStripesOfHalf = 16;                          // least number of stripes that half a device takes
 constexpr uint64_t kPauseNs = uint64_t{10} * 1000 * 1000 * 1000; // after a replica could not be made
+constexpr int kMostWaits = 1000;                                 // milliseconds
 constexpr uint64_t kKeptFree = 8; // part of a device that is left free when a copy is brought there as a replica
 
 Status
 full()
 {
 	return Status::error(StatusCode::kOutOfMemory, "the budget of the device is used up");
+}
+
+/// True if a segment's rows may be on several devices: a structure is about all rows of its segment.
+bool
+may_cut(const SpreadCopy &copy)
+{
+	return copy.record.spec.kind == engine::CopyKind::kRows;
+}
+
+/// Wait until the searches in a replica that was given up have ended, and its memory is free; not for long.
+void
+await_end(const std::weak_ptr<DevicePlace> &given_up)
+{
+	for (int i = 0; i < kMostWaits && !given_up.expired(); i++)
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 } // namespace
@@ -173,9 +191,10 @@ SpreadPlacement::change(SpreadCopy *copy, uint64_t n_bytes, const PlaceChange &c
 		return copy->sharded ? change_place(copy->places.front().get(), n_bytes, change)
 							 : change_replicas(copy, n_bytes, change);
 	};
+	const OpenedDevice *const only = copy->sharded ? copy->places.front()->device.get() : nullptr;
 	Status status = make();
 
-	while (status.code == StatusCode::kOutOfMemory && make_room(copy))
+	while (status.code == StatusCode::kOutOfMemory && make_room(copy, only))
 		status = make();
 	return status.code == StatusCode::kUnavailable ? not_resident() : status;
 }
@@ -231,7 +250,7 @@ SpreadPlacement::change_segment(SpreadCopy *copy, SegmentId segment, bool once, 
 
 		Status status = change_place(place, 0, change);
 
-		while (status.code == StatusCode::kOutOfMemory && make_room(copy))
+		while (status.code == StatusCode::kOutOfMemory && make_room(copy, place->device.get()))
 			status = change_place(place, 0, change);
 		if (!status.is_ok())
 			return status.code == StatusCode::kUnavailable ? not_resident() : status;
@@ -309,19 +328,17 @@ SpreadPlacement::grow_segment(
 }
 
 /// The devices that may take the next rows of a segment, in the order in which they are asked. Rows go on behind the
-/// last ones until a stripe is full; then the device with the most room gets the next. Only segments of rows alone are
-/// cut: a structure is about all rows of its segment.
+/// last ones until a stripe is full; then the device with the most room gets the next.
 std::vector<DevicePtr>
 SpreadPlacement::takers(const SpreadCopy &copy, const RowRanges &ranges, uint64_t n_rows) const
 {
-	const bool may_cut = copy.record.spec.kind == engine::CopyKind::kRows;
 	const uint64_t stripe = std::min(stripe_bytes_, most_replica_bytes() / kStripesOfHalf);
 	std::vector<DevicePtr> devices;
 
 	if (!ranges.empty() &&
-		!(may_cut && n_rows > 0 && ranges.back().n_rows * copy.record.bytes_per_segment_row >= stripe))
+		!(may_cut(copy) && n_rows > 0 && ranges.back().n_rows * copy.record.bytes_per_segment_row >= stripe))
 		devices.push_back(ranges.back().place->device);
-	if (ranges.empty() || may_cut)
+	if (ranges.empty() || may_cut(copy))
 		for (const DevicePtr &device : by_room())
 			if (devices.empty() || device != devices.front())
 				devices.push_back(device);
@@ -337,9 +354,11 @@ SpreadPlacement::grow_shard(
 		return Status::error(StatusCode::kInvalidArgument, "the segment is sealed"); // a further device cannot know
 
 	RowRanges &ranges = copy->ranges[segment];
+	const bool goes_on = !ranges.empty() && !may_cut(*copy);
+	const OpenedDevice *const only = goes_on ? ranges.back().place->device.get() : nullptr;
 	Status status = try_to_grow(copy, &ranges, copy->record.segments[segment].n_rows, n_rows, n_bytes, change);
 
-	while (status.code == StatusCode::kOutOfMemory && make_room(copy))
+	while (status.code == StatusCode::kOutOfMemory && make_room(copy, only))
 		status = try_to_grow(copy, &ranges, copy->record.segments[segment].n_rows, n_rows, n_bytes, change);
 	if (ranges.empty())
 	{
@@ -384,25 +403,36 @@ SpreadPlacement::try_to_grow(
 	return status;
 }
 
-/// Give up one replica of a copy that has several, of the copy that was not searched for longest. False: there is none.
+/// Give up one replica of a copy that has several, of the copy that was not searched for longest. only: the device that
+/// needs the room; null: any. False: there is none.
 bool
-SpreadPlacement::make_room(const SpreadCopy *but_not)
+SpreadPlacement::make_room(const SpreadCopy *but_not, const OpenedDevice *only)
 {
 	for (const CopyPtr &copy : by_last_use())
 	{
 		if (copy.get() == but_not)
 			continue;
 
-		const std::unique_lock writing(copy->write_mutex, std::try_to_lock); // its writer may wait for ours
+		std::weak_ptr<DevicePlace> given_up;
 
-		if (!writing.owns_lock() || copy->dropped || copy->sharded || copy->places.size() < 2)
-			continue;
+		{
+			const std::unique_lock writing(copy->write_mutex, std::try_to_lock); // its writer may wait for ours
 
-		const auto least = std::min_element(copy->places.begin(), copy->places.end(),
-			[](const PlacePtr &a, const PlacePtr &b) { return a->device->free_bytes() < b->device->free_bytes(); });
+			if (!writing.owns_lock() || copy->dropped || copy->sharded || copy->places.size() < 2)
+				continue;
 
-		copy->places.erase(least);
-		copy->publish();
+			const auto chosen = only != nullptr
+				? std::find(copy->places.begin(), copy->places.end(), copy->place_on(only))
+				: std::min_element(copy->places.begin(), copy->places.end(), [](const PlacePtr &a, const PlacePtr &b)
+					  { return a->device->free_bytes() < b->device->free_bytes(); });
+
+			if (chosen == copy->places.end())
+				continue;
+			given_up = *chosen;
+			copy->places.erase(chosen);
+			copy->publish();
+		}
+		await_end(given_up);
 		return true;
 	}
 	return false;
@@ -453,6 +483,9 @@ SpreadPlacement::bring(SpreadCopy *copy, const DevicePtr &device)
 		if (from->device->lost)
 			continue;
 		place->charge(record_bytes(copy->record));
+
+		const auto counted = DeviceSet::count_call(from->device.get());
+
 		status = devices_.run(device.get(),
 			[&](engine::Engine &engine)
 			{

@@ -67,7 +67,7 @@ private:
 	Status place_for(SpreadCopy *copy, const DevicePtr &device, PlacePtr *place);
 	uint64_t most_replica_bytes() const;
 	void shard(SpreadCopy *copy);
-	bool make_room(const SpreadCopy *but_not);
+	bool make_room(const SpreadCopy *but_not, const OpenedDevice *only);
 	std::vector<DevicePtr> by_room() const;
 	bool bring(SpreadCopy *copy, const DevicePtr &device);
 

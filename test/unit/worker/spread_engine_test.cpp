@@ -377,6 +377,27 @@ TEST_F(Spread, ReplicasGiveWayToACopyThatNeedsTheRoom)
 	expect_answers(64);
 }
 
+/// A segment of lists is on one device: only what gives way there helps it.
+TEST_F(Spread, ReplicasGiveWayWhereTheRoomIsNeeded)
+{
+	load(100, 2, 1000 * kRowBytes);
+	for (const auto &[n_blocks, block] : {std::pair<size_t, size_t>{36, 25}, {26, 35}})
+	{
+		CopyId copy = 0;
+		Rows rows(kSpec);
+		std::mt19937 rng(9);
+
+		rows.add_random(n_blocks * block, Data::kGaussian, rng, 1000);
+		ASSERT_OK(engine_->create({kSpec, CopyKind::kLists}, &copy));
+		for (size_t i = 0; i < n_blocks; i++)
+			ASSERT_OK(engine_->load_segment(copy, 1, rows.block(i * block, block)));
+	}
+	EXPECT_EQ(bytes(), (std::vector<uint64_t>{100 * kRowBytes, 0})); // the first device is full to the last row
+	EXPECT_EQ(engine_->devices()[0].resident_bytes, 1000 * kRowBytes);
+	EXPECT_EQ(engine_->devices()[1].resident_bytes, 910 * kRowBytes);
+	expect_answers();
+}
+
 TEST_F(Spread, ALostDeviceTakesItsReplicasOnly)
 {
 	load(500, 3, 0);

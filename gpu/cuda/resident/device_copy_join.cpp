@@ -1,0 +1,209 @@
+// Joining the blocks of a segment into one when it is sealed. Blocks and joined rows lie on the device side by side;
+// where both have no room, the last blocks of a copy of rows wait in host memory. So a segment may be nearly as large
+// as the device.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "cuda/resident/device_copy.hpp"
+#include "cuda/resident/rounded_rows.hpp"
+#include "kernels/filter/filter.hpp"
+
+namespace vectorgpu::cuda
+{
+
+using kernels::Form;
+
+/// Read the rows of a part.
+Status
+DeviceCopy::move_to_host(const Filled &part, size_t number, HostRows *rows) const
+{
+	const std::lock_guard lock(uploader_->mutex);
+
+	rows->part = number;
+	rows->row_ids.resize(part.n_rows);
+	rows->vectors.resize(size_t{part.n_rows} * shape_.row_bytes);
+	return read_block(budget_->device(), uploader_->stream, uploader_->pinned, spec_, *part.block, 0, part.n_rows,
+		rows->row_ids.data(), rows->vectors.data());
+}
+
+/// Make the parts again that were moved. If that fails, the segment has lost rows.
+Status
+DeviceCopy::bring_back(DeviceSegment *segment, const std::vector<HostRows> &moved)
+{
+	Status status;
+
+	for (const HostRows &rows : moved)
+	{
+		Filled &part = segment->parts[rows.part];
+		std::shared_ptr<const Block> block;
+
+		if (status.is_ok())
+			status = make_block(budget_, own_form(spec_.element), spec_.dim, part.n_rows, false, &block);
+		if (status.is_ok())
+			status = fill(*block, 0, rows.row_ids.data(), rows.vectors.data(), part.n_rows, nullptr);
+		if (status.is_ok())
+			part.block = std::move(block);
+	}
+	if (!status.is_ok())
+	{
+		segment->parts.clear();
+		segment->rows_lost = true;
+	}
+	return status;
+}
+
+/// Make the block of the joined rows. If there is no room for it beside the parts, the last ones of these, as many as
+/// needed, are moved to host memory; their blocks are null then. After a failure all are on the device.
+Status
+DeviceCopy::make_joined(DeviceSegment *segment, Form form, bool filter, std::vector<HostRows> *moved, Filled *made)
+{
+	const uint32_t capacity = static_cast<uint32_t>(std::max<uint64_t>(segment->n_rows, 1));
+	const auto make = [&]
+	{
+		return with_vectors_ ? make_block(budget_, form, spec_.dim, capacity, filter, &made->block)
+							 : make_block_of_ids(budget_, form, capacity, &made->block);
+	};
+	Status status = make();
+
+	if (status.code != StatusCode::kOutOfMemory || kind_ != engine::CopyKind::kRows || segment->parts.empty())
+		return status;
+
+	const uint64_t wanted =
+		uint64_t{capacity} * (form_pitch(form, spec_.dim) + sizeof(RowId) + (filter ? sizeof(float) : 0));
+	const uint64_t room = budget_->most() - std::min(budget_->used(), budget_->most());
+	const bool all = wanted <= room; // the device itself has less than the budget
+	uint64_t lacking = all ? 0 : wanted - room;
+	size_t first = segment->parts.size();
+
+	while ((all || lacking > 0) && first > 0)
+	{
+		const Block &block = *segment->parts[--first].block;
+
+		lacking -= std::min<uint64_t>(lacking, block.vectors.bytes() + block.row_ids.bytes());
+	}
+	if (lacking > 0)
+		return status;
+	for (size_t i = first; i < segment->parts.size(); i++)
+		VECTORGPU_TRY(move_to_host(segment->parts[i], i, &moved->emplace_back()));
+	for (size_t i = first; i < segment->parts.size(); i++)
+		segment->parts[i].block = nullptr;
+	status = make();
+	if (!status.is_ok())
+	{
+		VECTORGPU_TRY(bring_back(segment, *moved));
+		moved->clear();
+	}
+	return status;
+}
+
+/// Copy the parts that are on the device, each to its place.
+Status
+DeviceCopy::join_blocks(const DeviceSegment &segment, Filled *made) const
+{
+	const Device *device = budget_->device();
+	const Block &block = *made->block;
+	const std::lock_guard lock(uploader_->mutex);
+	const cudaStream_t stream = uploader_->stream.get();
+
+	for (const Filled &part : segment.parts)
+	{
+		const uint32_t at = std::exchange(made->n_rows, made->n_rows + part.n_rows);
+
+		if (part.block == nullptr)
+			continue;
+
+		uint8_t *to = block.vectors.as<uint8_t>() + static_cast<size_t>(at) * block.pitch_bytes;
+
+		if (with_vectors_ && part.block->form == block.form)
+			VECTORGPU_TRY(device->check(
+				cudaMemcpyAsync(to, part.block->vectors.as<uint8_t>(),
+					static_cast<size_t>(part.n_rows) * block.pitch_bytes, cudaMemcpyDeviceToDevice, stream),
+				"join rows"));
+		else if (with_vectors_) // a padded row counts as dim_pad elements
+			VECTORGPU_TRY(
+				device->check(kernels::launch_store_rows(part.block->vectors.as<uint8_t>(), ElementType::kFloat32,
+								  shape_.dim_pad, part.n_rows, to, block.form, block.pitch_bytes, stream),
+					"narrow rows"));
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(block.row_ids.as<RowId>() + at, part.block->row_ids.as<RowId>(),
+										part.n_rows * sizeof(RowId), cudaMemcpyDeviceToDevice, stream),
+			"join row ids"));
+	}
+	return uploader_->stream.synchronize();
+}
+
+/// Compute what the filter needs of joined rows. Caller holds the uploader.
+Status
+DeviceCopy::find_values(Filled *made) const
+{
+	const Device *device = budget_->device();
+	const cudaStream_t stream = uploader_->stream.get();
+	auto *stats = uploader_->scratch.as<kernels::RowStats>();
+	kernels::RowStats found{};
+	Source whole;
+
+	whole.block = made->block;
+	whole.n_rows = made->n_rows;
+	VECTORGPU_TRY(device->check(cudaMemsetAsync(stats, 0, sizeof(*stats), stream), "clear counts"));
+	VECTORGPU_TRY(device->check(kernels::launch_row_values(spec_.metric, whole.rows(), shape_.dim_pad,
+									made->block->values.as<float>(), stats, stream),
+		"compute norms"));
+	VECTORGPU_TRY(device->check(
+		cudaMemcpyAsync(uploader_->pinned.as<uint8_t>(), stats, sizeof(found), cudaMemcpyDeviceToHost, stream),
+		"read counts"));
+	VECTORGPU_TRY(uploader_->stream.synchronize());
+	std::memcpy(&found, uploader_->pinned.as<uint8_t>(), sizeof(found));
+	made->max_norm = std::bit_cast<float>(found.max_norm_bits);
+	made->max_inverse = std::bit_cast<float>(found.max_inverse_bits);
+	made->n_untrusted = found.n_untrusted;
+	VECTORGPU_TRY(make_rounded(made));
+	made->filterable = made->rounded.any() || kernels::filter_fits(made->block->form, shape_.dim_pad);
+	return Status::ok();
+}
+
+/// Join a segment's parts into one block, narrowed where that is exact, with the values that the filter needs.
+Status
+DeviceCopy::merge_parts(DeviceSegment *segment, Filled *sealed)
+{
+	const bool filter = with_vectors_ && filter_serves(spec_);
+	Form form = own_form(spec_.element);
+	std::vector<HostRows> moved;
+	Filled made;
+
+	if (form == Form::kFloat32 && forms_.narrow && with_vectors_)
+		form = (segment->narrow_flags & 1) == 0 ? Form::kByte
+			: (segment->narrow_flags & 2) == 0  ? Form::kFloat16
+												: Form::kFloat32;
+	VECTORGPU_TRY(make_joined(segment, form, filter, &moved, &made));
+	segment->rows_lost = !moved.empty(); // until they are in their places
+	VECTORGPU_TRY(join_blocks(*segment, &made));
+
+	uint32_t at = 0;
+	auto next = moved.begin();
+
+	for (size_t i = 0; i < segment->parts.size(); at += segment->parts[i++].n_rows)
+		if (next != moved.end() && next->part == i)
+		{
+			VECTORGPU_TRY(
+				fill(*made.block, at, next->row_ids.data(), next->vectors.data(), segment->parts[i].n_rows, nullptr));
+			*next++ = {}; // its memory is not needed any more
+		}
+
+	const Device *device = budget_->device();
+	const std::lock_guard lock(uploader_->mutex);
+	const cudaStream_t stream = uploader_->stream.get();
+
+	if (filter && made.n_rows > 0)
+		VECTORGPU_TRY(find_values(&made));
+	if (made.n_rows > 0 && with_vectors_)
+		VECTORGPU_TRY(device->damage("gpu_flip", made.block->vectors.as<uint8_t>(), 1, stream));
+	if (made.n_rows > 0 && filter)
+		VECTORGPU_TRY(device->damage("gpu_flip_norm", made.block->values.as<uint8_t>(), 1, stream));
+	VECTORGPU_TRY(uploader_->stream.synchronize());
+	segment->rows_lost = false;
+	*sealed = std::move(made);
+	return Status::ok();
+}
+
+} // namespace vectorgpu::cuda
