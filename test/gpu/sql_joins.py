@@ -1,6 +1,8 @@
 """The k-NN join under SQL: queries a second of a loop, of LATERAL read ahead with one backend and with parallel workers, and of vectorgpu_join, with one
 GPU and with all; where the time of LATERAL goes; and a search of partitions beside one of the whole table."""
 import json
+import os
+import statistics
 import subprocess
 import time
 
@@ -14,19 +16,28 @@ WORKERS = 8
 K = 10
 STATEMENT = 64        # vectors of one statement
 REPEATS = 3
+SHORT_REPEATS = 31   # of a statement of few vectors
 PARTITIONS = 100
 METHODS = (("gpuflat", {}), ("gpuivf", {"gpuivf.recall_target": 0.98}), ("gpugraph", {"gpugraph.recall_target": 0.985}))
 SERIAL = {"enable_seqscan": "on", "max_parallel_workers_per_gather": "0"}
 PARALLEL = {"max_parallel_workers_per_gather": str(WORKERS), "min_parallel_table_scan_size": "0", "parallel_setup_cost": "0", "parallel_tuple_cost": "0"}
 
 
+def times_of(sql, settings, repeats):
+    """The times of a statement that one session repeats, in seconds, without those of the settings and of planning; and the plans."""
+    plans = psql(as_settings(settings) + f"EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) {sql};" * repeats, "vg")
+    return [float(part.split(" ms")[0]) / 1000 for part in plans.split("Execution Time: ")[1:]], plans
+
+
 def seconds(sql, settings):
-    """The least time of a statement, in seconds, without that of the settings and of planning."""
-    times = []
-    for _ in range(REPEATS):
-        plan = psql(f"{as_settings(settings)}EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) {sql}", "vg")
-        times.append(float(plan.split("Execution Time: ")[1].split(" ms")[0]) / 1000)
-    return min(times), plan
+    """The least time of a statement, and its plan."""
+    times, plans = times_of(sql, settings, REPEATS)
+    return min(times), plans.split("Execution Time: ")[0]
+
+
+def usual_seconds(sql, settings):
+    """The median time of a short statement in a session that has run it before."""
+    return statistics.median(times_of(sql, settings, SHORT_REPEATS)[0][1:])
 
 
 def asked_table(data):
@@ -68,6 +79,8 @@ def rate(data, label, what, rows, took, note=""):
 
 
 def count_gpus():
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))
     try:
         return subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout.count("GPU ")
     except OSError:
@@ -105,8 +118,7 @@ def of_method(data, figures, label, settings, asked):
     rate(data, label, "vectorgpu_join", n_asked, took)
     with_all(data, figures, label, index, join, n_asked, settings, took)
     shares(data, label, lateral(data, asked, min(FEWER["LATERAL"], n_asked)), {**settings, **SERIAL})
-    one, _ = seconds(lateral(data, asked, 1), {**settings, **SERIAL})
-    more, _ = seconds(lateral(data, asked, STATEMENT), {**settings, **SERIAL})
+    one, more = (usual_seconds(lateral(data, asked, n), {**settings, **SERIAL}) for n in (1, STATEMENT))
     line(data.name, label, f"join, a statement of {STATEMENT} vectors", f"{more * 1e6:.0f} us", "", f"{more / one:.2f} x one vector's")
 
 
@@ -118,10 +130,16 @@ def partitions(data, method, label, settings):
         for part in range(PARTITIONS):
             psql(f"CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {part})", "vg")
         psql(f"INSERT INTO {table} SELECT id, v FROM {data.table}", "vg")
+        psql(f"CREATE INDEX ON {table} (id)", "vg")
         psql(f"VACUUM ANALYZE {table}", "vg")
+        scripts = [f"SELECT id FROM {table} ORDER BY id LIMIT {K};\n"]
+        per_second, _ = pgbench(data.options.work, "vg", "parts", scripts, 1, data.options.seconds, data.keep)
+        line(data.name, "btree (id)", f"{PARTITIONS} partitions, LIMIT {K}, one client", f"{per_second:.0f}/s", f"{1e6 / per_second:.0f} us",
+             "a Merge Append of core's own indexes")
     psql(f"CREATE INDEX {table}_i ON {table} USING {method} (v {data.ops})", "vg")
     for part in range(PARTITIONS):
-        wait_for_worker(psql(f"SELECT indexrelid::regclass FROM pg_index WHERE indrelid = '{table}_{part}'::regclass", "vg"))
+        wait_for_worker(psql(f"SELECT inhrelid::regclass FROM pg_inherits JOIN pg_index ON indexrelid = inhrelid "
+                             f"WHERE inhparent = '{table}_i'::regclass AND indrelid = '{table}_{part}'::regclass", "vg"))
     rates = []
     for name in (data.table, table):
         scripts = [f"SELECT id FROM {name} ORDER BY v <-> '{datasets.literal(query)}' LIMIT {K};\n" for query in data.queries[:20]]
