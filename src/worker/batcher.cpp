@@ -30,8 +30,8 @@ Batcher::make_lane(bool helper) const
 void
 Batcher::start()
 {
-	// A device searches two small copies side by side in little more time than one. On the cores a helper's searches use
-	// the engine's pool as well: one for two threads is enough.
+	// A device searches two small copies side by side in little more time than one. On the cores a helper's searches
+	// use the engine's pool as well: one for two threads is enough.
 	const size_t n_helpers = engine_.computes_elsewhere() ? n_main_ : std::min(engine_.n_threads() / 2, kMostHelpers);
 
 	for (size_t i = 0; i < n_helpers; i++)

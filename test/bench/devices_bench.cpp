@@ -1,5 +1,6 @@
 // Several devices in one worker against one of them: batches of searches without a structure, in lists and in a graph,
-// the parts of builds that devices do, and a copy that is larger than a device. Answers are compared bit by bit.
+// the parts of builds that devices do, and a copy that is larger than a device. Batches are made one after the other,
+// and by several callers at a time. Answers are compared bit by bit.
 //   devices_bench [--cpus N] [--rows N] [--dims N] [--queries N]
 // Without --cpus: all GPUs of the machine. One line each: what, milliseconds with one, with all, the quotient.
 #include <algorithm>
@@ -34,6 +35,7 @@ using engine::SearchQuery;
 constexpr size_t kBlockRows = 65536;
 constexpr size_t kK = 10;
 constexpr int kRuns = 5;
+constexpr int kCallers = 4;
 
 struct Options
 {
@@ -150,25 +152,60 @@ load(Engine *engine, const Segment &segment)
 	return copy;
 }
 
+/// A batch of searches.
+struct Batch
+{
+	Batch(const Segment &segment, const std::vector<float> &asked)
+		: probes{{1, segment.probes}}, queries(options.n_queries)
+	{
+		for (size_t i = 0; i < queries.size(); i++)
+		{
+			queries[i].query = asked.data() + i * options.dim;
+			queries[i].k = kK;
+			if (segment.probes > 0)
+				queries[i].probes = probes;
+		}
+	}
+
+	const engine::SegmentProbes probes[1];
+	std::vector<SearchQuery> queries;
+};
+
 /// The best time of a batch, and its answers.
 double
-search(Engine *engine, CopyId copy, const Segment &segment, const std::vector<float> &asked,
-	std::vector<std::vector<engine::Neighbor>> *results)
+search(Engine *engine, CopyId copy, const Batch &batch, std::vector<std::vector<engine::Neighbor>> *results)
 {
-	const engine::SegmentProbes probes[] = {{1, segment.probes}};
-	std::vector<SearchQuery> queries(options.n_queries);
 	double best = 1e30;
 
-	for (size_t i = 0; i < queries.size(); i++)
-	{
-		queries[i].query = asked.data() + i * options.dim;
-		queries[i].k = kK;
-		if (segment.probes > 0)
-			queries[i].probes = probes;
-	}
 	for (int run = 0; run < kRuns; run++)
-		best = std::min(best, milliseconds([&] { must(engine->search(copy, queries, results)); }));
+		best = std::min(best, milliseconds([&] { must(engine->search(copy, batch.queries, results)); }));
 	return best;
+}
+
+/// The time of a batch where callers make one after the other.
+double
+search_by_callers(Engine *engine, CopyId copy, const Batch &batch)
+{
+	constexpr int kBatches = 8; // of each
+	const double ms = milliseconds(
+		[&]
+		{
+			std::vector<std::thread> callers;
+
+			for (int i = 0; i < kCallers; i++)
+				callers.emplace_back(
+					[&]
+					{
+						std::vector<std::vector<engine::Neighbor>> results;
+
+						for (int run = 0; run < kBatches; run++)
+							must(engine->search(copy, batch.queries, &results));
+					});
+			for (std::thread &caller : callers)
+				caller.join();
+		});
+
+	return ms / (kCallers * kBatches);
 }
 
 bool
@@ -195,12 +232,16 @@ compare(const char *what, Engine *one, Engine *all, const Segment &segment, cons
 {
 	std::vector<std::vector<engine::Neighbor>> results[2];
 	const CopyId copies[] = {load(one, segment), load(all, segment)};
-	const double ms[] = {
-		search(one, copies[0], segment, asked, &results[0]), search(all, copies[1], segment, asked, &results[1])};
+	const Batch batch(segment, asked);
+	const double ms[] = {search(one, copies[0], batch, &results[0]), search(all, copies[1], batch, &results[1])};
+	const double by_callers[] = {search_by_callers(one, copies[0], batch), search_by_callers(all, copies[1], batch)};
+	const bool is_same = same(results[0], results[1]);
 
 	must(one->drop(copies[0]));
 	must(all->drop(copies[1]));
-	return report(what, ms[0], ms[1], same(results[0], results[1]));
+	report(what, ms[0], ms[1], is_same);
+	return report((std::string(what) + ", " + std::to_string(kCallers) + " callers").c_str(), by_callers[0],
+		by_callers[1], is_same);
 }
 
 /// Train and assign; set *segment to the rows in lists. Return the time of the assignment.
@@ -365,20 +406,20 @@ main(int argc, char **argv)
 		Segment graph[2];
 		std::vector<float> ordered[2];
 
-		good &= compare("exact, one batch", one.get(), all.get(), {CopyKind::kRows, &rows, {}}, asked);
+		good &= compare("exact", one.get(), all.get(), {CopyKind::kRows, &rows, {}}, asked);
 
 		const double assigned[] = {
 			build_lists(one.get(), rows, &ordered[0], &lists[0]), build_lists(all.get(), rows, &ordered[1], &lists[1])};
 
 		good &= report("assignment of rows to lists", assigned[0], assigned[1],
 			lists[0].structure == lists[1].structure && ordered[0] == ordered[1]);
-		good &= compare("lists, one batch", one.get(), all.get(), lists[0], asked);
+		good &= compare("lists", one.get(), all.get(), lists[0], asked);
 
 		const double nearest[] = {
 			build_graph(one.get(), host.get(), rows, &graph[0]), build_graph(all.get(), host.get(), rows, &graph[1])};
 
 		good &= report("nearest rows of a graph's", nearest[0], nearest[1], graph[0].structure == graph[1].structure);
-		good &= compare("graph, one batch", one.get(), all.get(), graph[0], asked);
+		good &= compare("graph", one.get(), all.get(), graph[0], asked);
 	}
 	{
 		// One device has room for it, of several each only for two thirds.

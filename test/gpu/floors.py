@@ -254,8 +254,8 @@ def floors(run):
         ("several GPUs", "SIFT, k = 10, vectorgpu_join, over one GPU, the best index", 1.8, least, "x",
          max((times for times, in run.notes(SIFT, "vectorgpu_join, all devices$", r"; ([0-9.]+) x one of the")), default=None), sql + " --only joins"),
         *((("several GPUs", f"{label}, over one GPU", floor, least, "x", run.over_one(what), "devices_bench"))
-          for label, what, floor in (("exact, batch 10,000", "exact, one batch", 1.8), ("lists, batch 10,000", "lists, one batch", 1.8),
-                                     ("graph, batch 10,000", "graph, one batch", 1.8), ("nearest rows of a graph's, of its build", "nearest rows of a graph's", 1.6),
+          for label, what, floor in (*((f"{what}, batches of 10,000{by}", f"{what}{by}", 1.8) for what in ("exact", "lists", "graph") for by in ("", ", 4 callers")),
+                                     ("nearest rows of a graph's, of its build", "nearest rows of a graph's", 1.6),
                                      ("exact, a copy of 1.5 times one GPU's room", "exact, 1.5 times a device", 0.9))),
         ("joins", "SIFT, k = 10, LATERAL with ids, one backend, the fastest index", 50000, least, "/s", run.most(SIFT, "", "join, k = 10, LATERAL$"), sql + " --only joins"),
         ("joins", "SIFT, k = 10, LATERAL with ids, 8 parallel workers, the fastest index", 150000, least, "/s", run.most(SIFT, "", "join, k = 10, LATERAL, 8"), sql + " --only joins"),

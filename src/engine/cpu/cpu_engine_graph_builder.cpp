@@ -7,6 +7,7 @@
 #include <exception>
 #include <numeric>
 
+#include "engine/cpu/nearest_rows.hpp"
 #include "engine/graph/calibrate/calibrate.hpp"
 #include "engine/graph/insert.hpp"
 #include "engine/graph/calibrate/measure.hpp"
@@ -18,8 +19,6 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kLoadRows = 65536;      // given to the searcher at a time
-constexpr size_t kSearchRows = 8192;     // searched for at a time: other searches wait for a batch
 constexpr uint32_t kLeastRows = 20000;   // smaller graphs are measured as sessions do, whose lists may be exact as well
 constexpr uint32_t kRowsPerLeftOut = 10; // a smaller limit if near copies are left out with them: a group of copies
 										 // goes as a whole, and other paths do not lead over it
@@ -358,128 +357,17 @@ private:
 		return status_of(graph::calibrate(measured, &calibration_, work.get(), work_bytes, call(), &depths_));
 	}
 
-	/// The searcher's memory is for indexes: a build takes the unused part, except for an eighth of all memory, which
-	/// indexes may need meanwhile.
-	bool searcher_has_room() const
-	{
-		const EngineStats stats = searcher_->stats();
-		const uint64_t needed = uint64_t{spec_.n_rows} * (row_bytes_ + sizeof(RowId) + sizeof(double));
-
-		return stats.budget_bytes == 0 || stats.resident_bytes + needed <= stats.budget_bytes / 8 * 7;
-	}
-
-	/// BuildHooks::neighbors: exact searches, if there is a searcher. Its failure does not fail the build.
+	/// BuildHooks::neighbors.
 	graph::Found find_neighbors(const graph::GraphRows &rows, const graph::KnnLists &lists)
 	{
-		CopyId copy = 0;
-
-		if (searcher_ == nullptr || !searcher_has_room() ||
-			!searcher_->create({rows.spec, CopyKind::kRows}, &copy).is_ok())
+		if (searcher_ == nullptr)
 			return graph::Found::kNo;
 
-		Status status;
+		const graph::Found found = find_nearest_rows(
+			searcher_, rows, lists, control_, [this](uint64_t done) { return go_on(done, spec_.n_rows); });
 
-		try
-		{
-			status = search_all(copy, rows, lists);
-		}
-		catch (const std::exception &) // bad_alloc: the copy is dropped all the same
-		{
-			status = Status::error(StatusCode::kOutOfMemory, "out of memory in a search for neighbors");
-		}
-
-		const Status dropped = searcher_->drop(copy);
-
-		if (control_->stop.load(std::memory_order_relaxed))
-			return graph::Found::kCancelled;
-		exact_neighbors_ = status.is_ok() && dropped.is_ok();
-		return exact_neighbors_ ? graph::Found::kYes : graph::Found::kNo;
-	}
-
-	Status search_all(CopyId copy, const graph::GraphRows &rows, const graph::KnnLists &lists)
-	{
-		const Status cancelled = Status::error(StatusCode::kCancelled, "canceled");
-		std::vector<RowId> ids(std::min<size_t>(kLoadRows, rows.n_rows));
-		std::vector<SearchQuery> queries;
-		std::vector<std::vector<Neighbor>> found;
-		Status status;
-
-		for (size_t first = 0; first < rows.n_rows && status.is_ok(); first += kLoadRows)
-		{
-			const size_t n = std::min<size_t>(kLoadRows, rows.n_rows - first);
-
-			std::iota(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(n), first);
-			status =
-				searcher_->load_segment(copy, 1, {std::span(ids).first(n), rows.row(static_cast<uint32_t>(first)), n});
-			if (!go_on(0, rows.n_rows))
-				return cancelled;
-		}
-		if (status.is_ok())
-			status = searcher_->seal_segment(copy, 1);
-		for (size_t first = 0; first < rows.n_rows && status.is_ok(); first += kSearchRows)
-		{
-			if (!go_on(first, rows.n_rows))
-				return cancelled;
-			queries.resize(std::min<size_t>(kSearchRows, rows.n_rows - first));
-			for (size_t i = 0; i < queries.size(); i++)
-			{
-				queries[i].query = rows.row(static_cast<uint32_t>(first + i));
-				queries[i].k = size_t{lists.k} + 1; // one is usually the row itself
-			}
-			status = searcher_->search(copy, queries, &found, control_);
-			if (status.is_ok())
-				status = take_lists(lists, first, found);
-		}
-		return status;
-	}
-
-	Status take_lists(const graph::KnnLists &lists, size_t first, const std::vector<std::vector<Neighbor>> &found)
-	{
-		std::atomic<size_t> next{0};
-		std::atomic<bool> good{true};
-
-		pool_->run(pool_->n_threads(),
-			[&](size_t)
-			{
-				constexpr size_t kPiece = 256;
-
-				for (size_t piece = next.fetch_add(kPiece); piece < found.size(); piece = next.fetch_add(kPiece))
-					for (size_t i = piece; i < std::min(found.size(), piece + kPiece); i++)
-						if (!take_list(lists, static_cast<uint32_t>(first + i), found[i]))
-							good = false;
-			});
-		return good ? Status::ok() : Status::error(StatusCode::kInternal, "a search has found too few rows");
-	}
-
-	/// Make a list from search results, as knn_graph does: other rows with a finite score, by the score as float.
-	bool take_list(const graph::KnnLists &lists, uint32_t node, const std::vector<Neighbor> &found) const
-	{
-		uint32_t *ids = lists.ids + size_t{node} * lists.k;
-		float *scores = lists.scores + size_t{node} * lists.k;
-		uint32_t n = 0;
-
-		if (found.size() != std::min<size_t>(size_t{lists.k} + 1, spec_.n_rows))
-			return false;
-		for (size_t i = 0; i < found.size() && n < lists.k && std::isfinite(static_cast<float>(found[i].score)); i++)
-		{
-			const uint32_t other = static_cast<uint32_t>(found[i].row);
-			const float score = static_cast<float>(found[i].score);
-			uint32_t at = n;
-
-			if (other == node)
-				continue;
-			// Scores that are equal as floats are ordered by row.
-			for (; at > 0 && scores[at - 1] == score && ids[at - 1] > other; at--)
-				ids[at] = ids[at - 1];
-			ids[at] = other;
-			scores[n++] = score;
-		}
-		for (; n < lists.k; n++)
-		{
-			ids[n] = graph::kNoNode;
-			scores[n] = HUGE_VALF;
-		}
-		return true;
+		exact_neighbors_ = found == graph::Found::kYes;
+		return found;
 	}
 
 	const GraphBuildSpec spec_;
