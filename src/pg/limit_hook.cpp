@@ -233,6 +233,7 @@ note_scans(PlanState *state, Place place)
 	if (state == nullptr)
 		return;
 	check_stack_depth();
+	drop_unread_below(state, is_ours);
 	note_subplans(state->initPlan);
 	note_subplans(state->subPlan);
 	if (IsA(state, IndexScanState) || filtered_node(state) != nullptr)

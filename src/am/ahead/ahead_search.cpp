@@ -25,8 +25,6 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kLeastSearches = 2; // a scan makes one
-
 /// The searches of one call.
 struct Searches
 {
@@ -48,18 +46,19 @@ drop_rare(AheadTable *table)
 	table->n_scans = 0;
 }
 
-/// The state of a request for a query, in the version of the table.
-ScanState
-state_for(const AheadTable *table, const AheadRequest *request, const char *query)
+/// Bring the requests to the version of the table.
+void
+take_version(AheadTable *table)
 {
-	ScanState state = request->state;
+	for (uint32 i = 0; i < table->n_requests; i++)
+	{
+		ScanState *state = &table->requests[i]->state;
 
-	state.meta = table->version->meta;
-	state.delta_end = table->version->delta_end;
-	state.heap = table->version->heap;
-	state.snapshot = table->version->snapshot;
-	state.query = query;
-	return state;
+		state->meta = table->version->meta;
+		state->delta_end = table->version->delta_end;
+		state->heap = table->version->heap;
+		state->snapshot = table->version->snapshot;
+	}
 }
 
 /// Add a search to the request. False: it has no room.
@@ -167,10 +166,11 @@ search_alone(Searches *searches, AheadAnswer *answer)
 {
 	AheadTable *table = searches->table;
 	const AheadRequest *request = table->requests[answer->request];
-	ScanState state = state_for(table, request, answer->key);
+	ScanState state = request->state;
 	KeyFilter filter = {};
 	Ask ask = {};
 
+	state.query = answer->key;
 	if (request->n_program_bytes > 0) // any one's do to bring the copy up to date
 	{
 		filter.conditions.bytes = request->program;
@@ -226,6 +226,7 @@ ahead_begin(AheadTable *table, Relation index, Relation heap, Snapshot snapshot,
 	state->phase = ScanPhase::kScored;
 	table->version = state;
 	table->command = snapshot->curcid;
+	take_version(table);
 	MemoryContextSwitchTo(old);
 	return state->am->values == nullptr && worker_finds_entries(index, state);
 }
@@ -246,15 +247,18 @@ ahead_want(AheadTable *table, Relation index, Datum query, const KeyProgram *pro
 	row_value_close(&value);
 	for (uint32 i = 0; i < table->n_requests && aligned != nullptr; i++)
 	{
-		const AheadRequest *request = table->requests[i];
-		const ScanState state = state_for(table, request, aligned);
+		AheadRequest *request = table->requests[i];
 		wire::SearchRequest search;
 		wire::SegmentProbes probes[kMaxSegments];
 		Size n_bytes;
 		const bool own = program != nullptr && request->n_program_bytes > 0;
-		char *key = ahead_key(index, &state, request->k, own ? program->bytes : request->program,
+		char *key;
+		AheadAnswer *answer;
+
+		request->state.query = aligned;
+		key = ahead_key(index, &request->state, request->k, own ? program->bytes : request->program,
 			own ? program->n_bytes : request->n_program_bytes, &search, probes, &n_bytes);
-		AheadAnswer *answer = key != nullptr ? ahead_insert(table, key, n_bytes) : nullptr;
+		answer = key != nullptr ? ahead_insert(table, key, n_bytes) : nullptr;
 
 		if (answer == nullptr)
 			continue;
@@ -274,7 +278,7 @@ ahead_search(AheadTable *table, Relation index)
 	uint64 stale;
 
 	(void) VG_FAULT("ahead_search");
-	if (table->n_answers < kLeastSearches || !bridge::session_ready(false) ||
+	if (table->n_answers == 0 || !bridge::session_ready(false) ||
 		!bridge::breaker_admits(wire::RequestType::kSearchMany))
 		return 0;
 	searches.many = bridge::many_begin();
