@@ -131,7 +131,7 @@ for my $shape ('SELECT q.id, s.* FROM q, LATERAL (SELECT t.id FROM t ORDER BY t.
 	unlike($node->safe_psql('postgres', "$settings EXPLAIN $shape"), qr/Read Ahead/, 'not read ahead: ' . substr($shape, 0, 60));
 }
 unlike($node->safe_psql('postgres', "$settings SET vectorgpu.worker = off; EXPLAIN SELECT q.id, s.* FROM q, LATERAL ($near 3) s"), qr/Read Ahead/, 'nor without the worker');
-unlike($node->safe_psql('postgres', "$settings EXPLAIN SELECT q.id, s.* FROM (SELECT * FROM q LIMIT 3) q, LATERAL ($near 3) s"), qr/Read Ahead/, 'nor for three rows');
+unlike($node->safe_psql('postgres', "$settings EXPLAIN SELECT q.id, s.* FROM (SELECT * FROM q LIMIT 2) q, LATERAL ($near 3) s"), qr/Read Ahead/, 'nor for two rows');
 
 # --- settings of searches, memory, parallel plans, prepared statements, cursors ---
 same_rows('work_mem', "SELECT q.id, s.* FROM q, LATERAL ($near 20) s", before => q{SET work_mem = '64kB';}, least => .9);
@@ -139,10 +139,16 @@ same_rows('other widths', "SELECT q.id, s.* FROM q, LATERAL ($near 5) s", before
 same_rows('relaxed', "SELECT q.id, s.* FROM q, LATERAL ($near 40) s", before => 'SET gpuivf.probes = 3; SET gpugraph.search_width = 30; SET vectorgpu.scan_order = relaxed;');
 same_rows('a parallel plan', "SELECT q.id, s.* FROM q, LATERAL ($near 3) s", any_order => 1,
 	before => 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;');
-# A sub-select with LIMIT runs in no parallel worker; a range search does.
 my $parallel = "$settings SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET enable_seqscan = on;";
 my $range = 'SELECT q.id, t.id FROM q JOIN t ON t.v <-> q.v < 0.3';
-like($node->safe_psql('postgres', "$parallel EXPLAIN $range"), qr/Gather.*Nested Loop.*Read Ahead.*Parallel Seq Scan/s, 'the node is below Gather');
+my $lateral = "SELECT q.id, s.* FROM q LEFT JOIN LATERAL ($near 3) s ON s.d < 0.7";
+for my $query ($range, $lateral)
+{
+	like($node->safe_psql('postgres', "$parallel EXPLAIN $query"), qr/Gather.*Nested Loop.*Read Ahead.*Parallel Seq Scan/s, "the node is below Gather: $query");
+}
+same_rows('a parallel plan of lateral searches', $lateral, any_order => 1, before => $parallel);
+same_rows('a parallel plan without the leader', "SELECT q.id, s.t FROM q, LATERAL (SELECT t.id AS t FROM t WHERE t.k = q.k ORDER BY t.v <-> q.v LIMIT 4) s", any_order => 1,
+	before => "$parallel SET parallel_leader_participation = off;");
 same_rows('a parallel plan of ranges', $range, any_order => 1, before => $parallel, empty => 1);
 same_rows('a generic plan', "EXECUTE p(3, 0); EXECUTE p(7, 4); EXECUTE p(3, 300);", before => "SET plan_cache_mode = force_generic_plan; PREPARE p(int, int) AS SELECT q.id, s.* FROM q, LATERAL ($near \$1) s WHERE q.id > \$2;");
 same_rows('a cursor', 'FETCH 3 FROM c; MOVE 500 IN c; FETCH 5 FROM c; MOVE ALL IN c; FETCH 1 FROM c;', before => "BEGIN; DECLARE c CURSOR FOR SELECT q.id, s.* FROM q, LATERAL ($near 2) s;");

@@ -17,7 +17,6 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kFirstBatch = 64; // a LIMIT above may end the loop soon
 constexpr uint32 kMostBatch = 4096;
 constexpr uint32 kGrowth = 2;
 constexpr uint32 kMostPauses = 6;      // the pause doubles up to this number of times
@@ -77,7 +76,7 @@ batch_size(AheadNodeState *state)
 void
 back_off(AheadNodeState *state)
 {
-	state->pause = kFirstBatch << Min(state->n_failed++, kMostPauses);
+	state->pause = kAheadFirstBatch << Min(state->n_failed++, kMostPauses);
 }
 
 /// Get the child's next row; null at its end.
@@ -197,7 +196,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	state->child = ExecInitNode(linitial_node(Plan, plan->custom_plans), estate, eflags);
 	node->custom_ps = list_make1(state->child);
 	state->batch = AllocSetContextCreate(estate->es_query_cxt, "vectorgpu read ahead", ALLOCSET_DEFAULT_SIZES);
-	state->size = kFirstBatch;
+	state->size = kAheadFirstBatch;
 }
 
 void
@@ -227,7 +226,7 @@ rescan(CustomScanState *node)
 		UpdateChangedParamSet(state->child, node->ss.ps.chgParam);
 	if (state->child->chgParam == nullptr)
 		ExecReScan(state->child);
-	state->size = kFirstBatch;
+	state->size = kAheadFirstBatch;
 }
 
 const CustomExecMethods exec_methods = {pg::kReadAheadName, begin, exec, end, rescan, nullptr, nullptr, nullptr,
