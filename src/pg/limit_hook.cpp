@@ -197,8 +197,7 @@ note_others(PlanState *state, Place place)
 	place.direct = nullptr;
 	state->initPlan = NIL;
 	state->subPlan = NIL;
-	// The walker's type says nothing of its arguments; void (*)() is the cast that compilers accept for that.
-	(void) planstate_tree_walker(state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(note_child)), &place);
+	(void) planstate_tree_walker(state, as_walker(note_child), &place);
 	state->initPlan = initial;
 	state->subPlan = inner;
 }

@@ -47,9 +47,7 @@ find_column(Node *node, void *column)
 		return false;
 	if (IsA(node, Var))
 		return static_cast<int>(var->varno) == wanted->table && var->varattno == wanted->number;
-	// The walker's type does not declare its arguments; compilers accept this cast only through void (*)().
-	return expression_tree_walker(
-		node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(find_column)), column);
+	return expression_tree_walker(node, as_walker(find_column), column);
 }
 
 bool

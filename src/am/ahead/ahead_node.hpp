@@ -16,7 +16,7 @@ namespace vectorgpu::am
 {
 
 constexpr uint32 kAheadFirstBatch = 64; // rows: a LIMIT above may end the loop soon
-constexpr uint32 kMostInnerScans = 16; // of partitions, say; the others ask by themselves
+constexpr uint32 kMostInnerScans = 16;  // of partitions, say; the others ask by themselves
 
 /// An index scan on the inner side of the loop.
 struct InnerScan

@@ -1,6 +1,6 @@
-// See ahead_parallel.hpp. Core's reasons, and why they do not hold here: a sub-query with LIMIT may return other rows in
-// each process, but this one is below a partial path, so that only one process runs it for an outer row. Its parameters
-// are unknown to other processes, but the loop that sets them is in the same one.
+// See ahead_parallel.hpp. Core's reasons, and why they do not hold here: a sub-query with LIMIT may return other rows
+// in each process, but this one is below a partial path, so that only one process runs it for an outer row. Its
+// parameters are unknown to other processes, but the loop that sets them is in the same one.
 #include "am/ahead/ahead_parallel.hpp"
 
 #include "pg/ordered_scan.hpp"
@@ -101,11 +101,11 @@ bool
 ahead_may_be_parallel(PlannerInfo *root, const RelOptInfo *join, const RelOptInfo *outer, const RelOptInfo *inner,
 	const Path *inner_path, const List *conditions)
 {
-	const auto is_safe = [root](const List *list) {
-		return is_parallel_safe(root, reinterpret_cast<Node *>(const_cast<List *>(list)));
-	};
+	const auto is_safe = [root](const List *list)
+	{ return is_parallel_safe(root, reinterpret_cast<Node *>(const_cast<List *>(list))); };
 
-	// That no function of the whole query is a hazard says what the planner does not ask of sub-queries with parameters.
+	// That no function of the whole query is a hazard says what the planner does not ask of sub-queries with
+	// parameters.
 	return root->glob->parallelModeOK && root->glob->maxParallelHazard == PROPARALLEL_SAFE &&
 		outer->consider_parallel && outer->partial_pathlist != NIL && inner->rtekind == RTE_SUBQUERY &&
 		!bms_is_empty(PATH_REQ_OUTER(inner_path)) && bms_is_subset(PATH_REQ_OUTER(inner_path), outer->relids) &&
@@ -121,8 +121,8 @@ ahead_partial_loop(
 	NestPath *loop;
 
 	initial_cost_nestloop(root, &cost, type, outer_path, inner_path, extra);
-	loop = create_nestloop_path(
-		root, join, type, &cost, extra, outer_path, inner_path, extra->restrictlist, NIL, nullptr);
+	loop =
+		create_nestloop_path(root, join, type, &cost, extra, outer_path, inner_path, extra->restrictlist, NIL, nullptr);
 	loop->jpath.path.parallel_safe = true; // core goes by the inner side's mark
 	return loop;
 }

@@ -140,8 +140,7 @@ partial_loops_ahead(
 
 		if (ahead_searches(root, inner_path, outer, inner) && ahead_target_is_stable(root, outer_path) &&
 			ahead_may_be_parallel(root, join, outer, inner, inner_path, extra->restrictlist))
-			ahead =
-				lappend(ahead, loop_ahead(ahead_partial_loop(root, join, type, outer_path, inner_path, extra)));
+			ahead = lappend(ahead, loop_ahead(ahead_partial_loop(root, join, type, outer_path, inner_path, extra)));
 	}
 	return ahead;
 }

@@ -63,8 +63,7 @@ check_params(Node *node, void *arg)
 	}
 	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan))
 		check->other = true;
-	// The walker's type does not declare its arguments; compilers accept this cast only through void (*)().
-	return expression_tree_walker(node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(check_params)), arg);
+	return expression_tree_walker(node, pg::as_walker(check_params), arg);
 }
 
 /// True for a parameter alone. Anything else might raise an error for a row that the plan never searches for.
@@ -163,7 +162,7 @@ visit(PlanState *state, void *node)
 		add_scan(static_cast<AheadNodeState *>(node), scan);
 		return false;
 	}
-	return planstate_tree_walker(state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(visit)), node);
+	return planstate_tree_walker(state, pg::as_walker(visit), node);
 }
 
 /// Set the loop's parameters to values of the outer row. Returns those before, palloc'd, for reset_params.
