@@ -114,6 +114,10 @@ same_rows('nested', "SELECT q.id, a.id, b.id FROM q, LATERAL (SELECT t.id, t.v F
 same_rows('parameters from further out', "SELECT x.k, y.* FROM x, LATERAL (SELECT q.id, s.id AS near FROM q, LATERAL ($near 3) s WHERE q.k = x.k OFFSET 0) y", any_order => 1);
 same_rows('Memoize above', "SELECT a.id, y.* FROM generate_series(1, 40) a(id), LATERAL (SELECT q.id, s.id AS near FROM q, LATERAL ($near 3) s WHERE q.k = a.id % 10 OFFSET 0) y", any_order => 1);
 same_rows('rows of VALUES', "SELECT n, s.* FROM (SELECT n, ('[' || n || ',1,2,3,4,5,6,7]')::vector AS v FROM generate_series(1, 200) n OFFSET 0) q, LATERAL ($near 3) s", least => .9, made => 100);
+# The search for the first row is foreseen; equal queries are searched for once.
+my @few = map { "[$_,1,2,3,4,5,6,7]" } 1 .. 4;
+same_rows('a few vectors', "SELECT v, s.* FROM unnest(ARRAY['" . join("', '", @few) . "']::vector[]) q (v), LATERAL ($near 3) s", least => 1, made => 4);
+same_rows('equal vectors', "SELECT v, s.* FROM unnest(ARRAY['" . join("', '", ($few[0]) x 90) . "']::vector[]) q (v), LATERAL ($near 3) s", least => 45, made => 2);
 same_rows('a sub-select in the select list', 'SELECT q.id, (SELECT t.id FROM t WHERE t.k + 0 <> q.k ORDER BY t.v <-> q.v LIMIT 1), (SELECT t.v FROM t WHERE t.k = 77 ORDER BY t.v <-> q.v LIMIT 1) FROM q', least => .4);
 same_rows('partitions', "SELECT q.id, s.* FROM q, LATERAL (SELECT p.id, p.v <-> q.v AS d FROM p ORDER BY p.v <-> q.v LIMIT 4) s", least => .6);
 same_rows('EXISTS', 'SELECT q.id FROM q WHERE EXISTS (SELECT FROM t WHERE t.v <-> q.v < 0.8 AND t.id % 2 = 0)', any_order => 1);
