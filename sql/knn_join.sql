@@ -25,7 +25,7 @@ SELECT * FROM pg_temp.plan('SELECT q.id, s.* FROM queries q LEFT JOIN LATERAL (S
 SELECT * FROM pg_temp.plan('SELECT a.id, b.id FROM queries a JOIN items b ON a.v <-> b.v < 3');
 SELECT * FROM pg_temp.plan('SELECT q.id, s.id, r.id FROM queries q, LATERAL (SELECT * FROM items t ORDER BY t.v <-> q.v LIMIT 2) s, LATERAL (SELECT * FROM items t ORDER BY t.v <-> s.v LIMIT 2) r');
 -- no plans: few rows, volatile values and conditions, locks, changes, other values than of the outer side
-SELECT * FROM pg_temp.plan('SELECT q.id, s.id FROM (SELECT * FROM queries LIMIT 3) q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 3) s');
+SELECT * FROM pg_temp.plan('SELECT q.id, s.id FROM (SELECT * FROM queries LIMIT 2) q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 3) s');
 SELECT * FROM pg_temp.plan('SELECT q.id, s.id FROM (SELECT *, random() FROM queries OFFSET 0) q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 3) s');
 SELECT * FROM pg_temp.plan('SELECT q.id, s.id FROM queries q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 3) s WHERE random() >= 0');
 SELECT * FROM pg_temp.plan('SELECT q.id, s.id FROM queries q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 3) s FOR UPDATE OF q');
@@ -56,6 +56,31 @@ DECLARE c CURSOR FOR SELECT q.id, (SELECT t.id FROM items t ORDER BY t.v <-> q.v
 FETCH 2 FROM c;
 UPDATE queries SET n = -1 WHERE CURRENT OF c RETURNING id;
 ROLLBACK;
+-- vectors of an array
+SELECT n, EXISTS (SELECT FROM pg_temp.plan('SELECT s.id FROM unnest(ARRAY[' || rtrim(repeat($$'[1,2,3,4]',$$, n), ',') || ']::vector[]) q (v), LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 3) s') p WHERE p ~ 'Read Ahead') AS ahead
+	FROM generate_series(2, 3) n;
+-- parallel plans: each process reads its outer rows ahead
+SET max_parallel_workers_per_gather = 2;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SELECT * FROM pg_temp.plan('SELECT count(s.id) FROM queries q, LATERAL (SELECT t.id FROM items t WHERE t.k = q.k ORDER BY t.v <-> q.v LIMIT 3) s');
+SELECT * FROM pg_temp.plan('SELECT q.id, s.id FROM queries q LEFT JOIN LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT q.k + 1) s ON s.id > 3');
+-- not with functions that other processes may not call, with temporary tables, values from further out, sub-selects
+CREATE TEMP TABLE own_items AS SELECT * FROM items;
+CREATE INDEX ON own_items USING gpuflat (v vector_l2_ops);
+SELECT n, query FROM unnest(ARRAY[
+	'SELECT q.id, s.id FROM queries q, LATERAL (SELECT t.id, pg_backend_pid() FROM items t ORDER BY t.v <-> q.v LIMIT 3) s',
+	'SELECT q.id, s.id FROM queries q, LATERAL (SELECT t.id FROM own_items t ORDER BY t.v <-> q.v LIMIT 3) s',
+	'SELECT o.id, (SELECT sum(s.id) FROM queries q, LATERAL (SELECT t.id FROM items t WHERE t.k = o.k ORDER BY t.v <-> q.v LIMIT 3) s) FROM items o',
+	'SELECT q.id, s.id FROM queries q, LATERAL (SELECT t.id FROM items t WHERE t.k = (SELECT max(k) FROM items) ORDER BY t.v <-> q.v LIMIT 3) s',
+	'INSERT INTO queries SELECT s.id + 1000 FROM queries q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 3) s']) WITH ORDINALITY u (query, n)
+	WHERE (SELECT string_agg(p, ' ') ~ 'Read Ahead. +->  Parallel Seq Scan' FROM pg_temp.plan(query) p);
+DROP TABLE own_items;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+SET max_parallel_workers_per_gather = 0;
 SET vectorgpu.worker = off;
 SELECT count(*) FROM pg_temp.plan('SELECT q.id, s.id FROM queries q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 3) s') p WHERE p ~ 'Read Ahead';
 RESET vectorgpu.worker;

@@ -23,7 +23,8 @@ CREATE TABLE parts_2 PARTITION OF parts FOR VALUES IN (2);
 INSERT INTO parts SELECT id, id % 2 + 1, v FROM items;
 CREATE INDEX ON parts USING gpuflat (v vector_l2_ops);
 ANALYZE parts;
-CREATE VIEW ranked AS SELECT q.id, t.id AS item, t.v <-> q.v AS distance, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n
+CREATE VIEW ranked AS SELECT q.id, t.id AS item, t.v <-> q.v AS distance,
+		row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n
 	FROM questions q, items t;
 CREATE VIEW guarded WITH (security_barrier) AS SELECT * FROM ranked;
 
@@ -50,23 +51,36 @@ SELECT n, c.* FROM unnest(ARRAY[
 	'SELECT * FROM ranked WHERE n <= 0',
 	'SELECT * FROM ranked WHERE n < -5',
 	'SELECT q.v, r.item FROM questions q JOIN ranked r ON r.id = q.id AND r.n <= 2',
-	'WITH r AS (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n FROM questions q, items t) SELECT * FROM r WHERE n <= 2',
-	'SELECT * FROM (SELECT t AS item, t.ctid, q.again, row_number() OVER w AS n FROM items t CROSS JOIN questions q WINDOW w AS (PARTITION BY q.id ORDER BY q.v <-> t.v, t.id)) s WHERE n <= 2',
-	'SELECT * FROM (SELECT t.id, row_number() OVER w AS n FROM questions q JOIN items t ON t.k = q.k AND t.id <> q.id WHERE q.again > 50 AND t.id > 5 WINDOW w AS (PARTITION BY q.id, q.k ORDER BY t.v <-> q.v, t.id)) s WHERE n <= 2',
-	'SELECT * FROM (SELECT q.id, t.id AS item, t.part, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n FROM questions q, parts t) s WHERE n <= 2',
-	'SELECT * FROM (SELECT q.id, q.part, t.id AS item, row_number() OVER (PARTITION BY q.part, q.id ORDER BY t.v <-> q.v, t.id) AS n FROM parts q, items t WHERE q.id < 50) s WHERE n <= 2',
+	'WITH r AS (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n
+		FROM questions q, items t) SELECT * FROM r WHERE n <= 2',
+	'SELECT * FROM (SELECT t AS item, t.ctid, q.again, row_number() OVER w AS n FROM items t CROSS JOIN questions q
+		WINDOW w AS (PARTITION BY q.id ORDER BY q.v <-> t.v, t.id)) s WHERE n <= 2',
+	'SELECT * FROM (SELECT t.id, row_number() OVER w AS n FROM questions q JOIN items t ON t.k = q.k AND t.id <> q.id
+		WHERE q.again > 50 AND t.id > 5 WINDOW w AS (PARTITION BY q.id, q.k ORDER BY t.v <-> q.v, t.id)) s WHERE n <= 2',
+	'SELECT * FROM (SELECT q.id, t.id AS item, t.part, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n
+		FROM questions q, parts t) s WHERE n <= 2',
+	'SELECT * FROM (SELECT q.id, q.part, t.id AS item, row_number() OVER (PARTITION BY q.part, q.id ORDER BY t.v <-> q.v, t.id) AS n
+		FROM parts q, items t WHERE q.id < 50) s WHERE n <= 2',
 	'SELECT count(*) FROM (SELECT * FROM ranked WHERE n <= 3) s WHERE id = 7']) WITH ORDINALITY u (query, n), compare(query) c;
 -- others: no key of the row, another order, other windows and joins, a bound that is none, a barrier
 SELECT n, c.* FROM unnest(ARRAY[
-	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.again ORDER BY t.v <-> q.v, t.id) AS n FROM questions q, items t) s WHERE n <= 2',
-	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.k ORDER BY t.v <-> q.v, t.id, q.id) AS n FROM questions q, items t) s WHERE n <= 2',
-	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.part ORDER BY t.v <-> q.v, t.id, q.id) AS n FROM parts q, items t WHERE q.id < 9) s WHERE n <= 2',
-	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v DESC, t.id) AS n FROM questions q, items t) s WHERE n <= 2',
-	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v NULLS FIRST, t.id) AS n FROM questions q, items t) s WHERE n <= 2',
+	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.again ORDER BY t.v <-> q.v, t.id) AS n
+		FROM questions q, items t) s WHERE n <= 2',
+	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.k ORDER BY t.v <-> q.v, t.id, q.id) AS n
+		FROM questions q, items t) s WHERE n <= 2',
+	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.part ORDER BY t.v <-> q.v, t.id, q.id) AS n
+		FROM parts q, items t WHERE q.id < 9) s WHERE n <= 2',
+	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v DESC, t.id) AS n
+		FROM questions q, items t) s WHERE n <= 2',
+	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v NULLS FIRST, t.id) AS n
+		FROM questions q, items t) s WHERE n <= 2',
 	'SELECT * FROM (SELECT q.id, rank() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v) AS n FROM questions q, items t) s WHERE n <= 2',
-	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER w AS n, count(*) OVER w AS c FROM questions q, items t WINDOW w AS (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id)) s WHERE n <= 2',
-	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n FROM questions q LEFT JOIN items t ON t.k = q.k) s WHERE n <= 2',
-	'SELECT DISTINCT n FROM (SELECT DISTINCT q.id, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n FROM questions q, items t) s WHERE n <= 2',
+	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER w AS n, count(*) OVER w AS c FROM questions q, items t
+		WINDOW w AS (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id)) s WHERE n <= 2',
+	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n
+		FROM questions q LEFT JOIN items t ON t.k = q.k) s WHERE n <= 2',
+	'SELECT DISTINCT n FROM (SELECT DISTINCT q.id, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n
+		FROM questions q, items t) s WHERE n <= 2',
 	'SELECT * FROM ranked WHERE n <= 2 OR id = 3',
 	'SELECT * FROM ranked WHERE n >= 1000',
 	'SELECT * FROM ranked WHERE n <= (SELECT 2)',
@@ -74,7 +88,8 @@ SELECT n, c.* FROM unnest(ARRAY[
 	'SELECT * FROM guarded WHERE n <= 2',
 	'WITH r AS (SELECT * FROM ranked) SELECT * FROM r WHERE n <= 2',
 	'WITH r AS (SELECT * FROM ranked) SELECT a.id, b.item FROM r a, r b WHERE a.n <= 2 AND b.n = 1 AND a.id = b.id',
-	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n FROM questions q, items t LIMIT 100000) s WHERE n <= 2']) WITH ORDINALITY u (query, n), compare(query) c;
+	'SELECT * FROM (SELECT q.id, t.id AS item, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v, t.id) AS n
+		FROM questions q, items t LIMIT 100000) s WHERE n <= 2']) WITH ORDINALITY u (query, n), compare(query) c;
 
 -- privileges and row security are those of the query as written
 CREATE ROLE regress_ranked;
@@ -83,7 +98,8 @@ GRANT SELECT (id, v) ON items TO regress_ranked;
 ALTER TABLE items ENABLE ROW LEVEL SECURITY;
 CREATE POLICY few ON items FOR SELECT TO regress_ranked USING (k = 3);
 SET ROLE regress_ranked;
-SELECT count(*), min(k), max(k) FROM (SELECT t.id % 7 AS k, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v) AS n FROM questions q, items t) s WHERE n <= 2;
+SELECT count(*), min(k), max(k) FROM (SELECT t.id % 7 AS k, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v) AS n
+		FROM questions q, items t) s WHERE n <= 2;
 SELECT count(*) FROM (SELECT t.k, row_number() OVER (PARTITION BY q.id ORDER BY t.v <-> q.v) AS n FROM questions q, items t) s WHERE n <= 2;
 SELECT count(*) FROM ranked WHERE n <= 2;
 RESET ROLE;

@@ -32,12 +32,24 @@ SELECT n, length(result) FROM spared($$ORDER BY v <-> '[20, 6, 1]'$$);
 SELECT * FROM spared($$WHERE id % 2 = 0 ORDER BY v <-> '[20, 6, 1]' LIMIT 3 OFFSET 1$$);
 -- So is an expression of the distance that the index's order follows.
 SELECT * FROM calls($$SELECT id FROM unread ORDER BY 1 - (v <-> '[20, 6, 1]') DESC LIMIT 3$$);
--- Read by the query, by ties, by a sort, by a join above.
+-- Read by the query, by ties, by a sort.
 SELECT result FROM calls($$SELECT id, v <-> '[20, 6, 1]' FROM unread ORDER BY v <-> '[20, 6, 1]' LIMIT 2$$);
 SELECT * FROM spared($$ORDER BY v <-> '[20, 6, 1]' FETCH FIRST 3 ROWS WITH TIES$$);
 SELECT n > 0 AS computed, result FROM calls($$SELECT id FROM unread ORDER BY v <-> '[20, 6, 1]', id LIMIT 3$$);
 SELECT result FROM calls($$SELECT a.id, b.id FROM unread a CROSS JOIN LATERAL
 	(SELECT id FROM unread b ORDER BY b.v <-> a.v LIMIT 2) b WHERE a.id IN (5, 6) ORDER BY a.id, b.id$$);
+-- The rows of a nested loop's sides, and of a sub-query with a condition: 4 and 3 and 20 distances less.
+CREATE FUNCTION spared_below(without text, with_distance text, OUT n bigint, OUT same bool) LANGUAGE sql AS $$
+	SELECT b.n - a.n, a.result = b.result FROM calls(without) a, calls(with_distance) b $$;
+SELECT * FROM spared_below($$SELECT a.id, s.id FROM unread a CROSS JOIN LATERAL
+	(SELECT id FROM unread b ORDER BY b.v <-> a.v LIMIT 2) s WHERE a.id IN (5, 6)$$, $$SELECT a.id, s.id FROM unread a CROSS JOIN LATERAL
+	(SELECT id, b.v <-> a.v AS d FROM unread b ORDER BY b.v <-> a.v LIMIT 2) s WHERE a.id IN (5, 6) AND s.d >= 0$$);
+SELECT * FROM spared_below($$SELECT s.id FROM (SELECT id FROM unread ORDER BY v <-> '[20, 6, 1]' LIMIT 3) s, LATERAL
+	(SELECT s.id OFFSET 0) r$$, $$SELECT s.id FROM (SELECT id, v <-> '[20, 6, 1]' AS d FROM unread ORDER BY v <-> '[20, 6, 1]' LIMIT 3) s, LATERAL
+	(SELECT s.id, s.d OFFSET 0) r WHERE r.d >= 0$$);
+SELECT * FROM spared_below($$SELECT id FROM (SELECT id FROM unread ORDER BY v <-> '[20, 6, 1]' LIMIT 20) s WHERE id % 2 = 0$$,
+	$$SELECT id FROM (SELECT id, v <-> '[20, 6, 1]' AS d FROM unread ORDER BY v <-> '[20, 6, 1]' LIMIT 20) s WHERE id % 2 = 0 AND d >= 0$$);
+DROP FUNCTION spared_below;
 -- The same plan repeatedly, with other parameters.
 PREPARE nearest(vector) AS SELECT id FROM unread ORDER BY v <-> $1 LIMIT 2;
 SET plan_cache_mode = force_generic_plan;

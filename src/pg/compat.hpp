@@ -225,4 +225,13 @@ void *setting_alloc(Size size);
 char *setting_strdup(const char *text);
 void setting_free(void *memory);
 
+/// A callback for core's walkers of expressions and plans. Their types do not declare its arguments; compilers accept
+/// this cast only through void (*)().
+template <class Result, class... Arguments>
+auto
+as_walker(Result (*function)(Arguments...)) -> Result (*)()
+{
+	return reinterpret_cast<Result (*)()>(reinterpret_cast<void (*)()>(function));
+}
+
 } // namespace vectorgpu::pg

@@ -147,9 +147,7 @@ collect_scans(PlanState *state, void *scans)
 		*copy = found;
 		*static_cast<List **>(scans) = lappend(*static_cast<List **>(scans), copy);
 	}
-	// The walker's type does not declare its arguments; compilers accept this cast only through void (*)().
-	return planstate_tree_walker(
-		state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(collect_scans)), scans);
+	return planstate_tree_walker(state, as_walker(collect_scans), scans);
 }
 
 /// Return the name that EXPLAIN printed for a relation of the plan. EXPLAIN numbers aliases that occur twice.

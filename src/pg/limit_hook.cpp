@@ -197,8 +197,7 @@ note_others(PlanState *state, Place place)
 	place.direct = nullptr;
 	state->initPlan = NIL;
 	state->subPlan = NIL;
-	// The walker's type says nothing of its arguments; void (*)() is the cast that compilers accept for that.
-	(void) planstate_tree_walker(state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(note_child)), &place);
+	(void) planstate_tree_walker(state, as_walker(note_child), &place);
 	state->initPlan = initial;
 	state->subPlan = inner;
 }
@@ -233,6 +232,7 @@ note_scans(PlanState *state, Place place)
 	if (state == nullptr)
 		return;
 	check_stack_depth();
+	drop_unread_below(state, is_ours);
 	note_subplans(state->initPlan);
 	note_subplans(state->subPlan);
 	if (IsA(state, IndexScanState) || filtered_node(state) != nullptr)

@@ -19,8 +19,4 @@ namespace vectorgpu::pg
 /// of an index.
 List *merge_siblings(IndexScanDesc scan, bool (*is_ours)(Relation index), int most);
 
-/// Do what the first fetch of such a node does before it asks the index: begin the scan, and set its keys with the
-/// present values of parameters.
-IndexScanDesc start_sibling(PlanState *node);
-
 } // namespace vectorgpu::pg

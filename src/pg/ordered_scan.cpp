@@ -1,8 +1,13 @@
-// See ordered_scan.hpp.
+// See ordered_scan.hpp. What start_ordered_scan does is part of ExecIndexScan in 15 to 18: a node that finds its scan
+// begun goes on with it.
 #include "pg/ordered_scan.hpp"
+
+#include "pg/compat.hpp"
 
 extern "C"
 {
+#include "access/genam.h"
+#include "executor/executor.h"
 #include "nodes/extensible.h"
 }
 
@@ -10,6 +15,37 @@ namespace vectorgpu::pg
 {
 
 const char kFilteredScanName[] = "Vectorgpu Filtered Scan";
+
+namespace
+{
+
+IndexScanDesc
+start_core_node(IndexScanState *node)
+{
+	if (node->ss.ps.chgParam != nullptr || (node->iss_NumRuntimeKeys != 0 && !node->iss_RuntimeKeysReady))
+		ExecReScan(&node->ss.ps);
+	if (node->iss_ScanDesc == nullptr)
+	{
+		const MemoryContext before = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+
+		node->iss_ScanDesc = begin_node_scan(node);
+		index_rescan(node->iss_ScanDesc, node->iss_ScanKeys, node->iss_NumScanKeys, node->iss_OrderByKeys,
+			node->iss_NumOrderByKeys);
+		MemoryContextSwitchTo(before);
+	}
+	return node->iss_ScanDesc;
+}
+
+IndexScanDesc
+start_filtered_node(FilteredNode *node)
+{
+	if (node->custom.ss.ps.chgParam != nullptr)
+		ExecReScan(&node->custom.ss.ps);
+	node->start(node);
+	return node->scan;
+}
+
+} // namespace
 
 const FilteredNode *
 filtered_node(const PlanState *state)
@@ -48,6 +84,13 @@ ordered_scan(PlanState *state, bool (*is_ours)(Relation index), OrderedScan *sca
 	else
 		return false;
 	return scan->order != NIL && scan->index != nullptr && is_ours(scan->index);
+}
+
+IndexScanDesc
+start_ordered_scan(PlanState *node)
+{
+	return IsA(node, IndexScanState) ? start_core_node(reinterpret_cast<IndexScanState *>(node))
+									 : start_filtered_node(reinterpret_cast<FilteredNode *>(node));
 }
 
 } // namespace vectorgpu::pg

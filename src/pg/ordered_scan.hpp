@@ -44,4 +44,8 @@ struct OrderedScan
 /// True if the node is an ordered scan, with its index open. is_ours: of the index.
 bool ordered_scan(PlanState *state, bool (*is_ours)(Relation index), OrderedScan *scan);
 
+/// Do what the first fetch of such a node does before it asks the index: begin the scan, and set its keys with the
+/// present values of parameters.
+IndexScanDesc start_ordered_scan(PlanState *node);
+
 } // namespace vectorgpu::pg

@@ -6,6 +6,7 @@
 extern "C"
 {
 #include "executor/execdesc.h"
+#include "nodes/execnodes.h"
 #include "utils/rel.h"
 }
 
@@ -17,5 +18,9 @@ namespace vectorgpu::pg
 /// rows, with at most a LIMIT above, the executor drops the column at the end; this function makes the scan return NULL
 /// in it. is_ours: whether this may be done for an index.
 void drop_unread_order(QueryDesc *query, bool (*is_ours)(Relation index));
+
+/// The same for scans below a nested loop or a sub-query that does not read the distance. For nodes of other kinds
+/// nothing is done.
+void drop_unread_below(const PlanState *state, bool (*is_ours)(Relation index));
 
 } // namespace vectorgpu::pg

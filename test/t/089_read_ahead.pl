@@ -114,6 +114,10 @@ same_rows('nested', "SELECT q.id, a.id, b.id FROM q, LATERAL (SELECT t.id, t.v F
 same_rows('parameters from further out', "SELECT x.k, y.* FROM x, LATERAL (SELECT q.id, s.id AS near FROM q, LATERAL ($near 3) s WHERE q.k = x.k OFFSET 0) y", any_order => 1);
 same_rows('Memoize above', "SELECT a.id, y.* FROM generate_series(1, 40) a(id), LATERAL (SELECT q.id, s.id AS near FROM q, LATERAL ($near 3) s WHERE q.k = a.id % 10 OFFSET 0) y", any_order => 1);
 same_rows('rows of VALUES', "SELECT n, s.* FROM (SELECT n, ('[' || n || ',1,2,3,4,5,6,7]')::vector AS v FROM generate_series(1, 200) n OFFSET 0) q, LATERAL ($near 3) s", least => .9, made => 100);
+# The search for the first row is foreseen; equal queries are searched for once.
+my @few = map { "[$_,1,2,3,4,5,6,7]" } 1 .. 4;
+same_rows('a few vectors', "SELECT v, s.* FROM unnest(ARRAY['" . join("', '", @few) . "']::vector[]) q (v), LATERAL ($near 3) s", least => 1, made => 4);
+same_rows('equal vectors', "SELECT v, s.* FROM unnest(ARRAY['" . join("', '", ($few[0]) x 90) . "']::vector[]) q (v), LATERAL ($near 3) s", least => 45, made => 2);
 same_rows('a sub-select in the select list', 'SELECT q.id, (SELECT t.id FROM t WHERE t.k + 0 <> q.k ORDER BY t.v <-> q.v LIMIT 1), (SELECT t.v FROM t WHERE t.k = 77 ORDER BY t.v <-> q.v LIMIT 1) FROM q', least => .4);
 same_rows('partitions', "SELECT q.id, s.* FROM q, LATERAL (SELECT p.id, p.v <-> q.v AS d FROM p ORDER BY p.v <-> q.v LIMIT 4) s", least => .6);
 same_rows('EXISTS', 'SELECT q.id FROM q WHERE EXISTS (SELECT FROM t WHERE t.v <-> q.v < 0.8 AND t.id % 2 = 0)', any_order => 1);
@@ -131,7 +135,7 @@ for my $shape ('SELECT q.id, s.* FROM q, LATERAL (SELECT t.id FROM t ORDER BY t.
 	unlike($node->safe_psql('postgres', "$settings EXPLAIN $shape"), qr/Read Ahead/, 'not read ahead: ' . substr($shape, 0, 60));
 }
 unlike($node->safe_psql('postgres', "$settings SET vectorgpu.worker = off; EXPLAIN SELECT q.id, s.* FROM q, LATERAL ($near 3) s"), qr/Read Ahead/, 'nor without the worker');
-unlike($node->safe_psql('postgres', "$settings EXPLAIN SELECT q.id, s.* FROM (SELECT * FROM q LIMIT 3) q, LATERAL ($near 3) s"), qr/Read Ahead/, 'nor for three rows');
+unlike($node->safe_psql('postgres', "$settings EXPLAIN SELECT q.id, s.* FROM (SELECT * FROM q LIMIT 2) q, LATERAL ($near 3) s"), qr/Read Ahead/, 'nor for two rows');
 
 # --- settings of searches, memory, parallel plans, prepared statements, cursors ---
 same_rows('work_mem', "SELECT q.id, s.* FROM q, LATERAL ($near 20) s", before => q{SET work_mem = '64kB';}, least => .9);
@@ -139,10 +143,16 @@ same_rows('other widths', "SELECT q.id, s.* FROM q, LATERAL ($near 5) s", before
 same_rows('relaxed', "SELECT q.id, s.* FROM q, LATERAL ($near 40) s", before => 'SET gpuivf.probes = 3; SET gpugraph.search_width = 30; SET vectorgpu.scan_order = relaxed;');
 same_rows('a parallel plan', "SELECT q.id, s.* FROM q, LATERAL ($near 3) s", any_order => 1,
 	before => 'SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0;');
-# A sub-select with LIMIT runs in no parallel worker; a range search does.
 my $parallel = "$settings SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; SET enable_seqscan = on;";
 my $range = 'SELECT q.id, t.id FROM q JOIN t ON t.v <-> q.v < 0.3';
-like($node->safe_psql('postgres', "$parallel EXPLAIN $range"), qr/Gather.*Nested Loop.*Read Ahead.*Parallel Seq Scan/s, 'the node is below Gather');
+my $lateral = "SELECT q.id, s.* FROM q LEFT JOIN LATERAL ($near 3) s ON s.d < 0.7";
+for my $query ($range, $lateral)
+{
+	like($node->safe_psql('postgres', "$parallel EXPLAIN $query"), qr/Gather.*Nested Loop.*Read Ahead.*Parallel Seq Scan/s, "the node is below Gather: $query");
+}
+same_rows('a parallel plan of lateral searches', $lateral, any_order => 1, before => $parallel);
+same_rows('a parallel plan without the leader', "SELECT q.id, s.t FROM q, LATERAL (SELECT t.id AS t FROM t WHERE t.k = q.k ORDER BY t.v <-> q.v LIMIT 4) s", any_order => 1,
+	before => "$parallel SET parallel_leader_participation = off;");
 same_rows('a parallel plan of ranges', $range, any_order => 1, before => $parallel, empty => 1);
 same_rows('a generic plan', "EXECUTE p(3, 0); EXECUTE p(7, 4); EXECUTE p(3, 300);", before => "SET plan_cache_mode = force_generic_plan; PREPARE p(int, int) AS SELECT q.id, s.* FROM q, LATERAL ($near \$1) s WHERE q.id > \$2;");
 same_rows('a cursor', 'FETCH 3 FROM c; MOVE 500 IN c; FETCH 5 FROM c; MOVE ALL IN c; FETCH 1 FROM c;', before => "BEGIN; DECLARE c CURSOR FOR SELECT q.id, s.* FROM q, LATERAL ($near 2) s;");

@@ -17,7 +17,6 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kFirstBatch = 64; // a LIMIT above may end the loop soon
 constexpr uint32 kMostBatch = 4096;
 constexpr uint32 kGrowth = 2;
 constexpr uint32 kMostPauses = 6;      // the pause doubles up to this number of times
@@ -77,35 +76,58 @@ batch_size(AheadNodeState *state)
 void
 back_off(AheadNodeState *state)
 {
-	state->pause = kFirstBatch << Min(state->n_failed++, kMostPauses);
+	state->pause = kAheadFirstBatch << Min(state->n_failed++, kMostPauses);
 }
 
-/// Read rows, up to `most`, noting the searches for each.
-void
-read_rows(AheadNodeState *state, uint32 most, bool ahead)
+/// Get the child's next row; null at its end.
+TupleTableSlot *
+next_row(AheadNodeState *state)
 {
-	EState *estate = state->node.custom.ss.ps.state;
+	const MemoryContext batch = MemoryContextSwitchTo(state->node.custom.ss.ps.state->es_query_cxt);
+	TupleTableSlot *row = ExecProcNode(state->child); // what the child keeps outlives the batch
+
+	MemoryContextSwitchTo(batch);
+	state->done = TupIsNull(row);
+	return state->done ? nullptr : row;
+}
+
+/// Read rows, up to `most`, noting the searches for each. first: a row of the batch that was read already; null: none.
+void
+read_rows(AheadNodeState *state, uint32 most, bool ahead, MinimalTuple first)
+{
+	TupleTableSlot *row = state->node.custom.ss.ss_ScanTupleSlot;
 	Size bytes = 0;
 
 	state->rows = static_cast<MinimalTuple *>(palloc(most * sizeof(MinimalTuple)));
+	if (first != nullptr)
+		ExecForceStoreMinimalTuple(first, row, false);
 	while (state->n_rows < most && bytes < bytes_allowed())
 	{
-		TupleTableSlot *row;
-
 		CHECK_FOR_INTERRUPTS();
-		MemoryContextSwitchTo(estate->es_query_cxt); // what the child keeps outlives the batch
-		row = ExecProcNode(state->child);
-		MemoryContextSwitchTo(state->batch);
-		if (TupIsNull(row))
-		{
-			state->done = true;
+		if (first == nullptr && (row = next_row(state)) == nullptr)
 			break;
-		}
-		state->rows[state->n_rows] = ExecCopySlotMinimalTuple(row);
+		state->rows[state->n_rows] = first != nullptr ? first : ExecCopySlotMinimalTuple(row);
 		bytes += state->rows[state->n_rows++]->t_len;
 		if (ahead)
 			ahead_want_row(state, row);
+		first = nullptr;
 	}
+}
+
+/// Before the first batch: read its first row, and foresee the search for it. Returns the row, in the current context;
+/// null if there is none.
+MinimalTuple
+foresee(AheadNodeState *state)
+{
+	TupleTableSlot *row = next_row(state);
+	MinimalTuple copy;
+
+	state->foreseen = true;
+	if (row == nullptr)
+		return nullptr;
+	copy = ExecCopySlotMinimalTuple(row);
+	ahead_foresee_first(state, row);
+	return copy;
 }
 
 /// Read the next batch, and make its searches.
@@ -113,11 +135,14 @@ void
 next_batch(AheadNodeState *state)
 {
 	const MemoryContext old = MemoryContextSwitchTo(state->batch);
+	MinimalTuple first = nullptr;
 	uint32 most;
 	bool ahead;
 
 	MemoryContextReset(state->batch);
 	state->n_rows = state->next = 0;
+	if (!state->foreseen && state->n_scans > 0)
+		first = foresee(state);
 	state->given_up = state->given_up || misses(state);
 	most = batch_size(state);
 	ahead = most > 1 && ahead_begin_batch(state, most);
@@ -126,10 +151,11 @@ next_batch(AheadNodeState *state)
 		most = 1;
 		back_off(state);
 	}
-	read_rows(state, most, ahead);
+	if (!state->done)
+		read_rows(state, most, ahead, first);
 	if (ahead && state->n_rows > 1)
 	{
-		if (ahead_search_batch(state) > 0)
+		if (ahead_search_batch(state))
 		{
 			state->n_batches++;
 			state->n_failed = 0;
@@ -170,7 +196,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	state->child = ExecInitNode(linitial_node(Plan, plan->custom_plans), estate, eflags);
 	node->custom_ps = list_make1(state->child);
 	state->batch = AllocSetContextCreate(estate->es_query_cxt, "vectorgpu read ahead", ALLOCSET_DEFAULT_SIZES);
-	state->size = kFirstBatch;
+	state->size = kAheadFirstBatch;
 }
 
 void
@@ -200,7 +226,7 @@ rescan(CustomScanState *node)
 		UpdateChangedParamSet(state->child, node->ss.ps.chgParam);
 	if (state->child->chgParam == nullptr)
 		ExecReScan(state->child);
-	state->size = kFirstBatch;
+	state->size = kAheadFirstBatch;
 }
 
 const CustomExecMethods exec_methods = {pg::kReadAheadName, begin, exec, end, rescan, nullptr, nullptr, nullptr,

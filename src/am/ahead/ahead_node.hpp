@@ -15,7 +15,8 @@ extern "C"
 namespace vectorgpu::am
 {
 
-constexpr uint32 kMostInnerScans = 16; // of partitions, say; the others ask by themselves
+constexpr uint32 kAheadFirstBatch = 64; // rows: a LIMIT above may end the loop soon
+constexpr uint32 kMostInnerScans = 16;  // of partitions, say; the others ask by themselves
 
 /// An index scan on the inner side of the loop.
 struct InnerScan
@@ -34,6 +35,7 @@ struct AheadNodeState
 	pg::ReadAheadNode node; // first
 	PlanState *child;
 	bool prepared;       // the inner scans were looked for
+	bool foreseen;       // their first requests, as far as that is possible
 	InnerScan *scans;    // [n_scans]
 	uint32 n_scans;      // 0: rows are handed on as they come
 	ExprContext *params; // of the expressions
@@ -54,6 +56,11 @@ extern const CustomScanMethods ahead_plan_methods;
 /// Find the index scans on the inner side of the loop whose queries depend on its outer rows alone.
 void ahead_find_scans(AheadNodeState *state);
 
+/// Begin the inner scan as the loop will for its first outer row, and note the request that it will make, so that the
+/// first batch can have its searches made ahead. Nothing is done where other nodes than a Limit are between loop and
+/// scan: there the scan's own first search is the first to be known.
+void ahead_foresee_first(AheadNodeState *state, TupleTableSlot *row);
+
 /// Let the scans that have begun look for answers and note their requests. Returns the bytes that the answers for one
 /// outer row are expected to take; 0: there are no requests yet.
 Size ahead_attach(AheadNodeState *state);
@@ -64,8 +71,8 @@ bool ahead_begin_batch(AheadNodeState *state, uint32 n);
 /// Note the searches for an outer row.
 void ahead_want_row(AheadNodeState *state, TupleTableSlot *row);
 
-/// Make them. Returns the number of answers.
-uint64 ahead_search_batch(AheadNodeState *state);
+/// Make them. False: none of those that are wanted has an answer.
+bool ahead_search_batch(AheadNodeState *state);
 
 /// ExplainCustomScan.
 void ahead_explain(CustomScanState *node, List *ancestors, ExplainState *es);

@@ -3,6 +3,7 @@
 #include "am/ahead/ahead_path.hpp"
 
 #include "am/ahead/ahead_node.hpp"
+#include "am/ahead/ahead_parallel.hpp"
 #include "am/ahead/ahead_query.hpp"
 #include "am/ahead/scalar_query.hpp"
 #include "am/scan/scan_settings.hpp"
@@ -26,8 +27,8 @@ namespace
 
 // See "Cost" in README.md.
 constexpr double kShare = 0.5;   // of the inner side's cost remains
-constexpr double kFirstRows = 2; // outer rows whose full cost pays for the batches' own: fewer than twice as many are
-								 // not worth reading ahead
+constexpr double kFirstRows = 1; // outer rows whose full cost pays for the batches' own: up to twice as many are not
+								 // worth reading ahead
 
 set_join_pathlist_hook_type previous_hook = nullptr;
 
@@ -78,7 +79,8 @@ loop_ahead(const NestPath *loop)
 	ahead->jpath.outerjoinpath = &reader->path;
 	ahead->jpath.path.total_cost = reader->path.total_cost + inner_cost * (rows * kShare + kFirstRows);
 	ahead->jpath.path.startup_cost =
-		Min(loop->jpath.path.startup_cost + inner_cost * Min(rows, kFirstRows), ahead->jpath.path.total_cost);
+		Min(loop->jpath.path.startup_cost + inner_cost * (Min(rows, kAheadFirstBatch) * kShare + kFirstRows),
+			ahead->jpath.path.total_cost);
 	return ahead;
 }
 
@@ -121,10 +123,34 @@ loops_ahead(PlannerInfo *root, List *paths, RelOptInfo *outer, RelOptInfo *inner
 	return ahead;
 }
 
+/// Return such loops for parallel workers, where core makes none.
+List *
+partial_loops_ahead(
+	PlannerInfo *root, RelOptInfo *join, RelOptInfo *outer, RelOptInfo *inner, JoinType type, JoinPathExtraData *extra)
+{
+	List *ahead = NIL;
+	ListCell *cell;
+
+	if (join->consider_parallel || outer->partial_pathlist == NIL || (type != JOIN_INNER && type != JOIN_LEFT))
+		return NIL;
+	foreach (cell, loops_of(join->pathlist, outer, inner))
+	{
+		Path *outer_path = static_cast<Path *>(linitial(outer->partial_pathlist));
+		Path *inner_path = lfirst_node(NestPath, cell)->jpath.innerjoinpath;
+
+		if (ahead_searches(root, inner_path, outer, inner) && ahead_target_is_stable(root, outer_path) &&
+			ahead_may_be_parallel(root, join, outer, inner, inner_path, extra->restrictlist))
+			ahead = lappend(ahead, loop_ahead(ahead_partial_loop(root, join, type, outer_path, inner_path, extra)));
+	}
+	return ahead;
+}
+
 void
 join_pathlist(
 	PlannerInfo *root, RelOptInfo *join, RelOptInfo *outer, RelOptInfo *inner, JoinType type, JoinPathExtraData *extra)
 {
+	List *loops;
+	List *partial;
 	ListCell *cell;
 
 	if (previous_hook != nullptr)
@@ -132,9 +158,13 @@ join_pathlist(
 	if (!scan_reads_ahead() || !bridge::settings.worker || !ahead_may_search(root, inner) ||
 		!ahead_is_safe(root, outer))
 		return;
-	foreach (cell, loops_ahead(root, join->pathlist, outer, inner))
+	loops = loops_ahead(root, join->pathlist, outer, inner);
+	partial = list_concat(loops_ahead(root, join->partial_pathlist, outer, inner),
+		partial_loops_ahead(root, join, outer, inner, type, extra));
+	foreach (cell, loops)
 		add_path(join, static_cast<Path *>(lfirst(cell)));
-	foreach (cell, loops_ahead(root, join->partial_pathlist, outer, inner))
+	join->consider_parallel = join->consider_parallel || partial != NIL;
+	foreach (cell, partial)
 		add_partial_path(join, static_cast<Path *>(lfirst(cell)));
 }
 

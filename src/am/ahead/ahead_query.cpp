@@ -62,8 +62,7 @@ find_param(Node *node, void *params)
 		return false;
 	if (IsA(node, Param))
 		return param->paramkind == PARAM_EXEC && bms_is_member(param->paramid, static_cast<const Bitmapset *>(params));
-	// The walker's type does not declare its arguments; compilers accept this cast only through void (*)().
-	return expression_tree_walker(node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(find_param)), params);
+	return expression_tree_walker(node, pg::as_walker(find_param), params);
 }
 
 bool
@@ -159,8 +158,7 @@ find_search(const Path *path, const Outer *outer)
 bool
 find_hidden(Node *node, void *glob)
 {
-	// The walkers' types do not declare their arguments; compilers accept this cast only through void (*)().
-	const auto find = reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(find_hidden));
+	const auto find = pg::as_walker(find_hidden);
 
 	if (node == nullptr)
 		return false;

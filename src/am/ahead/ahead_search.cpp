@@ -3,12 +3,9 @@
 
 #include "am/feed/copy_feed.hpp"
 #include "am/method/row_value.hpp"
-#include "am/scan/scan_aliases.hpp"
+#include "am/siblings/many_searches.hpp"
 #include "am/scan/worker_scan.hpp"
-#include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
-#include "bridge/index_fallbacks.hpp"
-#include "bridge/search_many.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 
@@ -25,16 +22,13 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kLeastSearches = 2; // a scan makes one
-
-/// The searches of one call.
-struct Searches
+/// The searches of one call, in the order of AheadTable::wanted.
+struct Searches : ManySearches
 {
 	AheadTable *table;
-	Relation index;
-	bridge::SearchMany *many;
-	wire::CopyKey key;
-	bool stale; // the copy was outdated or missing
+
+	bool add(uint64 number) override;
+	bool take(uint64 number, const wire::ReplyHeader &header, const void *rows) override;
 };
 
 /// Forget requests that fewer than half of the scans have made since the last time.
@@ -48,117 +42,50 @@ drop_rare(AheadTable *table)
 	table->n_scans = 0;
 }
 
-/// The state of a request for a query, in the version of the table.
-ScanState
-state_for(const AheadTable *table, const AheadRequest *request, const char *query)
+/// Bring the requests to the version of the table.
+void
+take_version(AheadTable *table)
 {
-	ScanState state = request->state;
+	for (uint32 i = 0; i < table->n_requests; i++)
+	{
+		ScanState *state = &table->requests[i]->state;
 
-	state.meta = table->version->meta;
-	state.delta_end = table->version->delta_end;
-	state.heap = table->version->heap;
-	state.snapshot = table->version->snapshot;
-	state.query = query;
-	return state;
+		state->meta = table->version->meta;
+		state->delta_end = table->version->delta_end;
+		state->heap = table->version->heap;
+		state->snapshot = table->version->snapshot;
+	}
 }
 
-/// Add a search to the request. False: it has no room.
 bool
-add(Searches *searches, const AheadAnswer *answer)
+Searches::add(uint64 number)
 {
-	const AheadTable *table = searches->table;
-	const Size query_bytes = meta_vector_bytes(&table->version->meta);
+	const AheadAnswer *answer = table->wanted[number];
+	const Size query_bytes = meta_vector_bytes(&state->meta);
 	const char *at = answer->key + MAXALIGN(query_bytes);
 	wire::SearchRequest search;
 
 	memcpy(&search, at, sizeof(search));
-	search.version = {
-		table->version->meta.manifest_generation, table->version->delta_end, table->version->meta.tombstone_generation};
+	search.version = {state->meta.manifest_generation, state->delta_end, state->meta.tombstone_generation};
 	at += sizeof(search);
-
-	const wire::Part parts[] = {{&search, sizeof(search)}, {at, search.n_probes * sizeof(wire::SegmentProbes)},
-		{at + search.n_probes * sizeof(wire::SegmentProbes), search.program_bytes}, {answer->key, query_bytes}};
-
-	return bridge::many_add(
-		searches->many, &searches->key, parts, lengthof(parts), table->requests[answer->request]->k);
+	return put(search, at, at + search.n_probes * sizeof(wire::SegmentProbes), answer->key);
 }
 
-/// Take the next answer. False: it is none.
 bool
-take(Searches *searches, AheadAnswer *answer)
+Searches::take(uint64 number, const wire::ReplyHeader &header, const void *rows)
 {
-	AheadTable *table = searches->table;
-	const uint64 k = table->requests[answer->request]->k;
-	wire::ReplyHeader header;
-	const void *rows;
-	Size n_bytes;
+	AheadAnswer *answer = table->wanted[number];
+	const Size n_bytes = header.n_items * sizeof(engine::Neighbor);
 
-	if (!bridge::many_next(searches->many, &header, &rows))
-		return false;
-	if (header.status != wire::ReplyStatus::kOk)
-	{
-		searches->stale = searches->stale || header.status == wire::ReplyStatus::kBehind ||
-			header.status == wire::ReplyStatus::kAbsent;
-		return true;
-	}
-	n_bytes = header.n_items * sizeof(engine::Neighbor);
 	answer->rows =
 		static_cast<engine::Neighbor *>(MemoryContextAlloc(table->answer_context, n_bytes + sizeof(engine::Neighbor)));
 	memcpy(answer->rows, rows, n_bytes);
-	if (!worker_rows_valid(table->version, answer->rows, header.n_items, k))
+	if (!worker_rows_valid(state, answer->rows, header.n_items, table->requests[answer->request]->k))
 		return false;
 	answer->header = header;
 	answer->answered = true;
 	pg_atomic_fetch_add_u64(&bridge::shared_state()->n_answered, 1);
 	return true;
-}
-
-/// Make the searches from number `first` on that have room in one request, and return the next number. False: the
-/// worker has not answered.
-bool
-make_some(Searches *searches, uint64 first, uint64 *next, bridge::Fallback *reason)
-{
-	const AheadTable *table = searches->table;
-
-	bridge::many_reset(searches->many);
-	*next = first;
-	while (*next < table->n_answers && add(searches, table->wanted[*next]))
-		(*next)++;
-	if (*next == first) // too long for any request: the scan asks
-	{
-		(*next)++;
-		return true;
-	}
-	if (!bridge::many_ask(searches->many, reason))
-		return false;
-	*reason = bridge::Fallback::kWrongAnswer;
-	for (uint64 i = first; i < *next; i++)
-		if (!take(searches, table->wanted[i]))
-			return false;
-	return true;
-}
-
-/// Make the searches from number `first` on. Returns the first one of a request that was not made because the copy was
-/// outdated or missing; n_answers if there is none, or if the worker does not answer.
-uint64
-make_searches(Searches *searches, uint64 first)
-{
-	const AheadTable *table = searches->table;
-	uint64 next;
-	bridge::Fallback reason;
-
-	for (uint64 at = first; at < table->n_answers; at = next)
-	{
-		if (!make_some(searches, at, &next, &reason))
-		{
-			bridge::note_fallback(reason, "The searches of a join are made one at a time.");
-			bridge::count_index_fallback(RelationGetRelid(searches->index), reason);
-			return table->n_answers;
-		}
-		if (searches->stale)
-			return at;
-	}
-	return table->n_answers;
 }
 
 /// Make one search as a scan does, which brings the copy up to date. False: the worker did not answer.
@@ -167,10 +94,11 @@ search_alone(Searches *searches, AheadAnswer *answer)
 {
 	AheadTable *table = searches->table;
 	const AheadRequest *request = table->requests[answer->request];
-	ScanState state = state_for(table, request, answer->key);
+	ScanState state = request->state;
 	KeyFilter filter = {};
 	Ask ask = {};
 
+	state.query = answer->key;
 	if (request->n_program_bytes > 0) // any one's do to bring the copy up to date
 	{
 		filter.conditions.bytes = request->program;
@@ -215,17 +143,11 @@ ahead_begin(AheadTable *table, Relation index, Relation heap, Snapshot snapshot,
 	old = MemoryContextSwitchTo(table->answer_context);
 	table->wanted = static_cast<AheadAnswer **>(
 		palloc_extended(n_queries * table->n_requests * sizeof(AheadAnswer *), MCXT_ALLOC_HUGE));
-	state = static_cast<ScanState *>(palloc0(sizeof(ScanState)));
-	state->heap = heap;
-	state->snapshot = snapshot;
-	state->context = state->batch_context = table->answer_context;
+	state = many_state(index, heap, snapshot);
 	state->counters = table->counters;
-	scan_read_version(index, snapshot, state);
-	state->am = table->requests[0]->state.am;
-	state->shape = table->requests[0]->state.shape;
-	state->phase = ScanPhase::kScored;
 	table->version = state;
 	table->command = snapshot->curcid;
+	take_version(table);
 	MemoryContextSwitchTo(old);
 	return state->am->values == nullptr && worker_finds_entries(index, state);
 }
@@ -246,15 +168,18 @@ ahead_want(AheadTable *table, Relation index, Datum query, const KeyProgram *pro
 	row_value_close(&value);
 	for (uint32 i = 0; i < table->n_requests && aligned != nullptr; i++)
 	{
-		const AheadRequest *request = table->requests[i];
-		const ScanState state = state_for(table, request, aligned);
+		AheadRequest *request = table->requests[i];
 		wire::SearchRequest search;
 		wire::SegmentProbes probes[kMaxSegments];
 		Size n_bytes;
 		const bool own = program != nullptr && request->n_program_bytes > 0;
-		char *key = ahead_key(index, &state, request->k, own ? program->bytes : request->program,
+		char *key;
+		AheadAnswer *answer;
+
+		request->state.query = aligned;
+		key = ahead_key(index, &request->state, request->k, own ? program->bytes : request->program,
 			own ? program->n_bytes : request->n_program_bytes, &search, probes, &n_bytes);
-		AheadAnswer *answer = key != nullptr ? ahead_insert(table, key, n_bytes) : nullptr;
+		answer = key != nullptr ? ahead_insert(table, key, n_bytes) : nullptr;
 
 		if (answer == nullptr)
 			continue;
@@ -269,20 +194,21 @@ ahead_want(AheadTable *table, Relation index, Datum query, const KeyProgram *pro
 uint64
 ahead_search(AheadTable *table, Relation index)
 {
-	Searches searches = {.table = table, .index = index};
+	constexpr char kDetail[] = "The searches of a join are made one at a time.";
+	Searches searches = {};
 	uint64 n = 0;
 	uint64 stale;
+	bool failed;
 
 	(void) VG_FAULT("ahead_search");
-	if (table->n_answers < kLeastSearches || !bridge::session_ready(false) ||
-		!bridge::breaker_admits(wire::RequestType::kSearchMany))
+	searches.index = index;
+	searches.state = table->version;
+	searches.table = table;
+	if (table->n_answers == 0 || !many_open(&searches))
 		return 0;
-	searches.many = bridge::many_begin();
-	copy_key(index, &table->version->meta, &searches.key);
-	stale = make_searches(&searches, 0);
-	searches.stale = false;
+	stale = many_search(&searches, 0, table->n_answers, kDetail, &failed);
 	if (stale < table->n_answers && search_alone(&searches, table->wanted[stale]) && bridge::session_ready(false))
-		(void) make_searches(&searches, stale);
+		(void) many_search(&searches, stale, table->n_answers, kDetail, &failed);
 	for (uint64 i = 0; i < table->n_answers; i++)
 		n += table->wanted[i]->answered;
 	table->n_searches += n;

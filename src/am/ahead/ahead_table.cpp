@@ -2,6 +2,7 @@
 #include "am/ahead/ahead_table.hpp"
 
 #include "am/scan/scan_aliases.hpp"
+#include "am/siblings/scan_ahead.hpp"
 
 #include <cstring>
 
@@ -63,6 +64,14 @@ is_current(const AheadTable *table, const ScanState *state)
 		table->version->meta.manifest_generation == state->meta.manifest_generation &&
 		table->version->aliases.first == state->aliases.first &&
 		table->version->meta.tombstone_generation == state->meta.tombstone_generation;
+}
+
+/// True if such a request of a scan can be made for other queries.
+bool
+may_be_ahead(const ScanState *state, uint64 k)
+{
+	return state->rounds.round == 0 && state->am->values == nullptr && k <= kMostAheadRows &&
+		(state->filter == nullptr || state->filter->rows == nullptr);
 }
 
 /// True but for the conditions, which the next row may have others of.
@@ -177,6 +186,25 @@ ahead_has_answers(const ScanState *state)
 	return state->ahead != nullptr && state->ahead->n_places > 0;
 }
 
+void
+ahead_foresee(IndexScanDesc scan, AheadTable *table)
+{
+	ScanState *state = static_cast<ScanState *>(scan->opaque);
+	const KeyProgram *conditions;
+
+	scan_start(scan);
+	if (table->n_requests > 0 || !asks_worker_first(scan))
+		return;
+
+	const ScanPlan before = plan_first_batch(scan);
+
+	conditions = state->filter != nullptr ? &state->filter->conditions : nullptr;
+	if (may_be_ahead(state, state->batch.size))
+		note(table, 0, state, rows_to_ask(state, state->batch.size, nullptr),
+			conditions != nullptr ? conditions->bytes : nullptr, conditions != nullptr ? conditions->n_bytes : 0);
+	forget_first_batch(scan, before);
+}
+
 bool
 ahead_answer(Relation index, ScanState *state, Ask *ask)
 {
@@ -190,8 +218,7 @@ ahead_answer(Relation index, ScanState *state, Ask *ask)
 	char *key;
 	uint64 k;
 
-	if (table == nullptr || ask->after != nullptr || state->rounds.round > 0 || state->am->values != nullptr ||
-		ask->k > kMostAheadRows || (state->filter != nullptr && state->filter->rows != nullptr))
+	if (table == nullptr || ask->after != nullptr || !may_be_ahead(state, ask->k))
 		return false;
 	if (state->place.n_before == 0)
 	{

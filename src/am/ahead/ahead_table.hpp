@@ -63,6 +63,10 @@ AheadTable *ahead_of(IndexScanDesc scan);
 /// True if answers for the scan's table have been made ahead: its search is among them.
 bool ahead_has_answers(const ScanState *state);
 
+/// Start the scan, whose keys are set, and note the request that its first batch will make, if it can be made ahead. To
+/// fetch rows, the scan has to begin anew.
+void ahead_foresee(IndexScanDesc scan, AheadTable *table);
+
 /// Fill in ask from the table, if it has the answer. Else notes the request, if it may be made ahead for other queries.
 bool ahead_answer(Relation index, ScanState *state, Ask *ask);
 

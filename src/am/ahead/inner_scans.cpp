@@ -63,8 +63,7 @@ check_params(Node *node, void *arg)
 	}
 	if (IsA(node, SubPlan) || IsA(node, AlternativeSubPlan))
 		check->other = true;
-	// The walker's type does not declare its arguments; compilers accept this cast only through void (*)().
-	return expression_tree_walker(node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(check_params)), arg);
+	return expression_tree_walker(node, pg::as_walker(check_params), arg);
 }
 
 /// True for a parameter alone. Anything else might raise an error for a row that the plan never searches for.
@@ -163,7 +162,68 @@ visit(PlanState *state, void *node)
 		add_scan(static_cast<AheadNodeState *>(node), scan);
 		return false;
 	}
-	return planstate_tree_walker(state, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(visit)), node);
+	return planstate_tree_walker(state, pg::as_walker(visit), node);
+}
+
+/// Set the loop's parameters to values of the outer row. Returns those before, palloc'd, for reset_params.
+ParamExecData *
+set_params(const AheadNodeState *state, TupleTableSlot *row)
+{
+	const List *params = loop_params(state);
+	ParamExecData *before = static_cast<ParamExecData *>(palloc((list_length(params) + 1) * sizeof(ParamExecData)));
+	const ListCell *cell;
+	int n = 0;
+
+	foreach (cell, params)
+	{
+		const NestLoopParam *param = lfirst_node(NestLoopParam, cell);
+		ParamExecData *value = &state->params->ecxt_param_exec_vals[param->paramno];
+
+		before[n++] = *value;
+		value->value = slot_getattr(row, param->paramval->varattno, &value->isnull);
+		value->execPlan = nullptr;
+	}
+	return before;
+}
+
+void
+reset_params(const AheadNodeState *state, ParamExecData *before)
+{
+	const ListCell *cell;
+	int n = 0;
+
+	foreach (cell, loop_params(state))
+		state->params->ecxt_param_exec_vals[lfirst_node(NestLoopParam, cell)->paramno] = before[n++];
+	pfree(before);
+}
+
+/// The child whose rows the node passes on as they are, but for a filter; null: it is not such a node.
+PlanState *
+passed_on(PlanState *node)
+{
+	if (IsA(node, LimitState))
+		return outerPlanState(node);
+	return IsA(node, SubqueryScanState) ? reinterpret_cast<SubqueryScanState *>(node)->subplan : nullptr;
+}
+
+/// Restart the inner side as the loop does for an outer row, down to the scan. False: a LIMIT wants no row of it.
+bool
+restart(const AheadNodeState *state, PlanState *node, const PlanState *scan)
+{
+	const ListCell *cell;
+
+	foreach (cell, loop_params(state))
+		node->chgParam = bms_add_member(node->chgParam, lfirst_node(NestLoopParam, cell)->paramno);
+	for (; node != scan; node = passed_on(node))
+	{
+		const LimitState *limit = reinterpret_cast<const LimitState *>(node);
+
+		if (node->chgParam != nullptr)
+			ExecReScan(node);
+		if (IsA(node, LimitState) && !limit->noCount && limit->count <= 0)
+			return false;
+	}
+	return true;
 }
 
 /// Let the scan look into its table, if it has begun: core begins it with its first row. False: it has not, or another
@@ -195,6 +255,29 @@ ahead_find_scans(AheadNodeState *state)
 		state->params = CreateExprContext(state->node.custom.ss.ps.state);
 		(void) visit(innerPlanState(&state->node.join->js.ps), state);
 	}
+	MemoryContextSwitchTo(old);
+}
+
+void
+ahead_foresee_first(AheadNodeState *state, TupleTableSlot *row)
+{
+	PlanState *inner = innerPlanState(&state->node.join->js.ps);
+	PlanState *node = inner;
+	MemoryContext old;
+	ParamExecData *before;
+
+	if (state->n_scans != 1 || *state->scans[0].scan.scan != nullptr)
+		return;
+	while (node != nullptr && node != &state->scans[0].scan.state->ps)
+		node = passed_on(node);
+	if (node == nullptr)
+		return;
+	old = MemoryContextSwitchTo(state->node.custom.ss.ps.state->es_query_cxt);
+	before = set_params(state, row);
+	// What follows is what the loop does next, for this row, and its errors are those of that row.
+	if (restart(state, inner, node))
+		ahead_foresee(pg::start_ordered_scan(node), state->scans[0].table);
+	reset_params(state, before);
 	MemoryContextSwitchTo(old);
 }
 
@@ -234,22 +317,9 @@ ahead_begin_batch(AheadNodeState *state, uint32 n)
 void
 ahead_want_row(AheadNodeState *state, TupleTableSlot *row)
 {
-	const List *params = loop_params(state);
-	ParamExecData *values = state->params->ecxt_param_exec_vals;
-	ParamExecData *before = static_cast<ParamExecData *>(palloc((list_length(params) + 1) * sizeof(ParamExecData)));
+	ParamExecData *before = set_params(state, row);
 	const MemoryContext old = MemoryContextSwitchTo(state->params->ecxt_per_tuple_memory);
-	const ListCell *cell;
-	int n = 0;
 
-	foreach (cell, params)
-	{
-		const NestLoopParam *param = lfirst_node(NestLoopParam, cell);
-		ParamExecData *value = &values[param->paramno];
-
-		before[n++] = *value;
-		value->value = slot_getattr(row, param->paramval->varattno, &value->isnull);
-		value->execPlan = nullptr;
-	}
 	for (uint32 i = 0; i < state->n_scans; i++)
 	{
 		InnerScan *inner = &state->scans[i];
@@ -263,23 +333,25 @@ ahead_want_row(AheadNodeState *state, TupleTableSlot *row)
 		if (!is_null && (inner->keyed == nullptr || row_program(state, inner, &program)))
 			ahead_want(inner->table, inner->scan.index, query, inner->keyed != nullptr ? &program : nullptr);
 	}
-	n = 0;
-	foreach (cell, params)
-		values[lfirst_node(NestLoopParam, cell)->paramno] = before[n++];
 	MemoryContextSwitchTo(old);
+	reset_params(state, before);
 	ResetExprContext(state->params);
-	pfree(before);
 }
 
-uint64
+bool
 ahead_search_batch(AheadNodeState *state)
 {
-	uint64 n = 0;
+	uint64 n_wanted = 0;
+	uint64 n_answered = 0;
 
 	for (uint32 i = 0; i < state->n_scans; i++)
-		if (state->scans[i].begun)
-			n += ahead_search(state->scans[i].table, state->scans[i].scan.index);
-	return n;
+	{
+		if (!state->scans[i].begun)
+			continue;
+		n_wanted += state->scans[i].table->n_answers;
+		n_answered += ahead_search(state->scans[i].table, state->scans[i].scan.index);
+	}
+	return n_answered > 0 || n_wanted == 0;
 }
 
 } // namespace vectorgpu::am

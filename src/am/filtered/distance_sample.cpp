@@ -126,9 +126,7 @@ has_other_code(Node *node, void *unused)
 		default:
 			return true;
 	}
-	// The walker's type says nothing of its arguments; void (*)() is the cast that compilers accept for that.
-	return expression_tree_walker(
-		node, reinterpret_cast<bool (*)()>(reinterpret_cast<void (*)()>(has_other_code)), unused);
+	return expression_tree_walker(node, pg::as_walker(has_other_code), unused);
 }
 
 /// What reading the table takes.

@@ -134,7 +134,6 @@ start_scan(IndexScanDesc scan, ScanState *state)
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				errmsg("non-MVCC snapshots are not supported with %s", state->am->name),
 				errdetail("A search needs one state of the table from its first row to its last.")));
-	pg::count_index_search(scan);
 	(void) VG_FAULT("scan_start");
 	state->heap = scan->heapRelation;
 	state->snapshot = scan->xs_snapshot;
@@ -172,7 +171,6 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	else
 		start_phase(state, ScanPhase::kAll);
 
-	state->counters->n_searches++;
 	state->counters->delta_rows = state->delta_end - Min(state->delta_end, state->meta.delta_first_row);
 	state->plan.max_batch_size = rows_in_work_mem();
 	state->rounds.round = 0;
@@ -203,6 +201,17 @@ start_scan(IndexScanDesc scan, ScanState *state)
 	if (wish.end == pg::ScanEnd::kCount && !wish.filtered && !state->bounds.bounded && state->plan.given_limit == 0 &&
 		!state->counters->has_filter && state->phase == ScanPhase::kScored && !state->bounds.nan_only)
 		state->sample = recall_sample_begin(scan, wish.rows, state->context);
+}
+
+/// Counts the search when its first row is wanted: a scan may be started without (ahead_foresee).
+void
+count_search(IndexScanDesc scan, ScanState *state)
+{
+	if (state->counted)
+		return;
+	state->counted = true;
+	state->counters->n_searches++;
+	pg::count_index_search(scan);
 }
 
 /// Notes the entries of a batch, and its rows, which are about to be returned.
@@ -365,6 +374,7 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 	state->not_null = false;
 	state->first_answer = nullptr;
 	state->ahead_done = false;
+	state->counted = false;
 }
 
 void
@@ -423,6 +433,7 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 
 	Assert(ScanDirectionIsForward(direction));
 	scan_start(scan);
+	count_search(scan, state);
 	if (!state->ahead_done)
 		ahead_ask_siblings(scan);
 	if (state->out.next >= state->out.n && !advance(scan, state))

@@ -183,6 +183,7 @@ struct ScanState
 	ScanRows out;
 	const SiblingAnswer *first_answer; // am/siblings; null: the first search was not asked for, or its answer was taken
 	bool ahead_done;                   // since the last rescan there was a chance to ask for it
+	bool counted;                      // as a search, since the last rescan
 	uint64 delta_end;                  // rows of the delta from here on are newer than the scan
 	MetaData meta;                     // as of the scan's start, or of the last recovery from a recycled page
 };

@@ -46,16 +46,6 @@ state_of(IndexScanDesc scan)
 	return static_cast<ScanState *>(scan->opaque);
 }
 
-/// True if the scan's first batch will ask the worker, unless a pass needs all rows.
-bool
-asks_worker_first(IndexScanDesc scan)
-{
-	const ScanState *state = state_of(scan);
-
-	return state->phase == ScanPhase::kScored && state->batch.size == 0 && !state->bounds.nan_only &&
-		bypass_of(scan->indexRelation, state) == Bypass::kNone;
-}
-
 /// The rows that the first request of a scan asks for, whose batch is planned, and its probes. 0: it asks for none, or
 /// a page was foreign, so that it reads the manifest again.
 uint64
@@ -100,20 +90,15 @@ bool
 add_first(Asking *asking, IndexScanDesc scan)
 {
 	ScanState *state = state_of(scan);
-	const ScanPlan plan = state->plan;
+	const ScanPlan plan = plan_first_batch(scan);
 	CandidatesWish wish = {};
 	bool fits = true;
 	uint64 k;
 
-	state->batch.size = batch_plan_rows(scan, state);
-	if (scan_has_aliases(state))
-		state->batch.size++;
-	state->batch.size = scan_batch_rows(state, state->batch.size);
 	k = rows_and_probes(scan->indexRelation, state, &wish);
 	if (k > 0)
 		fits = add_search(asking, scan, k, &wish);
-	state->plan = plan;
-	state->batch.size = 0;
+	forget_first_batch(scan, plan);
 	return fits;
 }
 
@@ -127,7 +112,7 @@ collect(List *siblings, Asking *asking)
 	foreach (cell, siblings)
 	{
 		const MemoryContext own = MemoryContextSwitchTo(asking->executor);
-		const IndexScanDesc scan = pg::start_sibling(static_cast<PlanState *>(lfirst(cell)));
+		const IndexScanDesc scan = pg::start_ordered_scan(static_cast<PlanState *>(lfirst(cell)));
 
 		if (!state_of(scan)->ahead_done)
 			scan_start(scan);
@@ -181,6 +166,35 @@ keep(const Asked *asked, const wire::ReplyHeader *header, const void *rows)
 }
 
 } // namespace
+
+bool
+asks_worker_first(IndexScanDesc scan)
+{
+	const ScanState *state = state_of(scan);
+
+	return state->phase == ScanPhase::kScored && state->batch.size == 0 && !state->bounds.nan_only &&
+		bypass_of(scan->indexRelation, state) == Bypass::kNone;
+}
+
+ScanPlan
+plan_first_batch(IndexScanDesc scan)
+{
+	ScanState *state = state_of(scan);
+	const ScanPlan before = state->plan;
+
+	state->batch.size = batch_plan_rows(scan, state);
+	if (scan_has_aliases(state))
+		state->batch.size++;
+	state->batch.size = scan_batch_rows(state, state->batch.size);
+	return before;
+}
+
+void
+forget_first_batch(IndexScanDesc scan, const ScanPlan &before)
+{
+	state_of(scan)->plan = before;
+	state_of(scan)->batch.size = 0;
+}
 
 void
 ahead_ask_siblings(IndexScanDesc scan)

@@ -27,6 +27,14 @@ struct SiblingAnswer
 /// done.
 void scan_start(IndexScanDesc scan);
 
+/// True if the first batch of a scan that has started will ask the worker, unless a pass needs all rows.
+bool asks_worker_first(IndexScanDesc scan);
+
+/// Plan the first batch of such a scan, so that its request can be made before the scan makes it. Returns the plan as
+/// it was, to be put back by forget_first_batch.
+ScanPlan plan_first_batch(IndexScanDesc scan);
+void forget_first_batch(IndexScanDesc scan, const ScanPlan &before);
+
 /// Call when a scan is about to fetch its first row. Asks for its first search and for those of the other scans below
 /// its Merge Append (pg::merge_siblings), as many as fit into a request. With fewer than two nothing is asked: the scan
 /// does that itself. Raises errors for interrupts, and those that these scans would raise when they begin.
