@@ -105,7 +105,7 @@ def main():
         for method, searches in METHODS.items():
             conn.execute(f"CREATE INDEX points_index ON ranges.points USING {method} (v vector_l2_ops)")
             for search in searches:
-                for n in (1, 100, 10000):
+                for n in (1, 100, 1000, 10000):
                     if n < len(base):
                         line(conn, method, search, n, texts, distances, args.runs)
             conn.execute("DROP INDEX ranges.points_index")
