@@ -46,9 +46,10 @@ filter_of(const IndexPath *scan, List *clauses)
 int
 range_flags(PlannerInfo *root, const IndexPath *scan)
 {
-	// The type does not declare the arguments; compilers accept this cast only through void (*)().
-	const bool exact =
-		path_is_sparse(scan) || scan->indexinfo->amcostestimate == reinterpret_cast<void (*)()>(exact_cost_estimate);
+	// Up to 17 the type does not declare the arguments.
+	const bool exact = path_is_sparse(scan) ||
+		reinterpret_cast<void (*)()>(scan->indexinfo->amcostestimate) ==
+			reinterpret_cast<void (*)()>(exact_cost_estimate);
 
 	if (scan->path.pathkeys != NIL)
 		return 0;
