@@ -248,7 +248,11 @@ SELECT q AS query, way('ends_ivf', q) AS ends_ivf, way('ends_graph', q) AS ends_
 	'WITH w AS MATERIALIZED (SELECT id FROM ends ORDER BY $d) SELECT id FROM w UNION ALL (SELECT id FROM w LIMIT 5)']) WITH ORDINALITY u (q, n) ORDER BY n;
 SET vectorgpu.scan_order = relaxed;
 SELECT q AS query, way('ends_ivf', q) FROM unnest(ARRAY['SELECT id FROM ends ORDER BY $d', 'SELECT id FROM ends WHERE $d < 2 ORDER BY $d', 'SELECT id FROM ends WHERE $d < 2 ORDER BY $d LIMIT 5']) q;
+SET vectorgpu.range_search = exact;
+SELECT way('ends_ivf', 'SELECT id FROM ends WHERE $d < 2 ORDER BY $d');
 RESET vectorgpu.scan_order;
+SELECT way('ends_ivf', 'SELECT id FROM ends WHERE $d < 2 ORDER BY $d');
+RESET vectorgpu.range_search;
 -- a WITH with many references is analysed in acceptable time
 SELECT way('ends_ivf', 'WITH w0 AS MATERIALIZED (SELECT id FROM ends ORDER BY $d)' || string_agg(format(', w%s AS MATERIALIZED (SELECT * FROM w%s UNION ALL SELECT * FROM w%s)', i, i - 1, i - 1), '' ORDER BY i) || ' SELECT * FROM w30 LIMIT 1')
 	FROM generate_series(1, 30) i;

@@ -8,6 +8,7 @@ extern "C"
 #include "am/ahead/ahead_path.hpp"
 #include "am/filtered/filtered_path.hpp"
 #include "am/filtered/filtered_scan.hpp"
+#include "am/filtered/semijoin_query.hpp"
 #include "am/gpuflat/gpuflat.hpp"
 #include "am/gpugraph/gpugraph.hpp"
 #include "am/gpumatch/gpumatch.hpp"
@@ -49,6 +50,7 @@ _PG_init(void)
 	am::recall_define_gucs();
 	am::filtered_path_install();
 	am::filtered_scan_install();
+	am::semijoin_query_install();
 	am::shard_limit_install();
 	am::ahead_path_install();
 	am::ahead_node_install();

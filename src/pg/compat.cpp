@@ -222,6 +222,16 @@ array_length(PlannerInfo *root, Node *array)
 }
 
 bool
+costs_less(const Plan *plan, const Plan *other, double share)
+{
+#if PG_VERSION_NUM >= 180000
+	if (plan->disabled_nodes != other->disabled_nodes)
+		return plan->disabled_nodes < other->disabled_nodes;
+#endif
+	return plan->total_cost < share * other->total_cost;
+}
+
+bool
 is_descending(const PathKey *key)
 {
 #if PG_VERSION_NUM >= 180000

@@ -29,6 +29,7 @@ struct IndexPath;
 struct IndexScanState;
 struct List;
 struct PathKey;
+struct Plan;
 struct PlannerInfo;
 struct RelOptInfo;
 struct TIDBitmap;
@@ -185,6 +186,10 @@ constexpr bool kCoreTakesBooleans = false;
 
 /// Return the number of elements that the planner expects an array expression to have.
 double array_length(PlannerInfo *root, struct Node *array);
+
+/// True if the plan costs less than this share of the other one; from 18 on, of plans
+/// with as many nodes that settings forbid, since costs do not say so there. Fewer such nodes are less.
+bool costs_less(const Plan *plan, const Plan *other, double share);
 
 /// True if the order is descending.
 bool is_descending(const PathKey *key);

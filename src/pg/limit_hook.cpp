@@ -48,6 +48,7 @@ struct ScanNote
 	OrderedScan scan;
 	Place place;
 	OrderBound *bound; // null: no condition bounds the distance
+	bool changes_rows;
 	double selectivity;
 	double expected;
 	MemoryContextCallback forget;
@@ -90,6 +91,12 @@ expected_share(const OrderedScan &scan)
 	return Min(Max(scan.state->ps.plan->plan_rows / all, kLeastSelectivity), 1.0);
 }
 
+bool
+changes_rows(const PlannedStmt *statement)
+{
+	return (statement->commandType != CMD_SELECT && statement->commandType != CMD_INSERT) || statement->hasModifyingCTE;
+}
+
 void
 add_note(PlanState *state, Place place)
 {
@@ -106,6 +113,7 @@ add_note(PlanState *state, Place place)
 	note->bound = order_bound_find(scan, &only_bound);
 	// A condition that is only a bound drops no row before the scan's end.
 	note->place.filtered = place.filtered || (state->qual != nullptr && !only_bound);
+	note->changes_rows = changes_rows(state->state->es_plannedstmt);
 	note->expected = expected_share(scan);
 	note->selectivity = state->qual == nullptr || (note->bound != nullptr && only_bound) ? 1 : note->expected;
 	note->forget.func = forget_note;
@@ -336,11 +344,12 @@ ScanWish
 scan_wish(IndexScanDesc scan)
 {
 	const ScanNote *note = next_note(nullptr, scan);
-	ScanWish wish = {ScanEnd::kUnknown, 0, false, false, 1, 1};
+	ScanWish wish = {ScanEnd::kUnknown, 0, false, false, false, 1, 1};
 
 	if (note == nullptr)
 		return wish;
 	wish.filtered = note->place.filtered;
+	wish.changes_rows = note->changes_rows;
 	wish.shared = note->place.shared;
 	wish.selectivity = note->selectivity;
 	wish.expected = note->expected;

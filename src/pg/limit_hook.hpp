@@ -29,9 +29,10 @@ enum class ScanEnd : uint8
 struct ScanWish
 {
 	ScanEnd end;
-	uint64 rows;   // kCount: rows that the Limit wants, including those of its OFFSET
-	bool filtered; // a condition drops rows at the scan or between it and that Limit
-	bool shared;   // other scans, such as those of other partitions, also give rows to that Limit
+	uint64 rows;       // kCount: rows that the Limit wants, including those of its OFFSET
+	bool filtered;     // a condition drops rows at the scan or between it and that Limit
+	bool changes_rows; // the statement changes or deletes rows: what the scan misses would stay as it is
+	bool shared;       // other scans, such as those of other partitions, also give rows to that Limit
 	double
 		selectivity; // share of the scan's rows that the planner expects to pass the scan's own conditions, in (0, 1]
 	double expected; // share of the table's rows that the planner expects the scan to give, in (0, 1]

@@ -2,7 +2,7 @@
 """Range search on real data: the index, a LIMIT of as many rows, and a sequential scan, as ratios.
 
 Loads a part of a set of SIFT vectors into schema `ranges` of a database, builds an index of each access method, and asks
-for the rows within radii that hold 1, 100 and 10,000 of them (each query's own, between two distances). Printed in
+for the rows within radii that hold 1, 100, 1,000 and 10,000 of them (each query's own, between two distances). Printed in
 Markdown, each the mean over the queries of the best of some runs, in processor time of the backend (vectorgpu.worker = off;
 the server must run on this machine, since the time is read from /proc):
 
@@ -105,7 +105,7 @@ def main():
         for method, searches in METHODS.items():
             conn.execute(f"CREATE INDEX points_index ON ranges.points USING {method} (v vector_l2_ops)")
             for search in searches:
-                for n in (1, 100, 10000):
+                for n in (1, 100, 1000, 10000):
                     if n < len(base):
                         line(conn, method, search, n, texts, distances, args.runs)
             conn.execute("DROP INDEX ranges.points_index")

@@ -2,12 +2,11 @@
 #include "am/ahead/ranked_tables.hpp"
 
 #include "am/method/index_access.hpp"
+#include "am/method/table_indexes.hpp"
 
 extern "C"
 {
-#include "access/genam.h"
 #include "access/stratnum.h"
-#include "access/table.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_inherits.h"
@@ -15,8 +14,6 @@ extern "C"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
-#include "utils/rel.h"
-#include "utils/relcache.h"
 }
 
 namespace vectorgpu::am
@@ -81,30 +78,6 @@ orders_by(const Relation index, AttrNumber column, Oid op)
 	return is_vectorgpu_method(index->rd_rel->relam) && index->rd_index->indisvalid &&
 		index->rd_index->indkey.values[0] == column && RelationGetIndexPredicate(index) == NIL &&
 		OidIsValid(get_op_opfamily_sortfamily(op, index->rd_opfamily[0]));
-}
-
-/// True if one of the table's indexes is as wanted.
-template <class IsWanted>
-bool
-any_index(const RangeTblEntry *entry, IsWanted is_wanted)
-{
-	const Relation table = table_open(entry->relid, NoLock);
-	List *indexes = RelationGetIndexList(table);
-	bool found = false;
-	ListCell *cell;
-
-	foreach (cell, indexes)
-	{
-		const Relation index = index_open(lfirst_oid(cell), AccessShareLock);
-
-		found = is_wanted(table, index);
-		index_close(index, AccessShareLock);
-		if (found)
-			break;
-	}
-	list_free(indexes);
-	table_close(table, NoLock);
-	return found;
 }
 
 } // namespace

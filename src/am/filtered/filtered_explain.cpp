@@ -1,6 +1,7 @@
 // What EXPLAIN shows of a filtered scan, as core does of an index scan. Core has shown the filter before.
 #include "am/filtered/filtered_plan.hpp"
 #include "am/filtered/filtered_scan.hpp"
+#include "am/scan/scan_settings.hpp"
 #include "pg/explain_hook.hpp"
 
 extern "C"
@@ -71,6 +72,9 @@ filtered_explain(CustomScanState *node, List *ancestors, ExplainState *es)
 		show_rechecked(state, es);
 	show_expressions("Order By", list_make1(linitial(plan_expressions(plan, kPlanOrder))), state, ancestors, es);
 	show_first_rows(plan, es);
+	if (range_search() == RangeSearch::kApproximate &&
+		(linitial_int(static_cast<const List *>(list_nth(plan->custom_private, kPlanNumbers))) & kPlanMayMiss) != 0)
+		ExplainPropertyText("Range Search", "approximate", es);
 }
 
 } // namespace vectorgpu::am

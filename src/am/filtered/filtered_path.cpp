@@ -5,6 +5,7 @@
 #include "am/filtered/bitmap_path.hpp"
 #include "am/filtered/clause.hpp"
 #include "am/filtered/filtered_plan.hpp"
+#include "am/filtered/list_size.hpp"
 #include "am/filtered/range_clauses.hpp"
 #include "am/filtered/sort_key.hpp"
 #include "am/method/index_access.hpp"
@@ -237,10 +238,11 @@ rel_pathlist(PlannerInfo *root, RelOptInfo *rel, Index relation, RangeTblEntry *
 		previous_hook(root, rel, relation, entry);
 	if (entry->rtekind != RTE_RELATION || IS_DUMMY_REL(rel))
 		return;
-	if (entry->inh && ranges)
+	if (entry->inh)
 		range_estimate_parent(root, rel);
 	if (entry->inh || entry->tablesample != nullptr || !enable_indexscan)
 		return;
+	list_estimate(root, rel);
 	ranges = ranges && range_estimate(root, rel);
 	if (!ranges && (root->query_pathkeys == NIL || !(orders_enabled || (enabled && rel->baserestrictinfo != NIL))))
 		return;

@@ -5,6 +5,8 @@
 #include "am/filtered/clause.hpp"
 #include "am/filtered/filtered_path.hpp"
 #include "am/filtered/filtered_scan.hpp"
+#include "am/method/cost.hpp"
+#include "am/method/scan_demand.hpp"
 #include "pg/ordered_scan.hpp"
 
 extern "C"
@@ -40,11 +42,25 @@ filter_of(const IndexPath *scan, List *clauses)
 	return filter;
 }
 
+/// Of FilteredPlanFlag, those of a path for conditions that bound the distance.
+int
+range_flags(PlannerInfo *root, const IndexPath *scan)
+{
+	// Up to 17 the type does not declare the arguments.
+	const bool exact = path_is_sparse(scan) ||
+		reinterpret_cast<void (*)()>(scan->indexinfo->amcostestimate) ==
+			reinterpret_cast<void (*)()>(exact_cost_estimate);
+
+	if (scan->path.pathkeys != NIL)
+		return 0;
+	return kPlanUnordered | (!exact && range_may_miss(root, scan) ? kPlanMayMiss : 0);
+}
+
 /// Set the numbers and conditions of a plan by the index's clauses.
 void
-take_clauses(const IndexPath *scan, List *path_numbers, List **numbers, List **conditions)
+take_clauses(PlannerInfo *root, const IndexPath *scan, List *path_numbers, List **numbers, List **conditions)
 {
-	int flags = scan->path.pathkeys == NIL ? kPlanUnordered : 0;
+	int flags = range_flags(root, scan);
 	int n = 0;
 	ListCell *cell;
 
@@ -78,7 +94,7 @@ plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *targets, L
 		filter = bitmap_plan_take(static_cast<Plan *>(linitial(plans)), filter, &bitmap, &rechecked);
 		plans = list_make1(bitmap);
 	}
-	take_clauses(scan, static_cast<List *>(list_nth(path->custom_private, kPathNumbers)), &numbers, &conditions);
+	take_clauses(root, scan, static_cast<List *>(list_nth(path->custom_private, kPathNumbers)), &numbers, &conditions);
 	plan->scan.plan.targetlist = targets;
 	plan->scan.plan.qual = filter;
 	plan->scan.scanrelid = rel->relid;

@@ -5,6 +5,7 @@
 
 #include "am/filtered/bitmap_path.hpp"
 #include "am/filtered/distance_sample.hpp"
+#include "am/filtered/table_size.hpp"
 #include "am/method/distance_clause.hpp"
 
 #include <cstring>
@@ -121,67 +122,18 @@ estimate(PlannerInfo *root, RelOptInfo *rel, const List *conditions, bool *chang
 	return found;
 }
 
-void
-scale_rows(List *paths, double factor)
-{
-	ListCell *cell;
-
-	foreach (cell, paths)
-	{
-		Path *path = static_cast<Path *>(lfirst(cell));
-
-		path->rows = clamp_row_est(path->rows * factor);
-	}
-}
-
-/// Compute the costs of the paths in order of a distance anew.
-void
-cost_orders(PlannerInfo *root, RelOptInfo *rel)
-{
-	List *paths = NIL;
-	ListCell *cell;
-
-	// add_path() frees the paths that it drops, but index paths.
-	foreach (cell, rel->pathlist)
-	{
-		const IndexPath *path = static_cast<const IndexPath *>(lfirst(cell));
-
-		if (IsA(path, IndexPath) && path->indexorderbys != NIL && is_ours(path->indexinfo))
-			paths = lappend(paths, lfirst(cell));
-	}
-	foreach (cell, paths)
-	{
-		IndexPath *path = lfirst_node(IndexPath, cell);
-
-		rel->pathlist = list_delete_ptr(rel->pathlist, path);
-		cost_index(path, root, range_loops(root, PATH_REQ_OUTER(&path->path)), false);
-		add_path(rel, &path->path);
-	}
-}
-
 } // namespace
 
 bool
 range_estimate(PlannerInfo *root, RelOptInfo *rel)
 {
-	const double before = rel->rows;
 	bool changed;
 	const bool joins = estimate(root, rel, rel->joininfo, &changed);
 	const bool bounds = estimate(root, rel, rel->baserestrictinfo, &changed);
-	ListCell *cell;
 
 	if (!changed)
 		return joins || bounds;
-	set_baserel_size_estimates(root, rel);
-	foreach (cell, rel->ppilist)
-	{
-		ParamPathInfo *parameters = lfirst_node(ParamPathInfo, cell);
-
-		parameters->ppi_rows = clamp_row_est(parameters->ppi_rows * rel->rows / before);
-	}
-	scale_rows(rel->pathlist, rel->rows / before);
-	scale_rows(rel->partial_pathlist, rel->rows / before);
-	cost_orders(root, rel);
+	size_anew(root, rel);
 	return true;
 }
 

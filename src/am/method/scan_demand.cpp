@@ -200,12 +200,28 @@ every_row_wanted(const PlannerInfo *root)
 	return true;
 }
 
+/// True if rows of a table are changed by what the query finds: a row missed would stay as it is.
+bool
+rows_are_changed(const PlannerInfo *root)
+{
+	for (; root != nullptr; root = root->parent_root)
+		if (root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT)
+			return true;
+	return false;
+}
+
+bool
+may_miss(const PlannerInfo *root, double within)
+{
+	return within * kMostOfTable <= 1 && !rows_are_changed(root);
+}
+
 /// As batch_plan_start decides.
 bool
 is_exact(const PlannerInfo *root, const IndexPath *path, double rows, double within)
 {
 	if (path->path.pathkeys == NIL || every_row_wanted(root))
-		return within < 1 ? range_search() != RangeSearch::kApproximate || within * kMostOfTable > 1
+		return within < 1 ? range_search() != RangeSearch::kApproximate || !may_miss(root, within)
 						  : scan_drops_late_rows();
 	return scan_drops_late_rows() && root->limit_tuples * kMostOfTable > rows;
 }
@@ -238,6 +254,12 @@ scan_demand(PlannerInfo *root, const IndexPath *path)
 	demand.wanted = Max(Min(demand.wanted, most * demand.share), 1.0);
 	demand.visited = Min(demand.wanted / demand.share, Max(most, 1.0));
 	return demand;
+}
+
+bool
+range_may_miss(PlannerInfo *root, const IndexPath *path)
+{
+	return may_miss(root, share_within_bound(root, path));
 }
 
 double

@@ -28,6 +28,11 @@ struct ScanDemand
 /// scan return more, one that multiplies them fewer.
 ScanDemand scan_demand(PlannerInfo *root, const IndexPath *path);
 
+/// True if a path for a bound of the distance, in any order, may miss rows of an approximate access method
+/// (vectorgpu.range_search): no UPDATE, DELETE or MERGE goes by them, and no more than half of the rows are expected
+/// within the bound.
+bool range_may_miss(PlannerInfo *root, const IndexPath *path);
+
 /// The share of the index's rows that meet the path's conditions on key columns behind the first; 1: there are none.
 double conditions_share(PlannerInfo *root, const IndexPath *path);
 

@@ -34,7 +34,7 @@ const struct config_enum_entry kRangeSearches[] = {
 };
 
 int scan_order = kStrict;
-int ranges = static_cast<int>(RangeSearch::kExact);
+int ranges = static_cast<int>(RangeSearch::kApproximate);
 bool stable_pages = true;
 bool reads_ahead = true;
 
@@ -58,7 +58,8 @@ scan_define_gucs()
 	pg::define_enum("vectorgpu.range_search",
 		"Plans may have scans of an index for conditions that bound a distance, without ORDER BY and LIMIT.",
 		"exact finds all rows, approximate those that an approximate index finds at its recall target.", &ranges,
-		static_cast<int>(RangeSearch::kExact), kRangeSearches, PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr, nullptr);
+		static_cast<int>(RangeSearch::kApproximate), kRangeSearches, PGC_USERSET, GUC_EXPLAIN, nullptr, nullptr,
+		nullptr);
 }
 
 RangeSearch
