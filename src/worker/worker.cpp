@@ -96,6 +96,11 @@ make_several(const Options &options, const DeviceList &list, const engine::CpuEn
 		log_line("a lost device does not return: the worker ends");
 		_exit(kExitGpuLost);
 	};
+	spread.devices.on_closed = []
+	{
+		log_line("a lost device cannot be opened again: the worker ends");
+		_exit(kExitGpuLost);
+	};
 	if (const Status status = make_spread_engine(spread, &made); !status.is_ok())
 		log_line("%s; the CPU engine answers", status.message.c_str());
 	return made;

@@ -13,6 +13,7 @@ namespace
 constexpr uint64_t kSecondNs = uint64_t{1000} * 1000 * 1000;
 constexpr uint64_t kLeastPauseNs = 10 * kSecondNs; // before a lost device is opened again; doubles
 constexpr uint64_t kMostPauseNs = 600 * kSecondNs;
+constexpr int kMostFailures = 2;             // a broken context that stays so needs a new process
 constexpr uint64_t kStuckNs = 5 * kSecondNs; // a call that is still in a lost device then will not return
 
 } // namespace
@@ -65,6 +66,8 @@ DeviceSet::open_slot(size_t index)
 
 	const std::lock_guard lock(mutex_);
 
+	slots_[index].opened = true;
+	slots_[index].n_failed = 0;
 	if (device->lost)
 		return false;
 	slots_[index].device = std::move(device);
@@ -182,13 +185,22 @@ DeviceSet::tend()
 	for (const size_t i : due)
 	{
 		const bool opened = open_slot(i);
-		const std::lock_guard lock(mutex_);
+		std::unique_lock lock(mutex_);
 
 		// It never becomes shorter: a device that is lost again and again shall rarely be tried.
 		slots_[i].pause_ns = std::min(2 * slots_[i].pause_ns, kMostPauseNs);
 		slots_[i].not_before_ns = options_.clock() + slots_[i].pause_ns;
 		if (opened)
+		{
 			say("device " + options_.names[i] + " is used again");
+			continue;
+		}
+
+		const bool closed = slots_[i].opened && ++slots_[i].n_failed == kMostFailures;
+
+		lock.unlock();
+		if (closed)
+			options_.on_closed();
 	}
 }
 

@@ -30,6 +30,7 @@ struct DeviceSetOptions
 	std::function<bool(const char *name)> fault; // for tests: whether the fault of this name should happen
 	std::function<void()> on_all_lost = [] {};   // no device is left
 	std::function<void()> on_stuck = [] {};      // a call does not return from a lost device
+	std::function<void()> on_closed = [] {};     // a lost device cannot be opened again: a new process may be able to
 };
 
 /// The engine of a device from when it is opened to when it is lost. What it holds refers to it, and is gone with it.
@@ -146,6 +147,8 @@ private:
 	{
 		DevicePtr device;      // null: lost, or not opened
 		bool tried = false;    // to open it, once at least
+		bool opened = false;   // once at least
+		int n_failed = 0;      // attempts to open it since it was lost
 		uint64_t pause_ns = 0; // before the next attempt
 		uint64_t not_before_ns = 0;
 	};

@@ -30,6 +30,7 @@ protected:
 			return Status::ok();
 		};
 		options.on_stuck = [this] { n_stuck_++; };
+		options.on_closed = [this] { n_closed_++; };
 		options.on_all_lost = [this] { n_all_lost_++; };
 		return options;
 	}
@@ -38,6 +39,7 @@ protected:
 	std::vector<std::pair<size_t, bool>> opened_; // device, again
 	int n_refused_ = 0;
 	std::atomic<int> n_stuck_{0};
+	std::atomic<int> n_closed_{0};
 	std::atomic<int> n_all_lost_{0};
 };
 
@@ -59,6 +61,33 @@ TEST_F(Devices, ADeviceThatCouldNotBeOpenedIsTriedAgain)
 	devices.tend();
 	EXPECT_NE(devices.get(1), nullptr);
 	EXPECT_EQ(opened_, (std::vector<std::pair<size_t, bool>>{{0, false}, {1, false}, {1, true}, {1, true}}));
+}
+
+/// A device that was never there is no reason for a new process; one that was lost and cannot be had back is.
+TEST_F(Devices, ALostDeviceThatCannotBeOpenedAgainEndsTheProcess)
+{
+	n_refused_ = 5;
+
+	DeviceSet devices(options());
+
+	ASSERT_TRUE(devices.open());
+	while (n_refused_ > 0)
+	{
+		now_ns += 600 * kSecondNs;
+		devices.tend();
+	}
+	EXPECT_EQ(n_closed_, 0);
+	now_ns += 600 * kSecondNs;
+	devices.tend();
+	ASSERT_NE(devices.get(1), nullptr);
+	devices.lose(devices.get(1).get());
+	n_refused_ = 2;
+	now_ns += 601 * kSecondNs;
+	devices.tend();
+	EXPECT_EQ(n_closed_, 0);
+	now_ns += 601 * kSecondNs;
+	devices.tend();
+	EXPECT_EQ(n_closed_, 1);
 }
 
 TEST_F(Devices, ACallThatDoesNotReturnFromALostDeviceIsNoticed)
