@@ -140,12 +140,12 @@ public:
 
 	Status seal_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
-		return with_room(copy, [&](ResidentCopy &c) { return c.seal_segment(segment); });
+		return with_room(copy, [&](ResidentCopy &c) { return c.seal_segment(segment); }, &segment);
 	}
 
 	Status prepare_segment(engine::CopyId copy, engine::SegmentId segment) override
 	{
-		return with_room(copy, [&](ResidentCopy &c) { return c.prepare_segment(segment); });
+		return with_room(copy, [&](ResidentCopy &c) { return c.prepare_segment(segment); }, &segment);
 	}
 
 	Status drop_segment(engine::CopyId copy, engine::SegmentId segment) override
@@ -495,9 +495,9 @@ private:
 	}
 
 	/// As with, for work that changes nothing when it fails: what copies can do without goes before it fails for
-	/// memory.
+	/// memory, and then the segment that `prepared` names, if any, is prepared through host memory.
 	template <class Work>
-	Status with_room(engine::CopyId id, Work work)
+	Status with_room(engine::CopyId id, Work work, const engine::SegmentId *prepared = nullptr)
 	{
 		Status status = with(id, work);
 
@@ -507,6 +507,9 @@ private:
 					{ return (this->*give_way)() ? Status::ok() : Status::error(StatusCode::kNotFound, "none there"); })
 					.is_ok())
 				status = with(id, work);
+		if (status.code == StatusCode::kOutOfMemory && prepared != nullptr &&
+			with(id, [&](ResidentCopy &c) { return c.prepare_through_host(*prepared); }).is_ok())
+			status = with(id, work);
 		return status;
 	}
 

@@ -78,6 +78,7 @@ public:
 	Status load_segment(engine::SegmentId segment, const engine::RowBlock &rows) override;
 	Status load_structure(engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override;
 	Status prepare_segment(engine::SegmentId segment) override;
+	Status prepare_through_host(engine::SegmentId segment) override;
 	Status seal_segment(engine::SegmentId segment) override;
 	Status append_delta(uint64_t position, const engine::RowBlock &rows) override;
 
@@ -113,15 +114,15 @@ private:
 	Status append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags);
 	Status fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
 		uint32_t *narrow_flags);
-	Status merge_parts(DeviceSegment *segment, Filled *sealed);
-	Status make_joined(
-		DeviceSegment *segment, kernels::Form form, bool filter, std::vector<HostRows> *moved, Filled *made);
+	Status merge_parts(DeviceSegment *segment, bool through_host, Filled *sealed);
+	Status make_joined(const DeviceSegment &segment, kernels::Form form, bool filter, Filled *made) const;
+	Status make_room(DeviceSegment *segment, kernels::Form form, bool filter, std::vector<HostRows> *moved) const;
 	Status move_to_host(const Filled &part, size_t number, HostRows *rows) const;
 	Status bring_back(DeviceSegment *segment, const std::vector<HostRows> &moved);
 	Status join_blocks(const DeviceSegment &segment, Filled *made) const;
 	Status find_values(Filled *made) const;
 	Status make_rounded(Filled *sealed) const;
-	Status prepare(DeviceSegment *segment);
+	Status prepare(DeviceSegment *segment, bool through_host = false);
 	Status upload_bits(std::span<const uint8_t> bits, std::shared_ptr<const Held> *held) const;
 	Delta::Place delta_place() const { return {spec_, budget_, lane_, forms_.narrow}; }
 	kernels::Form widest_form() const;

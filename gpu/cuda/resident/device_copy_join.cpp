@@ -54,48 +54,41 @@ DeviceCopy::bring_back(DeviceSegment *segment, const std::vector<HostRows> &move
 	return status;
 }
 
-/// Make the block of the joined rows. If there is no room for it beside the parts, the last ones of these, as many as
-/// needed, are moved to host memory; their blocks are null then. After a failure all are on the device.
+/// Make the block of the joined rows.
 Status
-DeviceCopy::make_joined(DeviceSegment *segment, Form form, bool filter, std::vector<HostRows> *moved, Filled *made)
+DeviceCopy::make_joined(const DeviceSegment &segment, Form form, bool filter, Filled *made) const
 {
-	const uint32_t capacity = static_cast<uint32_t>(std::max<uint64_t>(segment->n_rows, 1));
-	const auto make = [&]
-	{
-		return with_vectors_ ? make_block(budget_, form, spec_.dim, capacity, filter, &made->block)
-							 : make_block_of_ids(budget_, form, capacity, &made->block);
-	};
-	Status status = make();
+	const uint32_t capacity = static_cast<uint32_t>(std::max<uint64_t>(segment.n_rows, 1));
 
-	if (status.code != StatusCode::kOutOfMemory || kind_ != engine::CopyKind::kRows || segment->parts.empty())
-		return status;
+	return with_vectors_ ? make_block(budget_, form, spec_.dim, capacity, filter, &made->block)
+						 : make_block_of_ids(budget_, form, capacity, &made->block);
+}
 
+/// Move so many of a segment's parts to host memory, the last ones, that the budget has room for the joined rows; their
+/// blocks are null then. kOutOfMemory: nothing was moved, since that would not help.
+Status
+DeviceCopy::make_room(DeviceSegment *segment, Form form, bool filter, std::vector<HostRows> *moved) const
+{
 	const uint64_t wanted =
-		uint64_t{capacity} * (form_pitch(form, spec_.dim) + sizeof(RowId) + (filter ? sizeof(float) : 0));
+		segment->n_rows * (form_pitch(form, spec_.dim) + sizeof(RowId) + (filter ? sizeof(float) : 0));
 	const uint64_t room = budget_->most() - std::min(budget_->used(), budget_->most());
-	const bool all = wanted <= room; // the device itself has less than the budget
-	uint64_t lacking = all ? 0 : wanted - room;
+	uint64_t lacking = wanted - std::min(wanted, room);
 	size_t first = segment->parts.size();
 
-	while ((all || lacking > 0) && first > 0)
+	while (lacking > 0 && first > 0)
 	{
 		const Block &block = *segment->parts[--first].block;
 
 		lacking -= std::min<uint64_t>(lacking, block.vectors.bytes() + block.row_ids.bytes());
 	}
-	if (lacking > 0)
-		return status;
+	// None: the device has less than the budget, and others may take what is freed.
+	if (lacking > 0 || first == segment->parts.size() || kind_ != engine::CopyKind::kRows)
+		return Status::error(StatusCode::kOutOfMemory, "the budget of device memory is used up");
 	for (size_t i = first; i < segment->parts.size(); i++)
 		VECTORGPU_TRY(move_to_host(segment->parts[i], i, &moved->emplace_back()));
 	for (size_t i = first; i < segment->parts.size(); i++)
 		segment->parts[i].block = nullptr;
-	status = make();
-	if (!status.is_ok())
-	{
-		VECTORGPU_TRY(bring_back(segment, *moved));
-		moved->clear();
-	}
-	return status;
+	return Status::ok();
 }
 
 /// Copy the parts that are on the device, each to its place.
@@ -164,7 +157,7 @@ DeviceCopy::find_values(Filled *made) const
 
 /// Join a segment's parts into one block, narrowed where that is exact, with the values that the filter needs.
 Status
-DeviceCopy::merge_parts(DeviceSegment *segment, Filled *sealed)
+DeviceCopy::merge_parts(DeviceSegment *segment, bool through_host, Filled *sealed)
 {
 	const bool filter = with_vectors_ && filter_serves(spec_);
 	Form form = own_form(spec_.element);
@@ -175,7 +168,13 @@ DeviceCopy::merge_parts(DeviceSegment *segment, Filled *sealed)
 		form = (segment->narrow_flags & 1) == 0 ? Form::kByte
 			: (segment->narrow_flags & 2) == 0  ? Form::kFloat16
 												: Form::kFloat32;
-	VECTORGPU_TRY(make_joined(segment, form, filter, &moved, &made));
+	if (through_host)
+		VECTORGPU_TRY(make_room(segment, form, filter, &moved));
+	if (const Status status = make_joined(*segment, form, filter, &made); !status.is_ok())
+	{
+		VECTORGPU_TRY(bring_back(segment, moved));
+		return status;
+	}
 	segment->rows_lost = !moved.empty(); // until they are in their places
 	VECTORGPU_TRY(join_blocks(*segment, &made));
 

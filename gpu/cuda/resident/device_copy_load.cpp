@@ -239,7 +239,7 @@ DeviceCopy::n_scaled_segments() const
 
 /// Caller holds the mutex.
 Status
-DeviceCopy::prepare(DeviceSegment *segment)
+DeviceCopy::prepare(DeviceSegment *segment, bool through_host)
 {
 	if (segment->sealed.block != nullptr)
 		return Status::ok();
@@ -262,7 +262,7 @@ DeviceCopy::prepare(DeviceSegment *segment)
 	if (with_lists)
 		VECTORGPU_TRY(coded ? segment->loading->check_coded(spec_, segment->n_rows)
 							: segment->loading->check(spec_.dim, segment->n_rows));
-	VECTORGPU_TRY(merge_parts(segment, &sealed));
+	VECTORGPU_TRY(merge_parts(segment, through_host, &sealed));
 	if (with_lists)
 		VECTORGPU_TRY(make_lists(budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(),
 			shape_.dim_pad, coded, with_vectors_, &lists));
@@ -285,6 +285,15 @@ DeviceCopy::prepare_segment(engine::SegmentId id)
 	DeviceSegment *const segment = find_segment(id);
 
 	return segment == nullptr ? no_segment() : prepare(segment);
+}
+
+Status
+DeviceCopy::prepare_through_host(engine::SegmentId id)
+{
+	const std::lock_guard lock(mutex_);
+	DeviceSegment *const segment = find_segment(id);
+
+	return segment == nullptr ? no_segment() : prepare(segment, true);
 }
 
 Status

@@ -44,6 +44,12 @@ public:
 	/// those that have two. False if there was none.
 	virtual bool drop_rounded(bool /*all*/) { return false; }
 
+	/// prepare_segment() where memory lacks, even after others have given way: through host memory, if that helps.
+	virtual Status prepare_through_host(engine::SegmentId /*segment*/)
+	{
+		return Status::error(StatusCode::kOutOfMemory, "the device has no room for the segment");
+	}
+
 	/// Segments with rows rounded to signed bytes.
 	virtual uint64_t n_scaled_segments() const { return 0; }
 

@@ -6,6 +6,7 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 use VectorgpuTest;
 use VectorgpuWorker;
 
@@ -77,6 +78,7 @@ for my $case (@faults)
 	my $run = start_clients($node, clients => 16, seconds => 8);
 
 	ok(wait_log($node, qr/device \S+ is lost/, $offset), "$fault, $name: a device is lost under load");
+	my $lost_at = time;
 	my $lost = worker_stat($node, 'lost_devices');
 	my ($done, $wrong) = finish_clients($run);
 
@@ -86,6 +88,7 @@ for my $case (@faults)
 	is(worker_pid($node), $pid, "$fault, $name: the worker goes on");
 	compare_others("$fault, $name, with the others");
 	ok(wait_until(sub { (worker_stat($node, 'lost_devices') // '') eq '{}' }, 60), "$fault, $name: the device comes back");
+	diag(sprintf('back in service %.1f s after %s in %s', time - $lost_at, $fault, $name));
 	ok(wait_until(sub { devices_of('u_i') == $n_gpus && devices_of('g_i') == $n_gpus }, 60), "$fault, $name: and gets small copies");
 	$run = start_clients($node, clients => 16, seconds => 3);
 	($done, $wrong) = finish_clients($run);
