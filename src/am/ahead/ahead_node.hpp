@@ -57,8 +57,9 @@ extern const CustomScanMethods ahead_plan_methods;
 void ahead_find_scans(AheadNodeState *state);
 
 /// Begin the inner scan as the loop will for its first outer row, and note the request that it will make, so that the
-/// first batch can have its searches made ahead. Nothing is done where other nodes than a Limit are between loop and
-/// scan: there the scan's own first search is the first to be known.
+/// first batch can have its searches made ahead. Nothing is done for scans of am/filtered, which may run other scans
+/// first, and where other nodes than a Limit are between loop and scan: there the scan's own first search is the first
+/// to be known.
 void ahead_foresee_first(AheadNodeState *state, TupleTableSlot *row);
 
 /// Let the scans that have begun look for answers and note their requests. Returns the bytes that the answers for one
