@@ -40,6 +40,38 @@ SELECT asked('(category = 7 OR span @> 300) AND tenant IN (7, 17) AND id % 2 = 1
 SELECT asked('tenant = 7 AND category BETWEEN 5 AND 10 AND v IS NOT NULL');
 SELECT asked('category = 7 AND v <-> q() < 4000');
 SELECT asked('category = 1000');
+-- a range without order: the bitmap's rows, of which those within the bound; for approximate access methods by one search
+CREATE FUNCTION range_of(condition text, OUT plan text, OUT all_rows bool, OUT most bool) LANGUAGE plpgsql AS $$
+DECLARE
+	query text := 'SELECT id, 0 AS d FROM found WHERE ' || replace(condition, '$q', '(SELECT v FROM found WHERE id = 9)');
+	line text;
+BEGIN
+	FOR line IN SELECT * FROM pg_temp.plan(query) LOOP
+		plan := concat_ws(', ', plan, substring(line FROM 'Vectorgpu Filtered Scan|Bitmap \w+ Scan|Range Search: \w+|Seq Scan'));
+	END LOOP;
+	all_rows := rows_of(query, true) = rows_of(query, false);
+	most := rows_of(query, true) <@ rows_of(query, false) AND cardinality(rows_of(query, true)) >= 0.85 * cardinality(rows_of(query, false));
+END $$;
+CREATE FUNCTION range_rounds(condition text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) SELECT id FROM found WHERE ' || replace(condition, '$q', '(SELECT v FROM found WHERE id = 9)') INTO plan;
+	RETURN format('%s of %s, %s', pg_temp.first_scan(plan) ->> 'Exhaustive', pg_temp.first_scan(plan) ->> 'Rounds', pg_temp.first_scan(plan) ->> 'Filter Way');
+END $$;
+CREATE TABLE range_conditions AS SELECT unnest(ARRAY['v <-> $q < 4300 AND category BETWEEN 5 AND 12', 'category BETWEEN 5 AND 12 AND v <-> $q BETWEEN 3900 AND 4300 AND tenant < 20 AND id % 2 = 1',
+	'v <-> $q < 4300 AND (category BETWEEN 3 AND 8 OR meta @> ''{"colour": 5}'')', 'v <-> $q < 4300 OR category = 7']) AS condition;
+SELECT condition, r.* FROM range_conditions, range_of(condition) r;
+DROP INDEX found_v;
+CREATE INDEX found_v ON found USING gpuivf (v vector_l2_ops, tenant);
+SELECT condition, r.* FROM range_conditions, range_of(condition) r;
+DROP INDEX found_v;
+CREATE INDEX found_v ON found USING gpugraph (v vector_l2_ops, tenant);
+SELECT condition, r.* FROM range_conditions, range_of(condition) r;
+SELECT range_rounds('v <-> $q < 4300 AND category BETWEEN 5 AND 12');
+SELECT * FROM pg_temp.plan('SELECT id FROM found WHERE v <-> q() < 3000 UNION SELECT id FROM found WHERE id = 7') p WHERE p ~ 'Scan';
+DROP INDEX found_v;
+CREATE INDEX found_v ON found USING gpuflat (v vector_l2_ops, tenant);
 -- by a partial index
 SELECT asked('tenant + 0 = 7 AND category > 95');
 -- sets, whose class has no operator between two values of its own type

@@ -164,9 +164,22 @@ add_filtered_path(const Draft *draft, const BitmapChoice *bitmap)
 	add_path(draft->index->rel, &path->path);
 }
 
+/// A path that reads only what a bitmap of other indexes has, if there is one for clauses that key columns leave.
+void
+consider_bitmap(const Draft *draft, List **known_bitmaps)
+{
+	BitmapChoice bitmap;
+
+	if (!enabled || draft->index->rel->baserestrictinfo == NIL)
+		return;
+	bitmap = bitmap_choose(draft->root, draft->index, draft->clauses, known_bitmaps);
+	if (bitmap.bitmap != nullptr)
+		add_filtered_path(draft, &bitmap);
+}
+
 /// Paths for conditions that bound a distance, with whatever else key columns decide.
 void
-consider_ranges(Draft draft)
+consider_ranges(Draft draft, List **known_bitmaps)
 {
 	ListCell *cell;
 
@@ -179,6 +192,8 @@ consider_ranges(Draft draft)
 		draft.pathkeys = NIL;
 		draft.outer = range->outer;
 		add_filtered_path(&draft, nullptr);
+		if (bms_is_empty(range->outer))
+			consider_bitmap(&draft, known_bitmaps);
 	}
 }
 
@@ -205,7 +220,6 @@ void
 consider_index(PlannerInfo *root, IndexOptInfo *index, bool ranges, List **known_bitmaps)
 {
 	Draft draft = {root, index, {}, NIL, index->rel->lateral_relids, NIL, {NIL, NIL}, false};
-	BitmapChoice bitmap;
 	bool derived;
 	ListCell *cell;
 
@@ -215,16 +229,12 @@ consider_index(PlannerInfo *root, IndexOptInfo *index, bool ranges, List **known
 	foreach (cell, index->indrestrictinfo)
 		take_clause(&draft, lfirst_node(RestrictInfo, cell));
 	if (ranges)
-		consider_ranges(draft);
+		consider_ranges(draft, known_bitmaps);
 	if (draft.pathkeys == NIL)
 		return;
 	if (draft.beyond_core || derived)
 		add_filtered_path(&draft, nullptr);
-	if (!enabled || index->rel->baserestrictinfo == NIL)
-		return;
-	bitmap = bitmap_choose(root, index, draft.clauses, known_bitmaps);
-	if (bitmap.bitmap != nullptr)
-		add_filtered_path(&draft, &bitmap);
+	consider_bitmap(&draft, known_bitmaps);
 }
 
 void

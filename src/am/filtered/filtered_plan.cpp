@@ -7,6 +7,7 @@
 #include "am/filtered/filtered_scan.hpp"
 #include "am/method/cost.hpp"
 #include "am/method/scan_demand.hpp"
+#include "am/scan/few_rows.hpp"
 #include "pg/ordered_scan.hpp"
 
 extern "C"
@@ -44,23 +45,23 @@ filter_of(const IndexPath *scan, List *clauses)
 
 /// Of FilteredPlanFlag, those of a path for conditions that bound the distance.
 int
-range_flags(PlannerInfo *root, const IndexPath *scan)
+range_flags(PlannerInfo *root, const IndexPath *scan, bool has_bitmap)
 {
 	// Up to 17 the type does not declare the arguments.
 	const bool exact = path_is_sparse(scan) ||
 		reinterpret_cast<void (*)()>(scan->indexinfo->amcostestimate) ==
 			reinterpret_cast<void (*)()>(exact_cost_estimate);
+	const bool few_pass = has_bitmap || conditions_share(root, scan) * kFewOfApproximate <= 1;
 
 	if (scan->path.pathkeys != NIL)
 		return 0;
-	return kPlanUnordered | (!exact && range_may_miss(root, scan) ? kPlanMayMiss : 0);
+	return kPlanUnordered | (!exact && range_may_miss(root, scan) ? kPlanMayMiss : 0) | (few_pass ? kPlanFewPass : 0);
 }
 
-/// Set the numbers and conditions of a plan by the index's clauses.
+/// Set the numbers and conditions of a plan by the index's clauses. flags: of FilteredPlanFlag, others are added.
 void
-take_clauses(PlannerInfo *root, const IndexPath *scan, List *path_numbers, List **numbers, List **conditions)
+take_clauses(const IndexPath *scan, int flags, List *path_numbers, List **numbers, List **conditions)
 {
-	int flags = range_flags(root, scan);
 	int n = 0;
 	ListCell *cell;
 
@@ -94,7 +95,8 @@ plan_path(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *targets, L
 		filter = bitmap_plan_take(static_cast<Plan *>(linitial(plans)), filter, &bitmap, &rechecked);
 		plans = list_make1(bitmap);
 	}
-	take_clauses(root, scan, static_cast<List *>(list_nth(path->custom_private, kPathNumbers)), &numbers, &conditions);
+	take_clauses(scan, range_flags(root, scan, path->custom_paths != NIL),
+		static_cast<List *>(list_nth(path->custom_private, kPathNumbers)), &numbers, &conditions);
 	plan->scan.plan.targetlist = targets;
 	plan->scan.plan.qual = filter;
 	plan->scan.scanrelid = rel->relid;

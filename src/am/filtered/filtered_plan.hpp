@@ -27,6 +27,7 @@ enum FilteredPlanFlag
 	kPlanWantsValue = 1, // rows without a value to order by are not wanted
 	kPlanUnordered = 2,  // the query does not ask for the order: it serves conditions that bound the distance
 	kPlanMayMiss = 4,    // and the access method may miss some of these rows: for EXPLAIN
+	kPlanFewPass = 8,    // and few rows are expected to meet the other conditions
 };
 
 /// The expressions of a plan, each a list.

@@ -115,6 +115,7 @@ start(FilteredScanState *state)
 	set_order(state, &state->key);
 	scan_condition_set(state->node.scan, lthird_int(state->numbers) > 0 ? condition_tree(state) : nullptr);
 	scan_unordered_set(state->node.scan, (linitial_int(state->numbers) & kPlanUnordered) != 0);
+	scan_few_pass_set(state->node.scan, (linitial_int(state->numbers) & kPlanFewPass) != 0);
 	scan_rows_set(state->node.scan, bitmap_rows_find(&state->bitmap));
 	state->part = 0;
 	start_part(state);

@@ -244,7 +244,8 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 	state->plan.may_turn_exact = strict && !wish->shared && wish->end == pg::ScanEnd::kCount;
 	state->plan.by_rank = approximate && !state->plan.exact && !state->plan.one_search;
 	state->plan.expects_few = state->plan.by_rank && state->filter != nullptr && state->am->values == nullptr &&
-		state->plan.wanted > kStepEnds[0] && wish->selectivity >= 1 && wish->expected * kFewOfApproximate <= 1;
+		((in_range && state->few_pass) ||
+			(state->plan.wanted > kStepEnds[0] && wish->selectivity >= 1 && wish->expected * kFewOfApproximate <= 1));
 }
 
 bool

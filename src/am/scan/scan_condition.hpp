@@ -34,4 +34,8 @@ void scan_nan_set(IndexScanDesc scan, NanRows rows);
 /// any of them, makes no scan approximate. As scan_condition_set.
 void scan_unordered_set(IndexScanDesc scan, bool unordered);
 
+/// Set whether few rows are expected to meet the conditions of such a scan, so that all of them are looked at: one
+/// search finds then what is below the bound. As scan_condition_set.
+void scan_few_pass_set(IndexScanDesc scan, bool few_pass);
+
 } // namespace vectorgpu::am

@@ -119,6 +119,12 @@ scan_unordered_set(IndexScanDesc scan, bool unordered)
 }
 
 void
+scan_few_pass_set(IndexScanDesc scan, bool few_pass)
+{
+	static_cast<ScanState *>(scan->opaque)->few_pass = few_pass;
+}
+
+void
 scan_keys_leave(IndexScanDesc scan, ScanState *state, pg::ScanWish *wish)
 {
 	KeyFilter *filter = std::exchange(state->filter, nullptr);

@@ -164,6 +164,7 @@ struct ScanState
 	const RowSet *rows;    // scan_condition.hpp; null: none were set
 	NanRows nan_rows;      // scan_condition.hpp
 	bool unordered;        // scan_condition.hpp
+	bool few_pass;         // scan_condition.hpp
 	KeyFilter *filter;     // conditions on key columns, and `rows`; null: there are none
 	bool rechecks;         // the executor tests the scan's keys again
 	bool not_null;         // rows whose first column is NULL are not wanted
