@@ -4,10 +4,13 @@
 extern "C"
 {
 #include "nodes/extensible.h"
+#include "nodes/plannodes.h"
 }
 
 namespace vectorgpu::pg
 {
+
+constexpr double kLeastSelectivity = 1e-6;
 
 const char kFilteredScanName[] = "Vectorgpu Filtered Scan";
 
@@ -48,6 +51,16 @@ ordered_scan(PlanState *state, bool (*is_ours)(Relation index), OrderedScan *sca
 	else
 		return false;
 	return scan->order != NIL && scan->index != nullptr && is_ours(scan->index);
+}
+
+double
+ordered_scan_expected(const OrderedScan &scan)
+{
+	const double all = scan.index->rd_rel->reltuples;
+
+	if (all <= 0)
+		return 1;
+	return Min(Max(scan.state->ps.plan->plan_rows / all, kLeastSelectivity), 1.0);
 }
 
 } // namespace vectorgpu::pg

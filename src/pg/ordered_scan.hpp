@@ -44,4 +44,8 @@ struct OrderedScan
 /// True if the node is an ordered scan, with its index open. is_ours: of the index.
 bool ordered_scan(PlanState *state, bool (*is_ours)(Relation index), OrderedScan *scan);
 
+/// Return the share of the index's rows that the planner expects to meet the scan's conditions, index conditions
+/// included.
+double ordered_scan_expected(const OrderedScan &scan);
+
 } // namespace vectorgpu::pg
