@@ -58,8 +58,6 @@ dlist_head notes = DLIST_STATIC_INIT(notes);
 ExecutorStart_hook_type previous_hook = nullptr;
 bool (*is_ours)(Relation index) = nullptr;
 
-constexpr double kLeastSelectivity = 1e-6;
-
 /// How often the plan of a WITH query was visited.
 struct CteVisit
 {
@@ -79,24 +77,6 @@ forget_note(void *arg)
 	dlist_delete(&static_cast<ScanNote *>(arg)->node);
 }
 
-/// Return the share of the index's rows that the planner expects to meet the scan's conditions, index conditions
-/// included.
-double
-expected_share(const OrderedScan &scan)
-{
-	const double all = scan.index->rd_rel->reltuples;
-
-	if (all <= 0)
-		return 1;
-	return Min(Max(scan.state->ps.plan->plan_rows / all, kLeastSelectivity), 1.0);
-}
-
-bool
-changes_rows(const PlannedStmt *statement)
-{
-	return (statement->commandType != CMD_SELECT && statement->commandType != CMD_INSERT) || statement->hasModifyingCTE;
-}
-
 void
 add_note(PlanState *state, Place place)
 {
@@ -104,6 +84,7 @@ add_note(PlanState *state, Place place)
 	OrderedScan scan;
 	ScanNote *note;
 	bool only_bound;
+	const PlannedStmt *statement = state->state->es_plannedstmt;
 
 	if (!ordered_scan(state, is_ours, &scan))
 		return;
@@ -113,8 +94,9 @@ add_note(PlanState *state, Place place)
 	note->bound = order_bound_find(scan, &only_bound);
 	// A condition that is only a bound drops no row before the scan's end.
 	note->place.filtered = place.filtered || (state->qual != nullptr && !only_bound);
-	note->changes_rows = changes_rows(state->state->es_plannedstmt);
-	note->expected = expected_share(scan);
+	note->changes_rows =
+		statement->hasModifyingCTE || (statement->commandType != CMD_SELECT && statement->commandType != CMD_INSERT);
+	note->expected = ordered_scan_expected(scan);
 	note->selectivity = state->qual == nullptr || (note->bound != nullptr && only_bound) ? 1 : note->expected;
 	note->forget.func = forget_note;
 	note->forget.arg = note;

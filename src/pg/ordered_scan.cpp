@@ -9,10 +9,13 @@ extern "C"
 #include "access/genam.h"
 #include "executor/executor.h"
 #include "nodes/extensible.h"
+#include "nodes/plannodes.h"
 }
 
 namespace vectorgpu::pg
 {
+
+constexpr double kLeastSelectivity = 1e-6;
 
 const char kFilteredScanName[] = "Vectorgpu Filtered Scan";
 
@@ -91,6 +94,16 @@ start_ordered_scan(PlanState *node)
 {
 	return IsA(node, IndexScanState) ? start_core_node(reinterpret_cast<IndexScanState *>(node))
 									 : start_filtered_node(reinterpret_cast<FilteredNode *>(node));
+}
+
+double
+ordered_scan_expected(const OrderedScan &scan)
+{
+	const double all = scan.index->rd_rel->reltuples;
+
+	if (all <= 0)
+		return 1;
+	return Min(Max(scan.state->ps.plan->plan_rows / all, kLeastSelectivity), 1.0);
 }
 
 } // namespace vectorgpu::pg

@@ -48,4 +48,8 @@ bool ordered_scan(PlanState *state, bool (*is_ours)(Relation index), OrderedScan
 /// present values of parameters.
 IndexScanDesc start_ordered_scan(PlanState *node);
 
+/// Return the share of the index's rows that the planner expects to meet the scan's conditions, index conditions
+/// included.
+double ordered_scan_expected(const OrderedScan &scan);
+
 } // namespace vectorgpu::pg
