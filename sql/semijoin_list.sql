@@ -110,6 +110,7 @@ INSERT INTO semi_queries VALUES ('SELECT id FROM semi_chunks WHERE doc IN (SELEC
 	('SELECT id FROM semi_chunks WHERE doc IN (SELECT id FROM semi_docs WHERE author < 5) ORDER BY v <-> semi_q()'), ('SELECT id FROM semi_chunks WHERE doc IN (SELECT id FROM semi_docs WHERE author < 5) LIMIT 10'),
 	('SELECT id FROM semi_chunks WHERE doc IN (SELECT id FROM semi_docs WHERE random() < 0.01) ORDER BY v <-> semi_q() LIMIT 10'),
 	('SELECT id FROM semi_chunks WHERE doc IN (SELECT id FROM semi_docs WHERE author < 5) ORDER BY v <-> semi_q() LIMIT 10 FOR UPDATE'),
+	('SELECT id FROM semi_chunks WHERE doc IN (SELECT id FROM (SELECT * FROM semi_docs WHERE author < 5 FOR SHARE) d) ORDER BY v <-> semi_q() LIMIT 10'),
 	('SELECT id FROM semi_chunks WHERE id < 5 OR doc IN (SELECT id FROM semi_docs WHERE author < 5) ORDER BY v <-> semi_q() LIMIT 10'),
 	('SELECT id FROM semi_chunks WHERE doc NOT IN (SELECT id FROM semi_docs WHERE author > 5) ORDER BY v <-> semi_q() LIMIT 10'),
 	('SELECT id FROM semi_chunks c WHERE id IN (SELECT id FROM semi_docs WHERE author < 5) ORDER BY v <-> semi_q() LIMIT 10');

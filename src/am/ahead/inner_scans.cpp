@@ -197,12 +197,22 @@ reset_params(const AheadNodeState *state, ParamExecData *before)
 	pfree(before);
 }
 
-/// The child whose rows the node passes on as they are, but for a filter; null: it is not such a node.
+/// True if the node's numbers of rows can be computed once more, for the same row.
+bool
+is_repeatable(const LimitState *limit)
+{
+	const Limit *plan = reinterpret_cast<const Limit *>(limit->ps.plan);
+
+	return !contain_volatile_functions(plan->limitCount) && !contain_volatile_functions(plan->limitOffset);
+}
+
+/// The child whose rows the node passes on as they are, but for a filter; null: it is not such a node, or it may not be
+/// restarted twice for a row.
 PlanState *
 passed_on(PlanState *node)
 {
 	if (IsA(node, LimitState))
-		return outerPlanState(node);
+		return is_repeatable(reinterpret_cast<const LimitState *>(node)) ? outerPlanState(node) : nullptr;
 	return IsA(node, SubqueryScanState) ? reinterpret_cast<SubqueryScanState *>(node)->subplan : nullptr;
 }
 

@@ -86,11 +86,37 @@ is_plain(const Query *query)
 		query->sortClause == NIL && query->jointree != nullptr;
 }
 
+/// The queries in FROM and WITH, and the query itself.
+template <class Visit>
+bool
+any_query(Query *query, Visit visit)
+{
+	ListCell *cell;
+
+	check_stack_depth();
+	if (visit(query))
+		return true;
+	foreach (cell, query->rtable)
+		if (lfirst_node(RangeTblEntry, cell)->rtekind == RTE_SUBQUERY &&
+			any_query(lfirst_node(RangeTblEntry, cell)->subquery, visit))
+			return true;
+	foreach (cell, query->cteList)
+		if (any_query(castNode(Query, lfirst_node(CommonTableExpr, cell)->ctequery), visit))
+			return true;
+	return false;
+}
+
+bool
+locks_rows(const Query *query)
+{
+	return query->rowMarks != NIL;
+}
+
 /// True if the sub-select can be read once, before the query.
 bool
 is_independent(Query *keys)
 {
-	return keys->commandType == CMD_SELECT && keys->rowMarks == NIL && !keys->hasModifyingCTE &&
+	return keys->commandType == CMD_SELECT && !any_query(keys, locks_rows) && !keys->hasModifyingCTE &&
 		!contain_vars_of_level(reinterpret_cast<Node *>(keys), 1) &&
 		!contain_volatile_functions(reinterpret_cast<Node *>(keys));
 }
@@ -278,26 +304,6 @@ is_search(const Query *query)
 	return query->commandType == CMD_SELECT && query->hasSubLinks && query->sortClause != NIL &&
 		query->limitCount != nullptr && query->rowMarks == NIL && query->jointree != nullptr &&
 		query->jointree->quals != nullptr;
-}
-
-/// The queries in FROM and WITH, and the query itself.
-template <class Visit>
-bool
-any_query(Query *query, Visit visit)
-{
-	ListCell *cell;
-
-	check_stack_depth();
-	if (visit(query))
-		return true;
-	foreach (cell, query->rtable)
-		if (lfirst_node(RangeTblEntry, cell)->rtekind == RTE_SUBQUERY &&
-			any_query(lfirst_node(RangeTblEntry, cell)->subquery, visit))
-			return true;
-	foreach (cell, query->cteList)
-		if (any_query(castNode(Query, lfirst_node(CommonTableExpr, cell)->ctequery), visit))
-			return true;
-	return false;
 }
 
 /// A copy of the query with its semijoins written anew; null: it has none.
