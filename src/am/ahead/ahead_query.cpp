@@ -75,6 +75,35 @@ worker_answers(Oid oid)
 	return possible;
 }
 
+/// True if the expression has a value of the outer rows.
+bool
+reads_outer(Node *node, const Outer *outer)
+{
+	return (outer->rel != nullptr && bms_overlap(pull_varnos(outer->root, node), outer->rel->relids)) ||
+		find_param(node, outer->params);
+}
+
+/// True if a value of the outer rows decides which rows a filtered scan has: they are found when the row comes.
+bool
+filters_by_outer(const CustomPath *path, const IndexPath *filtered, const Outer *outer)
+{
+	ListCell *cell;
+
+	foreach (cell, filtered->indexclauses)
+	{
+		const IndexClause *clause = lfirst_node(IndexClause, cell);
+
+		if (clause->indexcol > 0 && reads_outer(reinterpret_cast<Node *>(clause->rinfo->clause), outer))
+			return true;
+	}
+	if (path->custom_paths == NIL) // no bitmap of other indexes
+		return false;
+	foreach (cell, filtered->path.parent->baserestrictinfo)
+		if (reads_outer(reinterpret_cast<Node *>(lfirst_node(RestrictInfo, cell)->clause), outer))
+			return true;
+	return false;
+}
+
 /// True if the scan searches for a value of the outer rows.
 bool
 is_search(const IndexPath *scan, const Outer *outer)
@@ -88,9 +117,7 @@ is_search(const IndexPath *scan, const Outer *outer)
 	while (IsA(query, RelabelType))
 		query = reinterpret_cast<Node *>(reinterpret_cast<RelabelType *>(query)->arg);
 	return (IsA(query, Var) || IsA(query, Param)) && // only these are evaluated ahead
-		((outer->rel != nullptr && bms_overlap(pull_varnos(outer->root, query), outer->rel->relids)) ||
-			find_param(query, outer->params)) &&
-		worker_answers(scan->indexinfo->indexoid);
+		reads_outer(query, outer) && worker_answers(scan->indexinfo->indexoid);
 }
 
 bool find_search(const Path *path, const Outer *outer);
@@ -123,7 +150,8 @@ find_search(const Path *path, const Outer *outer)
 			return is_search(reinterpret_cast<const IndexPath *>(path), outer);
 		case T_CustomPath:
 			filtered = pg::filtered_path(path);
-			return filtered != nullptr && is_search(filtered, outer);
+			return filtered != nullptr && is_search(filtered, outer) &&
+				!filters_by_outer(reinterpret_cast<const CustomPath *>(path), filtered, outer);
 		case T_SubqueryScanPath:
 			return find_search(reinterpret_cast<const SubqueryScanPath *>(path)->subpath, &inside);
 		case T_LimitPath:
