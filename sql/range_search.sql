@@ -251,6 +251,8 @@ SELECT query, range_passes(query) FROM unnest(ARRAY['SELECT id FROM range_far WH
 -- What a statement changes are all rows.
 BEGIN;
 SELECT range_shown('DELETE FROM range_far WHERE v <-> range_q() < 1500');
+SELECT range_shown('WITH gone AS (DELETE FROM range_far WHERE id = 1) SELECT id FROM range_far WHERE v <-> range_q() < 1500');
+SELECT range_passes('WITH gone AS (DELETE FROM range_far WHERE id = 1) SELECT id FROM range_far WHERE v <-> range_q() < 1500');
 SELECT query, range_passes(query) FROM unnest(ARRAY['UPDATE range_far SET grp = 0 WHERE v <-> range_q() < 1500', 'UPDATE range_far SET grp = 0 WHERE id IN (SELECT id FROM range_far WHERE v <-> range_q() < 1500)',
 	'WITH gone AS (DELETE FROM range_far WHERE v <-> range_q() < 1500 RETURNING id) SELECT * FROM gone']) query;
 ROLLBACK;

@@ -197,23 +197,32 @@ reset_params(const AheadNodeState *state, ParamExecData *before)
 	pfree(before);
 }
 
-/// True if the node's numbers of rows can be computed once more, for the same row.
-bool
-is_repeatable(const LimitState *limit)
-{
-	const Limit *plan = reinterpret_cast<const Limit *>(limit->ps.plan);
-
-	return !contain_volatile_functions(plan->limitCount) && !contain_volatile_functions(plan->limitOffset);
-}
-
-/// The child whose rows the node passes on as they are, but for a filter; null: it is not such a node, or it may not be
-/// restarted twice for a row.
+/// The child whose rows the node passes on as they are, but for a filter; null: it is not such a node.
 PlanState *
 passed_on(PlanState *node)
 {
 	if (IsA(node, LimitState))
-		return is_repeatable(reinterpret_cast<const LimitState *>(node)) ? outerPlanState(node) : nullptr;
+		return outerPlanState(node);
 	return IsA(node, SubqueryScanState) ? reinterpret_cast<SubqueryScanState *>(node)->subplan : nullptr;
+}
+
+/// True if the node can be restarted once more for the same row of the loop, and calls no volatile function twice.
+bool
+is_repeatable(const AheadNodeState *state, const PlanState *node)
+{
+	const Limit *limit = reinterpret_cast<const Limit *>(node->plan);
+	const ListCell *cell;
+	const ListCell *param;
+
+	if (node->subPlan != NIL)
+		return false;
+	foreach (cell, node->initPlan)
+		foreach (param, loop_params(state))
+			if (bms_is_member(lfirst_node(NestLoopParam, param)->paramno,
+					lfirst_node(SubPlanState, cell)->planstate->plan->extParam))
+				return false;
+	return !IsA(limit, Limit) ||
+		(!contain_volatile_functions(limit->limitCount) && !contain_volatile_functions(limit->limitOffset));
 }
 
 /// Restart the inner side as the loop does for an outer row, down to the scan. False: a LIMIT wants no row of it.
@@ -273,20 +282,23 @@ ahead_foresee_first(AheadNodeState *state, TupleTableSlot *row)
 {
 	PlanState *inner = innerPlanState(&state->node.join->js.ps);
 	PlanState *node = inner;
+	PlanState *scan;
 	MemoryContext old;
 	ParamExecData *before;
 
 	if (state->n_scans != 1 || *state->scans[0].scan.scan != nullptr)
 		return;
-	while (node != nullptr && node != &state->scans[0].scan.state->ps)
-		node = passed_on(node);
-	if (node == nullptr)
+	scan = &state->scans[0].scan.state->ps;
+	for (; node != scan; node = passed_on(node))
+		if (node == nullptr || !is_repeatable(state, node))
+			return;
+	if (!is_repeatable(state, scan))
 		return;
 	old = MemoryContextSwitchTo(state->node.custom.ss.ps.state->es_query_cxt);
 	before = set_params(state, row);
 	// What follows is what the loop does next, for this row, and its errors are those of that row.
-	if (restart(state, inner, node))
-		ahead_foresee(pg::start_ordered_scan(node), state->scans[0].table);
+	if (restart(state, inner, scan))
+		ahead_foresee(pg::start_ordered_scan(scan), state->scans[0].table);
 	reset_params(state, before);
 	MemoryContextSwitchTo(old);
 }

@@ -205,7 +205,8 @@ bool
 rows_are_changed(const PlannerInfo *root)
 {
 	for (; root != nullptr; root = root->parent_root)
-		if (root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT)
+		if (root->parse->hasModifyingCTE ||
+			(root->parse->commandType != CMD_SELECT && root->parse->commandType != CMD_INSERT))
 			return true;
 	return false;
 }
