@@ -108,11 +108,13 @@ SELECT n, cardinality(a) AS rows, a = b AS same FROM (SELECT n, join_rows(query,
 
 -- a volatile LIMIT, or a volatile sub-select by the outer row, is evaluated once for each outer row
 CREATE SEQUENCE join_limits;
+SET vectorgpu.worker = on;
 SELECT count(*) AS ahead FROM pg_temp.plan('SELECT q.id, s.id FROM queries q, LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT nextval(''join_limits'')) s') p WHERE p ~ 'Read Ahead';
 SELECT count(DISTINCT q.id) = nextval('join_limits') - 1 AS once FROM queries q LEFT JOIN LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 1 + 0 * nextval('join_limits')) s ON true;
 SELECT count(DISTINCT q.id) * 2 = nextval('join_limits') - 2 AS once FROM queries q LEFT JOIN LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT 1 OFFSET 0 * nextval('join_limits')) s ON true;
 SELECT count(DISTINCT q.id) * 3 = nextval('join_limits') - 3 AS once FROM queries q LEFT JOIN LATERAL (SELECT t.id FROM items t ORDER BY t.v <-> q.v LIMIT (SELECT 1 + 0 * q.k * nextval('join_limits'))) s ON true;
 SELECT count(DISTINCT q.id) * 4 = nextval('join_limits') - 4 AS once FROM queries q LEFT JOIN LATERAL (SELECT t.id FROM items t WHERE t.k = (SELECT q.k + 0 * nextval('join_limits'))::int ORDER BY t.v <-> q.v LIMIT 1) s ON true;
+RESET vectorgpu.worker;
 DROP SEQUENCE join_limits;
 
 -- vectorgpu_join

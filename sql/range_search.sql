@@ -149,6 +149,7 @@ SELECT range_shown('SELECT id FROM range_far WHERE v <-> range_q() BETWEEN 1200 
 SELECT range_shown('SELECT id FROM range_far WHERE v <-> range_q() < 1500 ORDER BY v <-> range_q()');
 SELECT range_shown('SELECT id FROM range_far WHERE v <-> range_q() < 1500 ORDER BY v <-> range_q() LIMIT 5');
 SELECT range_shown('DELETE FROM range_far WHERE v <-> range_q() < 1500');
+SET vectorgpu.read_ahead = off; -- with or without the worker
 SELECT range_shown('SELECT f.id, g.id FROM range_far f JOIN range_far g ON g.v <-> f.v < 1500 WHERE f.id < 5');
 SELECT range_shown('SELECT id FROM range_far f WHERE id < 5 AND EXISTS (SELECT FROM range_far g WHERE f.v <-> g.v < 1500 AND g.id <> f.id)');
 SELECT range_shown('SELECT id FROM range_far WHERE vectorgpu_within(v, range_q(), 1500) LIMIT 3');

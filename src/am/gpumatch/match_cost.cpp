@@ -260,7 +260,7 @@ searches_cost(PlannerInfo *root, const IndexPath *path, const IndexSizes &sizes,
 	cost.of_all = search_cost(sizes, items, demand.rows, passing);
 	if (!match_is_signature(sizes.options.source))
 		cost.needed = search_cost(sizes, items, demand.rows, demand.visited) * n_batches;
-	else if (demand.exact)
+	else if (demand.exact || demand.within < 1) // there is no recall target for a range
 		cost.needed = cost.of_all * n_batches;
 	else
 		for (uint64 begin, end = 0; batch_plan_next_step(demand, &begin, &end);)

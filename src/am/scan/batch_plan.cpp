@@ -224,8 +224,9 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 	const bool strict = !state->rounds.relaxed;
 	const uint64 n_rows = scan_rows_at_most(state);
 	const bool in_range = state->bounds.bounded && (wish->end <= pg::ScanEnd::kNothing || state->unordered);
-	const bool approximate_range = in_range && range_search() == RangeSearch::kApproximate && !wish->changes_rows &&
-		wish->expected * kMostOfTable <= 1;
+	// Without a recall target nothing says which share of the rows would be found.
+	const bool approximate_range = in_range && approximate && state->am->approximate->describe_reach != nullptr &&
+		range_search() == RangeSearch::kApproximate && !wish->changes_rows && wish->expected * kMostOfTable <= 1;
 
 	state->plan.in_range = in_range ? static_cast<uint64>(wish->expected * static_cast<double>(n_rows)) : 0;
 	state->plan.wanted = wish->end == pg::ScanEnd::kCount ? Max(Min(wish->rows, n_rows), UINT64CONST(1)) : 0;

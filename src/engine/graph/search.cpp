@@ -337,12 +337,12 @@ graph_search(const GraphView &view, const SearchSpec &spec, const Candidate *ent
 void
 first_candidates(Candidate *candidates, size_t n, size_t n_wanted)
 {
+	// NaN comes behind infinities, as in the keys by which a GPU chooses.
 	const auto nearer = [](const Candidate &a, const Candidate &b)
 	{
-		const Candidate left = {std::isnan(a.score) ? HUGE_VAL : a.score, a.node};
-		const Candidate right = {std::isnan(b.score) ? HUGE_VAL : b.score, b.node};
-
-		return before(left, right);
+		if (std::isnan(a.score) || std::isnan(b.score))
+			return std::isnan(a.score) == std::isnan(b.score) ? a.node < b.node : std::isnan(b.score);
+		return before(a, b);
 	};
 
 	std::partial_sort(candidates, candidates + std::min(n, n_wanted), candidates + n, nearer);
