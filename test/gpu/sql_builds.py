@@ -9,7 +9,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "bench"))
 import datasets
 from sql_clients import BenchError, line, psql, wait_for_worker
-from sql_embeddings import MADE, REAL, FileSet, MadeSet
+from sql_embeddings import MADE, REAL, FileSet, MadeSet, begin
 
 WORKERS = (2, 15)  # the server's default, of all indexes; and for the first one, whose build reads and writes and does little else
 READS = 3  # sequential reads of which the median counts
@@ -60,12 +60,7 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     options = parser.parse_args()
 
-    psql("CREATE DATABASE vg", "postgres")
-    psql("CREATE EXTENSION vectorgpu", "vg")
-    psql(f"ALTER SYSTEM SET vectorgpu.device = '{options.device}'", "vg")
-    psql("SELECT pg_reload_conf()", "vg")
-    line("data set", "index", "what", "rate", "latency", "note")
-    line(*["---"] * 6)
+    begin(options)
     rows, dims, groups = MADE[-1]
     made = MadeSet(options, min(rows, options.rows or rows), dims, groups)
     real = FileSet(options, REAL)

@@ -122,6 +122,16 @@ def measure(data, method):
     return 0
 
 
+def begin(options):
+    """The database, and the head of the table."""
+    psql("CREATE DATABASE vg", "postgres")
+    psql("CREATE EXTENSION vectorgpu", "vg")
+    psql(f"ALTER SYSTEM SET vectorgpu.device = '{options.device}'", "vg")
+    psql("SELECT pg_reload_conf()", "vg")
+    line("data set", "index", "what", "rate", "latency", "note")
+    line(*["---"] * 6)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True)
@@ -133,12 +143,7 @@ def main():
     parser.add_argument("--methods", type=lambda text: text.split(","), default=list(METHODS))
     options = parser.parse_args()
 
-    psql("CREATE DATABASE vg", "postgres")
-    psql("CREATE EXTENSION vectorgpu", "vg")
-    psql(f"ALTER SYSTEM SET vectorgpu.device = '{options.device}'", "vg")
-    psql("SELECT pg_reload_conf()", "vg")
-    line("data set", "index", "what", "rate", "latency", "note")
-    line(*["---"] * 6)
+    begin(options)
     sets = [MadeSet(options, *made) for made in MADE if options.rows == 0 or made[0] <= options.rows]
     if any(os.path.exists(os.path.join(options.data, f"{REAL}.base.f16bin{end}")) for end in ("", ".gz")):
         sets.insert(1, FileSet(options, REAL))
