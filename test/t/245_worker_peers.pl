@@ -200,12 +200,15 @@ sub with_mode
 	return;
 }
 
-# Another release's worker, as after an upgrade: one line in the log, and sessions that were connected to the one before are answered too.
+# Another release's worker, as after an upgrade: one line in the log at its start, and sessions that were connected to the one before are answered too.
 my $log = -s $node->logfile;
 with_mode('version');
 is($open_session->query_safe($sweep), $all_right, 'version: a session that was open before has right answers');
 $open_session->quit;
-is(scalar(() = slurp_file($node->logfile, $log) =~ /LOG:  vectorgpu worker \(PID \d+\) does not match the server/g), 1, 'version: one line in the log');
+# On a slow machine the supervisor has started it again meanwhile.
+my @started = slurp_file($node->logfile, $log) =~ /LOG:  vectorgpu worker \(PID (\d+)\) does not match the server/g;
+my %started = map { $_ => 1 } @started;
+ok(@started > 0 && @started == keys %started, "version: one line in the log for each start (of @started)");
 
 with_mode($_) for qw(epoch small_area large_area no_fds short_memory unsealed half_welcome mute);
 
