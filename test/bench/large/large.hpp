@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include <sys/resource.h>
+
 #include "common/status.hpp"
 #include "made_rows.hpp"
 
@@ -41,11 +43,11 @@ struct Options
 	uint32_t iterations = 10;
 	std::vector<Storage> storages = {{"rabitq", 4, "rabitq:4"}, {"pq", 48, "pq:48"}};
 	std::vector<uint32_t> probes = {8, 16, 24, 32, 48, 64, 96, 128};
-	std::vector<uint32_t> candidates = {40, 100};
+	std::vector<uint32_t> candidates = {20, 40, 100};
 	std::vector<uint32_t> batches = {10000, 1};
 	uint32_t n_queries = 20000;
 	uint32_t n_judged = 1000; // queries whose recall is measured
-	double seconds = 1;       // of a point
+	double seconds = 0.5;     // of a point
 	double enough = 0.99;     // recall from which on more probes are left out
 	double wanted = 0.95;     // recall of the figures
 	double least_recall = 0;  // fail where no point of a storage reaches it
@@ -116,9 +118,11 @@ public:
 	{
 		const double now = now_s();
 		const double took = now - last_;
+		const double cpu = cpu_s();
 
+		std::printf("# %-9s %-10s %8.2f s, %8.2f of the cores'", storage.c_str(), name, took, cpu - last_cpu_);
 		last_ = now;
-		std::printf("# %-9s %-10s %8.2f s", storage.c_str(), name, took);
+		last_cpu_ = cpu;
 		if (n > 0)
 			std::printf(" %14.0f rows/s", static_cast<double>(n) / std::max(took, 1e-9));
 		std::printf("   (%.0f s in all)\n", now - began_);
@@ -128,7 +132,11 @@ public:
 	}
 
 	/// Time that belongs to no step.
-	void skip() { last_ = now_s(); }
+	void skip()
+	{
+		last_ = now_s();
+		last_cpu_ = cpu_s();
+	}
 
 	/// recall 0: it has none.
 	void figure(const std::string &what, double value, const char *unit, double recall) const
@@ -148,10 +156,22 @@ public:
 	bool is_late() const { return elapsed() > options_.deadline; }
 
 private:
+	/// Seconds that cores have computed for this process.
+	static double cpu_s()
+	{
+		rusage usage{};
+
+		if (getrusage(RUSAGE_SELF, &usage) != 0)
+			return 0;
+		return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+			static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+	}
+
 	const Options &options_;
 	std::FILE *file_;
 	const double began_ = now_s();
 	double last_ = began_;
+	double last_cpu_ = 0;
 };
 
 } // namespace vectorgpu::bench

@@ -103,7 +103,7 @@ public:
 
 	size_t work_bytes() const
 	{
-		return spec_.kind == ivf::CodeKind::kPq     ? ivf::pq_encode_work_bytes(pq_, 1)
+		return spec_.kind == ivf::CodeKind::kPq    ? ivf::pq_encode_work_bytes(pq_, 1)
 			: spec_.kind == ivf::CodeKind::kRabitq ? ivf::rabitq_encode_work_bytes(model_.rabitq.spec)
 												   : 0;
 	}
@@ -119,8 +119,8 @@ public:
 			must(ivf::rabitq_encode(
 				rabitq_, part.rows.data(), part.labels.data(), n, codes, work->data(), work->size()));
 		else
-			must(ivf::pq_encode(
-				pq_, part.rows.data(), part.labels.data(), n, codes, terms, work->data(), work->size()));
+			must(
+				ivf::pq_encode(pq_, part.rows.data(), part.labels.data(), n, codes, terms, work->data(), work->size()));
 	}
 
 private:
@@ -213,8 +213,8 @@ encode_rows(
 			if (blocks)
 				ivf::code_make_blocks(layout.spec, by_row.data(), n, codes);
 			if (ivf::code_has_terms(layout.spec)) // the head, the model and the terms are 4-byte aligned
-				std::memcpy(encoded.bytes.get() + layout.terms_at() + first * sizeof(float), terms.data(),
-					n * sizeof(float));
+				std::memcpy(
+					encoded.bytes.get() + layout.terms_at() + first * sizeof(float), terms.data(), n * sizeof(float));
 		});
 	if (report != nullptr)
 		report->step("encode", store.n(), storage.text);

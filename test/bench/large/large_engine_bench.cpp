@@ -166,8 +166,8 @@ make_engine(const Options &options)
 
 /// Whether the engine takes such codes, by a copy of 64 rows.
 Status
-try_codes(engine::Engine *engine, engine::CopyKind kind, const MadeRows &made, const Storage &storage,
-	const Options &options)
+try_codes(
+	engine::Engine *engine, engine::CopyKind kind, const MadeRows &made, const Storage &storage, const Options &options)
 {
 	Options small = options;
 	BuiltLists lists;
@@ -233,11 +233,9 @@ measure_storage(engine::Engine *engine, const MadeRows &made, const RowStore &st
 	report->step("load", options.n_rows, storage.text);
 	std::printf("# %s: %.0f bytes a code; %.2f GB of copies in the engine, %.1f GB of host memory at most so far\n",
 		storage.text.c_str(), row_bytes, static_cast<double>(engine->stats().resident_bytes) / 1e9, peak_memory());
-	report->figure(
-		storage.text + ", memory", static_cast<double>(engine->stats().resident_bytes) / 1e9, "GB", 0);
+	report->figure(storage.text + ", memory", static_cast<double>(engine->stats().resident_bytes) / 1e9, "GB", 0);
 
-	const bool good =
-		measure_curve({engine, copy, kind, store, storage, row_bytes}, queries, truth, options, report);
+	const bool good = measure_curve({engine, copy, kind, store, storage, row_bytes}, queries, truth, options, report);
 
 	must(engine->drop(copy), "drop");
 	report->step("search", 0, storage.text);

@@ -159,11 +159,8 @@ load_rows(engine::Engine *engine, engine::CopyId copy, const RowStore &store, co
 	{
 		const size_t n = first < store.n() ? std::min<uint64_t>(kLoadRows, store.n() - first) : 0;
 
-		return std::async(std::launch::async,
-			[=, &store, &options]
-			{
-				return with_vectors ? gather(store, lists, first, n, options.n_threads) : std::vector<uint16_t>();
-			});
+		return std::async(std::launch::async, [=, &store, &options]
+			{ return with_vectors ? gather(store, lists, first, n, options.n_threads) : std::vector<uint16_t>(); });
 	};
 	std::vector<RowId> ids(std::min<uint64_t>(kLoadRows, store.n()));
 	std::future<std::vector<uint16_t>> gathered = next(0);
@@ -176,15 +173,13 @@ load_rows(engine::Engine *engine, engine::CopyId copy, const RowStore &store, co
 
 		gathered = next(first + kLoadRows);
 		std::iota(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(n), first);
-		status =
-			engine->load_segment(copy, 1, {std::span(ids).first(n), with_vectors ? rows.data() : nullptr, n});
+		status = engine->load_segment(copy, 1, {std::span(ids).first(n), with_vectors ? rows.data() : nullptr, n});
 	}
 	return status;
 }
 
 Status
-load_description(
-	engine::Engine *engine, engine::CopyId copy, const BuiltLists &lists, const EncodedRows &encoded)
+load_description(engine::Engine *engine, engine::CopyId copy, const BuiltLists &lists, const EncodedRows &encoded)
 {
 	const std::span<const uint8_t> parts[] = {bytes_of(lists.offsets), bytes_of(lists.centroids),
 		bytes_of(lists.numbers), {encoded.bytes.get(), encoded.layout.bytes()}};

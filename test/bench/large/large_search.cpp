@@ -216,8 +216,8 @@ measure_curve(
 			report->figure(copy.storage.text + ", batch " + std::to_string(batch), best.rate, "/s", best_recall);
 		}
 		else
-			std::printf("# %s, batch %u: no point has recall %.2f; the best of all %.4f\n", name, batch, options.wanted,
-				most);
+			std::printf(
+				"# %s, batch %u: no point has recall %.2f; the best of all %.4f\n", name, batch, options.wanted, most);
 	}
 	return most >= options.least_recall;
 }

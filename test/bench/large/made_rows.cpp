@@ -84,7 +84,7 @@ round_up(uint32_t n, uint32_t unit)
 }
 
 // Products and sums apart (-ffp-contract=off), so that the rows are the same at every level.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&               \
 	!defined(__SANITIZE_THREAD__)
 #define VECTORGPU_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -93,8 +93,8 @@ round_up(uint32_t n, uint32_t unit)
 
 /// rows [4, dim_pad] = latent [4, latent_pad] times projection [latent, dim_pad].
 VECTORGPU_CLONES void
-project_four(const float *projection, const float *latent, size_t n_latent, size_t latent_pad, size_t dim_pad,
-	float *rows)
+project_four(
+	const float *projection, const float *latent, size_t n_latent, size_t latent_pad, size_t dim_pad, float *rows)
 {
 	for (size_t first = 0; first < dim_pad; first += kTile)
 	{
@@ -208,8 +208,7 @@ MadeRows::make(const uint64_t *numbers, size_t n, float *rows) const
 
 		for (size_t i = 0; i < here; i++)
 			make_latent(numbers[first + i], latent.data() + i * latent_pad_);
-		project_four(
-			projection_.data(), latent.data(), law_.latent, latent_pad_, dim_pad_, made.data());
+		project_four(projection_.data(), latent.data(), law_.latent, latent_pad_, dim_pad_, made.data());
 		for (size_t i = 0; i < here; i++)
 		{
 			finish(numbers[first + i], made.data() + i * dim_pad_);

@@ -1,5 +1,5 @@
 // Made rows like those of embedding models: a row follows from its number alone, so that any part of a table can be
-// made again, by any thread. Any number of threads may use one object.
+// made again. Any number of threads may use one object.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 namespace vectorgpu::bench
 {
 
-/// What rows are drawn from. A row is W (centre of its group + z) + noise e, divided by its length: z normal of `latent`
-/// dimensions, whose standard deviations fall as i^-decay, W [dim, latent] fixed and normal, e normal.
+/// What rows are drawn from. A row is W (centre of its group + z) + noise e, divided by its length: z normal of
+/// `latent` dimensions, whose deviations fall as i^-decay, W [dim, latent] fixed and normal, e normal.
 struct RowLaw
 {
 	uint32_t dim = 96;

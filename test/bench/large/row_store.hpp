@@ -19,8 +19,7 @@ public:
 		if (!keep)
 			return;
 		kept_ = std::make_unique_for_overwrite<uint16_t[]>(n_rows * made.dim());
-		in_parts(n_threads, n_rows, 4096,
-			[&](uint64_t first, uint64_t last, size_t)
+		in_parts(n_threads, n_rows, 4096, [&](uint64_t first, uint64_t last, size_t)
 			{ make_run(first, last - first, kept_.get() + first * made_.dim()); });
 	}
 
