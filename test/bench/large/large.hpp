@@ -13,6 +13,7 @@
 
 #include <sys/resource.h>
 
+#include "common/cores.hpp"
 #include "common/status.hpp"
 #include "made_rows.hpp"
 
@@ -52,7 +53,7 @@ struct Options
 	double wanted = 0.95;     // recall of the figures
 	double least_recall = 0;  // fail where no point of a storage reaches it
 	double deadline = 500;    // seconds after which no further storage or point begins
-	size_t n_threads = std::max(1u, std::thread::hardware_concurrency());
+	size_t n_threads = count_cores();
 	size_t n_builders = 4; // lists are built by so many at a time
 	uint32_t workspace_mb = 2048;
 	bool keep = true; // rows, in this program's memory; else they are made again where they are needed
