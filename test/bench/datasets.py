@@ -124,11 +124,12 @@ def copy_text(rows, first_id=0):
     return "".join(f"{first_id + i}\t{literal(row)}\n" for i, row in enumerate(rows)).encode()
 
 
-def copy_binary_blocks(rows, first_id=0, columns=()):
-    """COPY binary of (id int4, vector) in blocks of bytes, header and trailer included. columns: further ones, int4 [n]."""
-    dims = rows.shape[1]
+def copy_binary_blocks(rows, first_id=0, columns=(), element=">f4"):
+    """COPY binary of (id int4, vector) in blocks of bytes, header and trailer included. columns: further ones, int4 [n];
+    element: of the vectors, ">f2" for halfvec."""
+    dims, element = rows.shape[1], numpy.dtype(element)
     layout = numpy.dtype([("fields", ">i2"), ("id_bytes", ">i4"), ("id", ">i4"), ("vector_bytes", ">i4"),
-                          ("dims", ">i2"), ("unused", ">i2"), ("elements", ">f4", (dims,)),
+                          ("dims", ">i2"), ("unused", ">i2"), ("elements", element, (dims,)),
                           ("columns", [("bytes", ">i4"), ("value", ">i4")], (len(columns),))])
     yield b"PGCOPY\n\xff\r\n\x00" + bytes(8)
     for start in range(0, rows.shape[0], BLOCK_ROWS):
@@ -137,7 +138,7 @@ def copy_binary_blocks(rows, first_id=0, columns=()):
         tuples["fields"] = 2 + len(columns)
         tuples["id_bytes"] = 4
         tuples["id"] = numpy.arange(first_id + start, first_id + start + block.shape[0])
-        tuples["vector_bytes"] = 4 + 4 * dims
+        tuples["vector_bytes"] = 4 + element.itemsize * dims
         tuples["dims"] = dims
         tuples["elements"] = block
         tuples["columns"]["bytes"] = 4

@@ -145,6 +145,21 @@ def targets(run):
     return max((abs(float(words[3])) for words in target_rows(run) if float(words[0]) >= 0.9), default=None)
 
 
+def large_engine(run):
+    """The figures of large_engine_bench: (name, value, unit, recall or "")."""
+    for line in run.read(os.path.join(run.logs, "large-engine")):
+        cells = line.split("\t")
+        if len(cells) == 5 and cells[0] == "figure":
+            yield cells[1], float(cells[2]), cells[3], cells[4].strip("-")
+
+
+def large_rate(run, batch):
+    """The most queries/s of a batch over 100 million rows by codes of RaBitQ, with a recall of at least .95."""
+    return max((value for name, value, unit, recall in large_engine(run)
+                if name.startswith("large_engine: 100000000 x 96,") and ": rabitq:" in name and name.endswith(f", batch {batch}")
+                and unit == "/s" and float(recall or 0) >= 0.95), default=None)
+
+
 def lost_to_conditions(run):
     """How much recall the worst condition loses against no condition; below 0: none loses any."""
     return max((0 - more for more, in run.notes(SIFT, "of the rows pass", r"\(([-+][0-9.]+)\)")), default=None)
@@ -231,6 +246,8 @@ def floors(run):
             run.fastest(("ivf-1024", "ivf-4096"), batch, 5, 6, 0.96), "gpu_ivf_bench"))
           for batch, floor in ((10000, 1500000), (64, 400000), (1, 15000))),
         ("lists", "IVF-PQ, 64 bytes, rescored, recall .95, batch 10,000", 700000, least, "/s", run.fastest(("codes-pq--pq-m64",), 10000, 5, 6, 0.95), "gpu_ivf_bench --storage pq --pq-m 64"),
+        *((("large", f"100 million x 96 halves, RaBitQ, recall .95, batch {batch:,}", floor, least, "/s", large_rate(run, batch), "large_engine_bench"))
+          for batch, floor in ((10000, 300000), (1, 3000))),
         ("lists", "k-means, 4,096 centroids, 20 iterations", 150, most, "ms", run.number("kmeans", r"20 iterations ([0-9.]+)"), "gpu_kmeans_bench"),
         ("lists", "CREATE INDEX USING gpuivf, SIFT", 3, most, "s", run.client(SIFT, "gpuivf", "CREATE INDEX"), sql),
         ("lists", "SQL, SIFT, 64 clients, recall .98", 150000, least, "/s", run.client(SIFT, "gpuivf, recall", "64 clients", recall=0.98), sql),
@@ -286,6 +303,7 @@ def write_figures(run, table, path, card, trees):
     for name in (ARXIV, MADE):
         lines += [(f"exact: {name}, batch {batch}", f"{ours:.6g}", "/s", "1", "cuVS brute force", f"{peer:.6g}", f"{recall:.4g}")
                   for batch, ours, peer, recall in beside_peer(run, name)]
+    lines += [(name, f"{value:.6g}", unit, recall, "", "", "") for name, value, unit, recall in large_engine(run)]
     with open(path, "w", encoding="utf-8") as file:
         file.write("name\tvalue\tunit\trecall\tcard\tgit trees\tpeer\tpeer's value\tpeer's recall\n")
         for name, value, unit, recall, *peer in lines:

@@ -1,6 +1,7 @@
 """Ten million rows under SQL: COPY by several sessions, CREATE INDEX USING gpuivf, recall against throughput. Rows are a data set's with noise of whole
 numbers -8 ... 8, repeated; the 10 nearest of some queries are found by brute force while the rows are made. Each step has a
-time limit, and so have all together: figures not measured by then are printed as missing. See sql_bench."""
+time limit, and so have all together: figures not measured by then are printed as missing. --rows, --dims, --type, --with and --unlogged
+measure other tables, such as forty million halfvec by codes. See sql_bench."""
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: loaders are processes
@@ -24,6 +25,7 @@ JUDGED = 100     # queries whose recall is measured, and which clients ask
 TABLE = "items_large"
 LIMIT = 100      # seconds for all steps together, without the server's start and end
 TARGETS = (0.95, 0.98, 0.9)
+ELEMENTS = {"vector": ">f4", "halfvec": ">f2"}  # of COPY; whole numbers up to 255 are exact in both
 CLIENTS = (16, 64)
 LIMITS = {"COPY": 60, "ANALYZE": 15, "CREATE INDEX": 70, "copy in the worker": 30, "recall": 15}  # seconds, on 16 cores
 
@@ -70,7 +72,7 @@ def nearest(rows, queries, best):
     return numpy.partition(numpy.concatenate([best, squared], axis=1), 9, axis=1)[:, :10]
 
 
-def load_part(base, queries, blocks, n_rows):
+def load_part(base, queries, blocks, n_rows, element):
     """Load one session's blocks. Returns the 10 smallest squared distances of each query among them."""
     copy = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", "vg", "-c", f"COPY {TABLE} FROM STDIN (FORMAT binary)"],
                             stdin=subprocess.PIPE)
@@ -78,7 +80,7 @@ def load_part(base, queries, blocks, n_rows):
     for number, block in enumerate(blocks):
         rows = made(base, block, n_rows)
         best = nearest(rows, queries, best)
-        pieces = list(datasets.copy_binary_blocks(rows, block * BLOCK))  # header, tuples, trailer
+        pieces = list(datasets.copy_binary_blocks(rows, block * BLOCK, element=element))  # header, tuples, trailer
         copy.stdin.write(b"".join(pieces[1 if number else 0:-1]))
     copy.stdin.write(pieces[-1])
     copy.stdin.close()
@@ -87,14 +89,15 @@ def load_part(base, queries, blocks, n_rows):
     return best
 
 
-def load(clock, base, queries, n_rows, sessions):
+def load(options, clock, base, queries):
     """The 10th smallest squared distance of each query."""
-    psql(f"CREATE TABLE {TABLE} (id int4, v vector({base.shape[1]}))", "vg")
+    n_rows, sessions, element = options.rows, options.sessions, ELEMENTS[options.type]
+    psql(f"CREATE {'UNLOGGED ' if options.unlogged else ''}TABLE {TABLE} (id int4, v {options.type}({base.shape[1]}))", "vg")
     blocks = range((n_rows + BLOCK - 1) // BLOCK)
     parts = [blocks[i::sessions] for i in range(sessions) if blocks[i::sessions]]
     with multiprocessing.get_context("fork").Pool(len(parts), signal.signal, (signal.SIGTERM, signal.SIG_DFL)) as pool:
         try:
-            found = pool.starmap_async(load_part, [(base, queries, part, n_rows) for part in parts]).get(clock.step("COPY"))
+            found = pool.starmap_async(load_part, [(base, queries, part, n_rows, element) for part in parts]).get(clock.step("COPY"))
         except multiprocessing.TimeoutError as error:
             raise BenchError(f"COPY {TABLE}: not done in its time") from error
     return numpy.partition(numpy.concatenate(found, axis=1), 9, axis=1)[:, 9]
@@ -128,6 +131,10 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--sessions", type=int, default=min(16, os.cpu_count() or 1))
     parser.add_argument("--limit", type=int, default=LIMIT, help="seconds for all steps together")
+    parser.add_argument("--dims", type=int, default=0, help="the first dimensions of the set's rows; 0: all")
+    parser.add_argument("--type", choices=ELEMENTS, default="vector")
+    parser.add_argument("--with", dest="storage", default="", help="storage parameters of the index, such as 'storage = rabitq, lists = 16384'")
+    parser.add_argument("--unlogged", action="store_true", help="table and index without log")
     options = parser.parse_args()
     clock = Clock(options.limit, max(1, options.limit / LIMIT))
 
@@ -140,12 +147,15 @@ def main():
     line(*["---"] * 6)
     base = read_u8bin(options.data, f"{options.set}.base.u8bin")
     queries = read_u8bin(options.data, f"{options.set}.query.u8bin")[:JUDGED]
+    if options.dims:
+        base, queries = (numpy.ascontiguousarray(rows[:, :options.dims]) for rows in (base, queries))
     try:
         missing = measure(options, clock, base, queries)
     except BenchError as error:
         line(options.rows, "", "failed", "", "", str(error).replace("\n", " "))
         return 1
-    print(f"\n{time.monotonic() - clock.began:.0f} s for all of it. Table and index are logged, with {settings()}.")
+    print(f"\n{time.monotonic() - clock.began:.0f} s for all of it. Table and index are {'not ' if options.unlogged else ''}logged, with {settings()}.")
+    print(f"\nRows are {options.type}({base.shape[1]}); storage parameters of the index: {options.storage or 'the default'}.")
     worker = psql("SELECT engine || ', ' || device || ', batches of ' || round(mean_batch_size::numeric, 1) FROM vectorgpu_worker", "vg")
     print(f"\nWorker: {worker}.")
     return 0 if missing == 0 and (options.device == "cpu" or worker.startswith("cuda")) else 1
@@ -183,12 +193,13 @@ def clients_rate(options, clock, script, clients, keep):
 def measure(options, clock, base, queries):
     """Run the steps. Returns how many figures are missing."""
     began = time.monotonic()
-    kth = load(clock, base, queries, options.rows, options.sessions)
+    kth = load(options, clock, base, queries)
     took = time.monotonic() - began
     line(options.rows, "", f"COPY, {options.sessions} sessions", f"{took:.1f} s", "", "rows made and the queries' 10 nearest found meanwhile")
     clock.sql("ANALYZE", f"ANALYZE {TABLE}")
     began = time.monotonic()
-    clock.sql("CREATE INDEX", f"CREATE INDEX {TABLE}_gpuivf ON {TABLE} USING gpuivf (v vector_l2_ops)")
+    parameters = f" WITH ({options.storage})" if options.storage else ""
+    clock.sql("CREATE INDEX", f"CREATE INDEX {TABLE}_gpuivf ON {TABLE} USING gpuivf (v {options.type}_l2_ops){parameters}")
     took = time.monotonic() - began
     size, table = (int(psql(f"SELECT {function}", "vg")) for function in
                    (f"pg_relation_size('{TABLE}_gpuivf')", f"pg_table_size('{TABLE}')"))

@@ -17,8 +17,19 @@ namespace
 
 using engine::Neighbor;
 
-constexpr uint32_t kBatchRows = 4096; // larger batches are split
-constexpr size_t kMostThreads = 16;   // of the host, for codes
+constexpr uint32_t kBatchRows = 4096;       // whose neighbours are found at a time
+constexpr uint32_t kMostAssignRows = 33792; // assigned at a time: blocks of 128 rows, two for each of 132 units
+constexpr size_t kAssignBytes = 32u << 20;  // of these rows
+constexpr size_t kMostThreads = 16;         // of the host, for codes
+
+/// Rows of `dim_pad` float32 that are assigned at a time.
+uint32_t
+assign_rows_of(size_t dim_pad)
+{
+	const size_t fit = kAssignBytes / (dim_pad * sizeof(float)) / kernels::kClusterTile * kernels::kClusterTile;
+
+	return static_cast<uint32_t>(std::clamp<size_t>(fit, kBatchRows, kMostAssignRows));
+}
 
 class Builder final : public engine::ListBuilder
 {
@@ -50,7 +61,7 @@ public:
 			VECTORGPU_TRY(training_->create(&context_, spec().n_training, dim, spec().n_clusters));
 		}
 		VECTORGPU_TRY(centroids_.create(&context_, spec().n_clusters, dim));
-		VECTORGPU_TRY(rows_.create(&context_, kBatchRows, dim, 0));
+		VECTORGPU_TRY(make_row_room());
 		return spec().n_queries > 0 ? make_query_room() : Status::ok();
 	}
 
@@ -103,9 +114,9 @@ protected:
 	Status assign_rows(const float *rows, size_t n, uint32_t *labels, float *scores) override
 	{
 		VECTORGPU_TRY(device_->use());
-		for (size_t first = 0; first < n; first += kBatchRows)
+		for (size_t first = 0; first < n; first += most_rows_)
 		{
-			const uint32_t here = static_cast<uint32_t>(std::min<size_t>(kBatchRows, n - first));
+			const uint32_t here = static_cast<uint32_t>(std::min<size_t>(most_rows_, n - first));
 			const GpuWait wait(device_);
 
 			VECTORGPU_TRY(device_->provoke(context_.stream.get()));
@@ -162,16 +173,17 @@ protected:
 	Status offer_rows(uint64_t first, const void *, const float *rows, size_t n) override
 	{
 		const size_t dim = spec().rows.dim;
+		const bool are_there = n <= most_rows_ && spec().rows.metric != Metric::kCosine; // assigned at once, not scaled
 
 		VECTORGPU_TRY(device_->use()); // not always by the thread that has assigned the rows
 		for (size_t begin = 0; begin < n; begin += kBatchRows)
 		{
 			const uint32_t here = static_cast<uint32_t>(std::min<size_t>(kBatchRows, n - begin));
 
-			// Already there, if they came in one part and are not scaled.
-			if (n > kBatchRows || spec().rows.metric == Metric::kCosine)
+			if (!are_there)
 				VECTORGPU_TRY(rows_.put(rows + begin * dim, dim, here));
-			VECTORGPU_TRY(offer_batch(first + begin, here));
+			VECTORGPU_TRY(
+				offer_batch(first + begin, rows_.vectors() + (are_there ? begin * rows_.dim_pad() : 0), here));
 		}
 		return Status::ok();
 	}
@@ -181,6 +193,21 @@ private:
 	size_t query_pitch() const
 	{
 		return (size_t{spec().rows.dim} + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes;
+	}
+
+	/// Make room for rows that are assigned at a time: fewer, if there is little memory.
+	Status make_row_room()
+	{
+		const uint32_t dim = spec().rows.dim;
+
+		most_rows_ = assign_rows_of(query_pitch());
+
+		Status status = rows_.create(&context_, most_rows_, dim, 0);
+
+		if (status.code != StatusCode::kOutOfMemory || most_rows_ == kBatchRows)
+			return status;
+		most_rows_ = kBatchRows;
+		return rows_.create(&context_, most_rows_, dim, 0);
 	}
 
 	/// Make room for the queries, their results and the scores of a batch.
@@ -202,7 +229,8 @@ private:
 		return row_ids_.allocate(context_.budget, kBatchRows * sizeof(uint64_t), "row numbers");
 	}
 
-	Status offer_batch(uint64_t first, uint32_t n)
+	/// rows [n, dim_pad]: device memory.
+	Status offer_batch(uint64_t first, const float *rows, uint32_t n)
 	{
 		const cudaStream_t stream = context_.stream.get();
 		const GpuWait wait(device_);
@@ -212,7 +240,7 @@ private:
 		std::iota(numbers.begin(), numbers.end(), first);
 		VECTORGPU_TRY(send(row_ids_.as<uint64_t>(), numbers.data(), n * sizeof(uint64_t)));
 		score.metric = neighbor_spec().metric;
-		score.rows.vectors = rows_.vectors();
+		score.rows.vectors = rows;
 		score.rows.row_ids = row_ids_.as<uint64_t>();
 		score.rows.n_rows = n;
 		score.rows.pitch_bytes = rows_.dim_pad() * static_cast<uint32_t>(sizeof(float));
@@ -254,7 +282,8 @@ private:
 	std::unique_ptr<engine::ThreadPool> pool_; // if codes are asked for
 	std::unique_ptr<KMeansRoom> training_;     // until the centroids are trained
 	ClusterCentroids centroids_;
-	ClusterRows rows_; // of the batch
+	ClusterRows rows_;                // of the batch
+	uint32_t most_rows_ = kBatchRows; // of the batch
 	kernels::Queries queries_;
 	kernels::Best best_;
 	kernels::Candidates candidates_;

@@ -136,10 +136,11 @@ private:
 	/// Queries of a chunk at most, whatever their room.
 	size_t most_queries(bool careful) const
 	{
-		uint64_t n_rows = 0;
+		uint64_t n_rows = 0; // of scans in tiles: those of codes have none
 
-		for (const Source *source : sources_)
-			n_rows = std::max<uint64_t>(n_rows, source->n_rows);
+		for (size_t s = 0; s < sources_.size(); s++)
+			if (!by_codes_[s])
+				n_rows = std::max<uint64_t>(n_rows, sources_[s]->n_rows);
 
 		const uint64_t tiles_each = (n_rows / kernels::kIvfRowsPerTile + 1) / kernels::kIvfQueriesPerTile + 1;
 

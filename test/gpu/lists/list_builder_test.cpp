@@ -131,6 +131,35 @@ TEST(ListBuilder, BothEnginesFindTheSame)
 			}
 }
 
+TEST(ListBuilder, RowsThatAreAssignedInParts)
+{
+	std::mt19937 rng(8);
+
+	for (const Metric metric : {Metric::kL2, Metric::kCosine})
+	{
+		const size_t n = 70000; // more than two parts of kMostAssignRows
+		ListBuildSpec spec;
+
+		spec.rows = {metric, ElementType::kFloat16, 24};
+		spec.n_clusters = 150;
+		spec.n_queries = 20;
+		spec.k = 12;
+
+		const Rows rows(spec.rows, n, &rng);
+		std::vector<float> centroids(size_t{150} * 24);
+
+		for (float &x : centroids)
+			x = static_cast<float>(static_cast<int>(rng() % 4096)) / 128;
+		if (metric == Metric::kCosine)
+			engine::ivf::normalise_rows(centroids.data(), 150, 24);
+
+		const Result cpu = run(cpu_engine(), spec, centroids, rows, n, n);
+
+		for (const size_t batch : {n, size_t{33792}})
+			ASSERT_NO_FATAL_FAILURE(expect_same(run(cuda_engine(), spec, centroids, rows, n, batch), cpu));
+	}
+}
+
 TEST(ListBuilder, BothEnginesFindTheSameOfBits)
 {
 	std::mt19937 rng(8);
