@@ -14,7 +14,7 @@ namespace
 constexpr int kRabitqThreads = 512;
 constexpr int kRowsBeside = 4; // rows that a warp refines at a time: their reads overlap
 
-/// Dynamic shared memory: table, then elements (RabitqShape).
+/// Dynamic shared memory: the query's state (RabitqShape::state_bytes).
 template <bool Refines>
 struct Rabitq
 {
@@ -22,28 +22,35 @@ struct Rabitq
 	static constexpr int kBlocks = 2;
 	static constexpr bool kRefines = Refines;
 
-	RabitqState state;
+	float base;           // of the sums by signs, with the slack of a bound
+	float scale;          // of them
 	uint32_t sum = 0;     // of the lane's row
 	float distance = 0.f; // Codes::deviations of the list
 
 	__device__ __forceinline__ void prepare(const CodedScanArgs &args, uint32_t query, uint8_t *tables)
 	{
 		const float *from = args.prepared.states + static_cast<size_t>(query) * args.prepared.state_stride;
-		const uint4 *prepared = reinterpret_cast<const uint4 *>(from) + sizeof(RabitqState) / 16;
-		const RabitqShape shape = rabitq_shape(args.codes);
-		const uint32_t n = (shape.table_bytes() + shape.element_bytes()) / 16;
+		const uint32_t n = rabitq_shape(args.codes).state_bytes() / 16;
 
-		state = *reinterpret_cast<const RabitqState *>(from);
 		for (uint32_t i = threadIdx.x; i < n; i += kThreads)
-			reinterpret_cast<uint4 *>(tables)[i] = __ldg(prepared + i);
+			reinterpret_cast<uint4 *>(tables)[i] = __ldg(reinterpret_cast<const uint4 *>(from) + i);
 		__syncthreads();
+
+		const RabitqState &state = *reinterpret_cast<const RabitqState *>(tables);
+
+		base = __fadd_rn(state.table_base, kRefines ? state.table_slack : 0.0f);
+		scale = state.table_scale;
 	}
 
 	static __device__ __forceinline__ uint32_t add_word(const uint8_t *table, uint32_t word, uint32_t sum)
 	{
+		const uint32_t even = word & 0x0F0F0F0Fu;
+		const uint32_t odd = (word >> 4) & 0x0F0F0F0Fu;
+
 #pragma unroll
-		for (int i = 0; i < 8; i++)
-			sum += table[i * 16 + ((word >> (4 * i)) & 15)];
+		for (uint32_t i = 0; i < 4; i++) // a byte is brought out in one instruction, four bits are not
+			sum +=
+				table[i * 32 + __byte_perm(even, 0, 0x4440 + i)] + table[i * 32 + 16 + __byte_perm(odd, 0, 0x4440 + i)];
 		return sum;
 	}
 
@@ -69,6 +76,7 @@ struct Rabitq
 		const float *factors = factors_of(args.codes, place);
 
 		sum = 0;
+		tables += sizeof(RabitqState);
 		for (uint32_t w = 0; w < n_words; w += 4, signs += kCodeRows, tables += 512)
 		{
 			const uint4 four = __ldg(signs);
@@ -82,8 +90,7 @@ struct Rabitq
 				sum = add_word(tables + 384, four.w, sum);
 		}
 
-		const float base = __fadd_rn(state.table_base, kRefines ? state.table_slack : 0.0f);
-		const float product = __fadd_rn(base, __fmul_rn(state.table_scale, __int2float_rn(static_cast<int>(sum))));
+		const float product = __fadd_rn(base, __fmul_rn(scale, __int2float_rn(static_cast<int>(sum))));
 		float bound = __fadd_rn(__ldg(factors), __fmul_rn(__ldg(factors + kCodeRows), product));
 
 		if constexpr (kRefines)
@@ -151,7 +158,9 @@ struct Rabitq
 	__device__ __forceinline__ double refine(const CodedScanArgs &args, const uint8_t *tables, uint32_t first,
 		bool near, double bound, double constant, uint32_t lane)
 	{
-		const int *elements = reinterpret_cast<const int *>(tables + rabitq_shape(args.codes).table_bytes());
+		const RabitqState &state = *reinterpret_cast<const RabitqState *>(tables);
+		const int *elements =
+			reinterpret_cast<const int *>(tables + sizeof(state) + rabitq_shape(args.codes).table_bytes());
 		uint32_t left = __ballot_sync(0xFFFFFFFFu, near);
 		int product = 0;
 
@@ -182,14 +191,13 @@ struct Rabitq
 size_t
 rabitq_table_bytes(const Codes &codes)
 {
-	const RabitqShape shape = rabitq_shape(codes);
-
-	return shape.table_bytes() + shape.element_bytes();
+	return rabitq_shape(codes).state_bytes();
 }
 
 // Whatever the dimensions: beside the candidates of a pass there is room for the tables of a query.
 static_assert(
-	(kMaxDimensions + 31) / 32 * (128 + 32) + 4096 * sizeof(Entry) + sizeof(CodeSlots) + 1024 <= kCodeSharedBytes);
+	(kMaxDimensions + 31) / 32 * (128 + 32) + sizeof(RabitqState) + 4096 * sizeof(Entry) + sizeof(CodeSlots) + 1024 <=
+	kCodeSharedBytes);
 
 cudaError_t
 launch_rabitq_scan(const CodedScanArgs &args, cudaStream_t stream)
