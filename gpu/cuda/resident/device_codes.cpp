@@ -11,19 +11,13 @@ namespace
 
 using engine::ivf::CodeKind;
 
-bool
-is_pq(const engine::CodesLayout &layout)
-{
-	return layout.spec.kind == CodeKind::kPq;
-}
-
 /// Send codes through the staging buffer and lay them out for the kernels.
 Status
 send_codes(const Device *device, Uploader *uploader, const engine::Lists &lists, DeviceCodes *codes)
 {
 	const engine::CodesLayout &layout = codes->layout;
 	const cudaStream_t stream = uploader->stream.get();
-	const size_t unit_rows = is_pq(layout) ? kernels::kCodeRows : 1;
+	const size_t unit_rows = engine::ivf::code_unit_rows(layout.spec);
 	const size_t unit_bytes = unit_rows * codes->code_bytes;
 	const uint64_t n_units = (layout.n_rows + unit_rows - 1) / unit_rows;
 	const size_t per_round =
@@ -37,15 +31,11 @@ send_codes(const Device *device, Uploader *uploader, const engine::Lists &lists,
 
 		VECTORGPU_TRY(send_bytes(
 			device, uploader, uploader->staging.get(), lists.codes() + done * unit_bytes, here * unit_bytes));
-		if (is_pq(layout))
-			error = kernels::launch_pq_layout(
-				staging, codes->code_bytes, done, here, codes->codes.as<uint8_t>(), codes->pitch_bytes, stream);
-		else if (layout.spec.kind == CodeKind::kSq8)
-			error = kernels::launch_sq8_layout(
-				staging, layout.spec.dim, done, here, codes->codes.as<uint8_t>(), codes->pitch_bytes, stream);
-		else
+		if (layout.spec.kind == CodeKind::kHalves)
 			error = cudaMemcpy2DAsync(codes->codes.as<uint8_t>() + done * codes->pitch_bytes, codes->pitch_bytes,
 				staging, codes->code_bytes, codes->code_bytes, here, cudaMemcpyDeviceToDevice, stream);
+		else
+			error = lay_out_codes(*codes, staging, done, here, codes->codes.as<uint8_t>(), stream);
 		VECTORGPU_TRY(device->check(error, "lay out codes"));
 		VECTORGPU_TRY(uploader->stream.synchronize()); // before the staging buffer is reused
 		done += here;
@@ -107,6 +97,49 @@ count_different(const Device *device, Uploader *uploader, const uint8_t *on_devi
 	return Status::ok();
 }
 
+cudaError_t
+lay_out_codes(const DeviceCodes &codes, const uint8_t *from, uint64_t first_unit, uint64_t n_units, uint8_t *to,
+	cudaStream_t stream)
+{
+	switch (codes.layout.spec.kind)
+	{
+		case CodeKind::kSq8:
+			return kernels::launch_sq8_layout(
+				from, codes.layout.spec.dim, first_unit, n_units, to, codes.pitch_bytes, stream);
+		case CodeKind::kPq:
+			return kernels::launch_pq_layout(
+				from, codes.code_bytes, first_unit, n_units, to, codes.pitch_bytes, stream);
+		case CodeKind::kRabitq:
+			return kernels::launch_rabitq_layout(codes.view(), from, first_unit, n_units, to, stream);
+		case CodeKind::kHalves:
+		case CodeKind::kNone:
+			break;
+	}
+	return cudaErrorInvalidValue;
+}
+
+cudaError_t
+lay_out_codes_back(const DeviceCodes &codes, uint64_t first_byte, uint64_t n_bytes, uint8_t *to, cudaStream_t stream)
+{
+	const uint8_t *all = codes.codes.as<uint8_t>();
+
+	switch (codes.layout.spec.kind)
+	{
+		case CodeKind::kSq8:
+			return kernels::launch_sq8_layout_back(
+				all, codes.pitch_bytes, codes.layout.spec.dim, first_byte, n_bytes, to, stream);
+		case CodeKind::kPq:
+			return kernels::launch_pq_layout_back(
+				all, codes.pitch_bytes, codes.code_bytes, first_byte, n_bytes, to, stream);
+		case CodeKind::kRabitq:
+			return kernels::launch_rabitq_layout_back(codes.view(), first_byte, n_bytes, to, stream);
+		case CodeKind::kHalves:
+		case CodeKind::kNone:
+			break;
+	}
+	return cudaErrorInvalidValue;
+}
+
 kernels::Codes
 DeviceCodes::view() const
 {
@@ -115,6 +148,7 @@ DeviceCodes::view() const
 
 	view.form = spec.kind == CodeKind::kHalves ? kernels::CodeForm::kHalves
 		: spec.kind == CodeKind::kSq8          ? kernels::CodeForm::kSq8
+		: spec.kind == CodeKind::kRabitq       ? kernels::CodeForm::kRabitq
 		: spec.pq.bits == 8                    ? kernels::CodeForm::kPq8
 											   : kernels::CodeForm::kPq4;
 	view.codes = codes.as<uint8_t>();
@@ -123,6 +157,11 @@ DeviceCodes::view() const
 	view.model = model.as<float>();
 	view.dim = spec.dim;
 	view.n_rows = static_cast<uint32_t>(layout.n_rows);
+	if (spec.kind == CodeKind::kRabitq)
+	{
+		view.bits = spec.bits;
+		view.deviations = engine::ivf::kRabitqDeviations;
+	}
 	if (spec.kind == CodeKind::kPq)
 	{
 		view.m = spec.pq.m;
@@ -146,8 +185,6 @@ make_codes(Budget *budget, Uploader *uploader, const engine::Lists &lists, std::
 	const size_t term_bytes = engine::ivf::code_has_terms(layout.spec) ? layout.n_rows * sizeof(float) : 0;
 	auto next = std::make_unique<DeviceCodes>();
 
-	if (layout.spec.kind == CodeKind::kRabitq) // the copy moves to the host
-		return Status::error(StatusCode::kUnsupported, "the CUDA engine does not scan codes of RaBitQ");
 	next->layout = layout;
 	next->code_bytes = code_bytes;
 	switch (layout.spec.kind)
@@ -159,8 +196,10 @@ make_codes(Budget *budget, Uploader *uploader, const engine::Lists &lists, std::
 			next->pitch_bytes =
 				(layout.spec.dim + kernels::kSq8GroupDims - 1) / kernels::kSq8GroupDims * kernels::kSq8GroupDims;
 			break;
-		case CodeKind::kPq:
 		case CodeKind::kRabitq:
+			next->pitch_bytes = kernels::rabitq_pitch_bytes(layout.spec.dim, layout.spec.bits);
+			break;
+		case CodeKind::kPq:
 		case CodeKind::kNone:
 			next->pitch_bytes = (code_bytes + 15) / 16 * 16;
 			break;
@@ -220,12 +259,8 @@ read_codes(
 			cudaError_t error = cudaSuccess;
 
 			here = std::min(here, uploader->staging.bytes());
-			if (is_pq(layout))
-				error = kernels::launch_pq_layout_back(
-					codes.codes.as<uint8_t>(), codes.pitch_bytes, codes.code_bytes, at, here, staging, stream);
-			else if (layout.spec.kind == CodeKind::kSq8)
-				error = kernels::launch_sq8_layout_back(
-					codes.codes.as<uint8_t>(), codes.pitch_bytes, layout.spec.dim, at, here, staging, stream);
+			if (layout.spec.kind != CodeKind::kHalves)
+				error = lay_out_codes_back(codes, at, here, staging, stream);
 			else if (const size_t in_row = at % codes.code_bytes; in_row == 0 && here >= codes.code_bytes)
 			{
 				// Rows are padded: copy all whole rows at once.

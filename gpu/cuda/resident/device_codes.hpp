@@ -26,6 +26,13 @@ struct DeviceCodes
 	kernels::Codes view() const;
 };
 
+/// Convert n_units units (engine/ivf's code_unit_rows) from the index's layout to the device's, from unit `first_unit`
+/// of `to` on; and bytes of all codes back. Both on the device. All kinds but halves, which are only padded.
+cudaError_t lay_out_codes(const DeviceCodes &codes, const uint8_t *from, uint64_t first_unit, uint64_t n_units,
+	uint8_t *to, cudaStream_t stream);
+cudaError_t lay_out_codes_back(
+	const DeviceCodes &codes, uint64_t first_byte, uint64_t n_bytes, uint8_t *to, cudaStream_t stream);
+
 /// Make codes from a checked description. Caller holds the uploader's mutex. Waits for the upload.
 Status make_codes(
 	Budget *budget, Uploader *uploader, const engine::Lists &lists, std::unique_ptr<const DeviceCodes> *made);

@@ -212,8 +212,7 @@ Status
 look_at_codes(Look *look, const DeviceCodes &codes, uint64_t first, uint64_t n)
 {
 	const engine::CodesLayout &layout = codes.layout;
-	const bool pq = layout.spec.kind == engine::ivf::CodeKind::kPq;
-	const uint64_t unit_rows = pq ? kernels::kCodeRows : 1;
+	const uint64_t unit_rows = engine::ivf::code_unit_rows(layout.spec);
 	const uint64_t unit_bytes = unit_rows * codes.code_bytes;
 	const uint64_t last = (first + n + unit_rows - 1) / unit_rows;
 
@@ -228,16 +227,10 @@ look_at_codes(Look *look, const DeviceCodes &codes, uint64_t first, uint64_t n)
 	{
 		const uint64_t here = std::min(per_round, last - unit);
 		const uint8_t *all = codes.codes.as<uint8_t>();
-		cudaError_t error = pq ? kernels::launch_pq_layout_back(all, codes.pitch_bytes, codes.code_bytes,
-									 unit * unit_bytes, here * unit_bytes, in_order, look->stream())
-							   : kernels::launch_sq8_layout_back(all, codes.pitch_bytes, layout.spec.dim,
-									 unit * unit_bytes, here * unit_bytes, in_order, look->stream());
+		cudaError_t error = lay_out_codes_back(codes, unit * unit_bytes, here * unit_bytes, in_order, look->stream());
 
 		if (error == cudaSuccess)
-			error = pq ? kernels::launch_pq_layout(
-							 in_order, codes.code_bytes, 0, here, in_order + half, codes.pitch_bytes, look->stream())
-					   : kernels::launch_sq8_layout(
-							 in_order, layout.spec.dim, 0, here, in_order + half, codes.pitch_bytes, look->stream());
+			error = lay_out_codes(codes, in_order, 0, here, in_order + half, look->stream());
 		VECTORGPU_TRY(look->device()->check(error, "lay out codes again"));
 		VECTORGPU_TRY(look->compare(
 			all + unit * unit_rows * codes.pitch_bytes, in_order + half, here * unit_rows * codes.pitch_bytes));

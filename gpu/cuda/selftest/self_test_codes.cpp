@@ -2,6 +2,7 @@
 #include "cuda/selftest/self_test.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ struct Case
 	Metric metric;
 	uint32_t dim;
 	ivf::CodeKind kind;
-	engine::ivf::PqSpec pq; // m, bits, opq
+	engine::ivf::PqSpec pq; // m, bits (of a dimension of kRabitq), opq
 	uint32_t n_queries;
 	uint32_t n_candidates;
 };
@@ -48,6 +49,10 @@ constexpr Case kCases[] = {
 	{Metric::kL1, 64, ivf::CodeKind::kSq8, {}, 20, 60},
 	{Metric::kL2, 65, ivf::CodeKind::kHalves, {}, 20, 60},
 	{Metric::kCosine, 40, ivf::CodeKind::kHalves, {}, 2, 60},
+	{Metric::kL2, 40, ivf::CodeKind::kRabitq, {.bits = 4}, 300, 60},
+	{Metric::kCosine, 33, ivf::CodeKind::kRabitq, {.bits = 8}, 20, 2100},
+	{Metric::kInnerProduct, 100, ivf::CodeKind::kRabitq, {.bits = 2}, 2, 60},
+	{Metric::kL2, 64, ivf::CodeKind::kRabitq, {.bits = 1}, 20, 60},
 };
 
 /// The data of a case. Random codes need not be those of the rows.
@@ -69,7 +74,26 @@ struct Made
 		if (test.kind == ivf::CodeKind::kSq8)
 			for (uint32_t d = 0; d < test.dim; d++)
 				model[test.dim + d] = (model[test.dim + d] + 1.0f) / 128.0f;
+		if (test.kind == ivf::CodeKind::kRabitq)
+			make_rabitq(ivf::make_code_model(spec, model.data()).rabitq, &state);
 		describe(head);
+	}
+
+	/// A seed, and factors that are numbers: of the errors, some at which the bound is the score.
+	void make_rabitq(const ivf::RabitqModel &rabitq, uint64_t *state)
+	{
+		const size_t factors_at = ivf::kCodeBlockRows * ivf::rabitq_plane_bytes(rabitq.spec);
+		const size_t block_bytes = ivf::kCodeBlockRows * ivf::rabitq_code_bytes(rabitq.spec);
+
+		*rabitq.seed = 20170228;
+		for (size_t block = 0; block < codes.size(); block += block_bytes)
+			for (size_t i = 0; i < ivf::rabitq_n_factors(rabitq.spec) * ivf::kCodeBlockRows; i++)
+			{
+				const float real = next_real(state);
+				const float factor = i / ivf::kCodeBlockRows == ivf::kRabitqError ? real * real / 8 : real;
+
+				std::memcpy(codes.data() + block + factors_at + i * sizeof(factor), &factor, sizeof(factor));
+			}
 	}
 
 	void describe(const engine::CodesHead &head)
@@ -153,7 +177,8 @@ Status
 run(engine::Engine *engine, const Case &test, engine::CopyKind kind, engine::CopyId copy)
 {
 	const engine::CodesHead head = {static_cast<uint32_t>(test.kind), test.pq.m,
-		test.kind == ivf::CodeKind::kPq ? test.pq.bits : 0, test.pq.opq ? 1u : 0u};
+		test.kind == ivf::CodeKind::kPq || test.kind == ivf::CodeKind::kRabitq ? test.pq.bits : 0,
+		test.pq.opq ? 1u : 0u};
 	const engine::SegmentProbes probes[] = {{1, kProbes, test.n_candidates}};
 	ivf::CodeSpec spec;
 	std::vector<engine::SearchQuery> batch;

@@ -1,6 +1,7 @@
 // Codes on the device: their layout, preparing queries, passes over many candidates, canonical scores of candidates.
 #include "kernels/canonical/canonical.cuh"
-#include "kernels/codes/codes.hpp"
+#include "kernels/codes/codes_launch.hpp"
+#include "kernels/codes/codes_rabitq.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -169,7 +170,7 @@ code_queries_kernel(Metric metric, const Codes codes, const Queries queries, con
 			prepared.constants[query] = constant;
 		}
 	}
-	else if (codes.form != CodeForm::kHalves)
+	else if (codes.form == CodeForm::kPq8 || codes.form == CodeForm::kPq4)
 		for (uint32_t j = threadIdx.x; j < codes.m * codes.sub_dim; j += kThreads)
 		{
 			float sum = 0.0f;
@@ -305,6 +306,8 @@ code_state_floats(const Codes &codes)
 			return 1;
 		case CodeForm::kSq8:
 			return 2 * ((codes.dim + kSq8GroupDims - 1) / kSq8GroupDims * kSq8GroupDims);
+		case CodeForm::kRabitq:
+			return static_cast<uint32_t>(rabitq_shape(codes).state_bytes() / sizeof(float));
 		case CodeForm::kPq8:
 		case CodeForm::kPq4:
 			break;
@@ -319,6 +322,8 @@ launch_code_queries(
 	if (queries.n_queries == 0)
 		return cudaSuccess;
 	code_queries_kernel<<<queries.n_queries, kThreads, 0, stream>>>(metric, codes, queries, prepared);
+	if (codes.form == CodeForm::kRabitq)
+		return launch_rabitq_queries(codes, queries.n_queries, queries.dim_pad, prepared, stream);
 	return cudaGetLastError();
 }
 

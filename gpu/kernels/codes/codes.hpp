@@ -14,9 +14,10 @@ enum class CodeForm : uint8_t
 	kSq8 = 1,    // [n_rows, pitch]: 128 elements to 32 words, word i has elements i, i + 32, i + 64, i + 96
 	kPq8 = 2,    // [blocks of 32 rows, pitch / 16, 32, 16]: a thread takes 16 bytes of its row at a time
 	kPq4 = 3,    // as kPq8, two parts a byte, the low half first
+	kRabitq = 4, // blocks of 32 rows: signs as kPq4, factors [factor, 32], the other bits by row (codes_rabitq.cuh)
 };
 
-constexpr uint32_t kCodeRows = 32;             // of a block of product quantiser's codes
+constexpr uint32_t kCodeRows = 32;             // of a block of codes of PQ or RaBitQ
 constexpr uint32_t kMostPassCandidates = 2048; // of a query, found by one pass
 constexpr uint32_t kSq8GroupDims = 128;
 
@@ -25,16 +26,22 @@ struct Codes
 {
 	CodeForm form = CodeForm::kPq8;
 	const uint8_t *codes = nullptr;  // 16-byte aligned
-	uint32_t pitch_bytes = 0;        // of a row; PQ: a multiple of 16
+	uint32_t pitch_bytes = 0;        // of a row; PQ: a multiple of 16; RaBitQ: rabitq_pitch_bytes
 	const float *terms = nullptr;    // [n_rows], or null
-	const float *model = nullptr;    // SQ8: low [dim], step [dim]; PQ: codebook [m, sub_dim, 2^bits]
+	const float *model = nullptr;    // SQ8: low [dim], step [dim]; PQ: codebook [m, sub_dim, 2^bits]; RaBitQ: centre
+									 // [dim], seed
 	const float *rotation = nullptr; // [dim, rotation_stride], or null
 	uint32_t rotation_stride = 0;
 	uint32_t dim = 0;
 	uint32_t m = 0; // PQ
 	uint32_t sub_dim = 0;
 	uint32_t n_rows = 0;
+	uint32_t bits = 0;     // RaBitQ: of a dimension
+	double deviations = 0; // RaBitQ: engine/ivf's kRabitqDeviations
 };
+
+/// Bytes that a row takes of a block of RaBitQ codes.
+uint32_t rabitq_pitch_bytes(uint32_t dim, uint32_t bits);
 
 /// Floats of CodeQueries::states that a query takes.
 uint32_t code_state_floats(const Codes &codes);
@@ -44,9 +51,9 @@ struct CodeQueries
 {
 	float *units = nullptr;  // [n_queries, dim_pad] the query; for cosine of length 1
 	float *states = nullptr; // [n_queries, state_stride] SQ8: offset, weight, each padded to 128; PQ: the query in the
-							 // quantiser's space
+							 // quantiser's space; RaBitQ: RabitqState, table, elements
 	uint32_t state_stride = 0;
-	double *constants = nullptr; // [n_queries] SQ8
+	double *constants = nullptr; // [n_queries] SQ8; RaBitQ: the distance between query and centre
 };
 
 /// Prepare the queries, with the bits of engine/ivf (code_query_prepare). Grid n_queries.
@@ -111,6 +118,11 @@ bool code_table_fits(const Codes &codes, uint32_t stride);
 	uint8_t *codes, uint32_t pitch_bytes, cudaStream_t stream);
 [[nodiscard]] cudaError_t launch_sq8_layout_back(const uint8_t *codes, uint32_t pitch_bytes, uint32_t dim,
 	uint64_t first_byte, uint64_t n_bytes, uint8_t *to, cudaStream_t stream);
+/// The same for blocks of RaBitQ. codes gives dimensions, bits and pitch; of `back` its codes are read as well.
+[[nodiscard]] cudaError_t launch_rabitq_layout(
+	const Codes &codes, const uint8_t *from, uint64_t first_block, uint64_t n_blocks, uint8_t *to, cudaStream_t stream);
+[[nodiscard]] cudaError_t launch_rabitq_layout_back(
+	const Codes &codes, uint64_t first_byte, uint64_t n_bytes, uint8_t *to, cudaStream_t stream);
 
 /// Set the shared-memory limits of all kernels; once per device, before any launch.
 [[nodiscard]] cudaError_t prepare_code_kernels();

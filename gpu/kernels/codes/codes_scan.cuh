@@ -4,7 +4,8 @@
 //
 // An estimator has kThreads, kBlocks (blocks of a processor, for the register limit), prepare(args, query, tables) (all
 // threads; ends with a barrier), and estimate(args, query, tables, first, end, lane): the row's own part of the
-// estimate at place first + lane.
+// estimate at place first + lane. One with kRefines gives a bound below the score there, which may need `distance`;
+// then refine(args, tables, first, end, near, bound, constant, lane) gives the scores of the lanes with `near`.
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -24,8 +25,12 @@ struct alignas(16) CodeSlots
 	uint32_t end[kCodeSlots];
 	uint32_t chunk_first[kCodeSlots + 1];
 	double constants[kCodeSlots];
+	float distances[kCodeSlots]; // RaBitQ of more than 1 bit
 	uint32_t fill;
 };
+
+// Entries that may gather, beside the best ones, before an estimator that refines gets a new threshold.
+constexpr uint32_t kLeastGathered = 32;
 
 /// NaN orders after all numbers, before entries that do not count.
 constexpr uint64_t kNanEstimateKey = kNanKey - 1;
@@ -54,6 +59,24 @@ device_key_to_score(uint64_t key)
 	return __longlong_as_double(static_cast<long long>((key >> 63) != 0 ? key & 0x7FFFFFFFFFFFFFFFu : ~key));
 }
 
+/// RaBitQ: Codes::deviations times the distance between query and centroid, from the constant of the list (engine/ivf's
+/// distance_of).
+__device__ __forceinline__ float
+deviations_of_list(const CodedScanArgs &args, uint32_t query, double constant)
+{
+	double distance = args.prepared.constants[query];
+
+	if (args.metric == Metric::kL2)
+		distance = __dsqrt_rn(constant < 0.0 ? 0.0 : constant);
+	else if (args.metric == Metric::kCosine)
+	{
+		const double square = __dmul_rn(2.0, __dadd_rn(1.0, constant));
+
+		distance = __dsqrt_rn(square < 0.0 ? 0.0 : square);
+	}
+	return __double2float_rn(__dmul_rn(args.codes.deviations, distance));
+}
+
 /// Load the places of the lists [base, base + kCodeSlots) that the query looks at, in chunks of 32. Returns the number
 /// of chunks. All threads of the block call it; the first kCodeSlots work.
 __device__ __forceinline__ uint32_t
@@ -74,7 +97,7 @@ load_code_slots(const CodedScanArgs &args, uint32_t query, uint32_t base, CodeSl
 
 		first = static_cast<uint32_t>(args.probes.offsets[entry.row]);
 		end = static_cast<uint32_t>(args.probes.offsets[entry.row + 1]);
-		if (args.codes.form == CodeForm::kPq8 || args.codes.form == CodeForm::kPq4)
+		if (args.codes.form != CodeForm::kHalves && args.codes.form != CodeForm::kSq8)
 		{
 			constant = device_key_to_score(entry.key);
 			if (args.metric == Metric::kCosine)
@@ -103,6 +126,7 @@ load_code_slots(const CodedScanArgs &args, uint32_t query, uint32_t base, CodeSl
 		slots->first[threadIdx.x] = first;
 		slots->end[threadIdx.x] = end;
 		slots->constants[threadIdx.x] = constant;
+		slots->distances[threadIdx.x] = args.codes.bits > 1 ? deviations_of_list(args, query, constant) : 0.0f;
 		slots->chunk_first[threadIdx.x + 1] = sum;
 		if (threadIdx.x == 0)
 			slots->chunk_first[0] = 0;
@@ -148,6 +172,33 @@ append_taken(const Entry &entry, bool taken, uint32_t lane, Entry *entries, uint
 	}
 }
 
+/// The entry of the lane's row in a chunk; excluded if there is none, or if it is not before the threshold. By a warp.
+template <class Estimator>
+__device__ __forceinline__ Entry
+chunk_entry(const CodedScanArgs &args, uint32_t query, const uint8_t *tables, const CodeSlots &slots, uint32_t chunk,
+	const Entry &threshold, Estimator *estimator)
+{
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t low = slot_of_chunk(slots, chunk);
+	const uint32_t first = slots.first[low] + (chunk - slots.chunk_first[low]) * 32;
+	const uint32_t end = slots.end[low];
+	const double constant = slots.constants[low];
+	bool counts = first + lane < end;
+
+	if constexpr (Estimator::kRefines)
+		estimator->distance = slots.distances[low];
+
+	double estimate = __dadd_rn(estimator->estimate(args, query, tables, first, end, lane), constant);
+
+	if constexpr (Estimator::kRefines)
+	{
+		// A score is not before its bound, unless that is NaN.
+		counts = counts && (estimate != estimate || entry_less({estimate_to_key(estimate), first + lane}, threshold));
+		estimate = estimator->refine(args, tables, first, counts, estimate, constant, lane);
+	}
+	return {counts ? estimate_to_key(estimate) : kExcludedKey, first + lane};
+}
+
 /// Dynamic shared memory: tables (if Shared), then entries [n_entries].
 template <class Estimator, bool Shared>
 __global__ void __launch_bounds__(Estimator::kThreads, Estimator::kBlocks)
@@ -191,20 +242,17 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 
 				if (chunk < n_chunks)
 				{
-					const uint32_t low = slot_of_chunk(slots, chunk);
-					const uint32_t first = slots.first[low] + (chunk - slots.chunk_first[low]) * 32;
-					const uint32_t end = slots.end[low];
-					const double estimate =
-						__dadd_rn(estimator.estimate(args, query, tables, first, end, lane), slots.constants[low]);
-
-					entry = {estimate_to_key(estimate), first + lane};
-					taken =
-						first + lane < end && entry_less(entry, threshold) && (!has_after || entry_less(after, entry));
-
+					entry = chunk_entry(args, query, tables, slots, chunk, threshold, &estimator);
+					taken = entry_less(entry, threshold) && (!has_after || entry_less(after, entry));
 					append_taken(entry, taken, lane, entries, &slots.fill);
 				}
 				fill += static_cast<uint32_t>(__syncthreads_count(taken));
-				if (fill + Estimator::kThreads > n_entries)
+
+				// An estimator that refines spares work by a sharp threshold.
+				const bool sharpens =
+					Estimator::kRefines && fill >= (threshold.key == kExcludedKey ? k : k + max(k, kLeastGathered));
+
+				if (fill + Estimator::kThreads > n_entries || sharpens)
 				{
 					fill = flush_entries(entries, fill, k);
 					if (threadIdx.x == 0)

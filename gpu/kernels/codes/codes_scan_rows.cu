@@ -14,6 +14,7 @@ struct Sq8
 {
 	static constexpr int kThreads = kRowThreads;
 	static constexpr int kBlocks = 2;
+	static constexpr bool kRefines = false;
 
 	__device__ __forceinline__ void prepare(const CodedScanArgs &, uint32_t, const uint8_t *) {}
 
@@ -85,6 +86,7 @@ struct Halves
 {
 	static constexpr int kThreads = kRowThreads;
 	static constexpr int kBlocks = 1;
+	static constexpr bool kRefines = false;
 
 	__device__ __forceinline__ void prepare(const CodedScanArgs &, uint32_t, const uint8_t *) {}
 
@@ -177,6 +179,14 @@ is_pq(const Codes &codes)
 	return codes.form == CodeForm::kPq8 || codes.form == CodeForm::kPq4;
 }
 
+cudaError_t
+launch_scan(const CodedScanArgs &args, cudaStream_t stream)
+{
+	if (args.codes.form == CodeForm::kRabitq)
+		return launch_rabitq_scan(args, stream);
+	return is_pq(args.codes) ? launch_pq_scan(args, stream) : launch_row_code_scan(args, stream);
+}
+
 } // namespace
 
 cudaError_t
@@ -196,13 +206,15 @@ prepare_row_code_scan()
 size_t
 code_table_bytes(const Codes &codes)
 {
+	if (codes.form == CodeForm::kRabitq)
+		return rabitq_table_bytes(codes);
 	return is_pq(codes) ? (pq_table_bytes(codes) + 15) / 16 * 16 : 0;
 }
 
 bool
 code_table_fits(const Codes &codes, uint32_t stride)
 {
-	return !is_pq(codes) ||
+	return !is_pq(codes) || // tables of RaBitQ always fit
 		code_table_bytes(codes) + code_entries(stride, pq_threads()) * sizeof(Entry) + sizeof(CodeSlots) + 1024 <=
 		kCodeSharedBytes;
 }
@@ -213,7 +225,7 @@ launch_coded_scan(const CodedScanArgs &args, cudaStream_t stream)
 	if (args.n_queries == 0)
 		return cudaSuccess;
 
-	const cudaError_t error = is_pq(args.codes) ? launch_pq_scan(args, stream) : launch_row_code_scan(args, stream);
+	const cudaError_t error = launch_scan(args, stream);
 
 	if (error != cudaSuccess || args.n_splits == 1)
 		return error;
@@ -231,6 +243,10 @@ prepare_code_kernels()
 
 	if (error == cudaSuccess)
 		error = prepare_row_code_scan();
+	if (error == cudaSuccess)
+		error = prepare_rabitq_queries();
+	if (error == cudaSuccess)
+		error = prepare_rabitq_scan();
 	if (error == cudaSuccess)
 		error = cudaFuncSetAttribute(join_parts_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
 			static_cast<int>(code_entries(kMostPassCandidates, kMergeThreads) * sizeof(Entry)));

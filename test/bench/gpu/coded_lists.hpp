@@ -33,21 +33,21 @@ code_step(const engine::ivf::Outcome &outcome)
 	std::exit(1);
 }
 
-/// Codes by row [n, code_bytes], interleaved into the layout of an index, by all threads.
+/// Codes by row [n, code_bytes] in blocks, the layout of an index, by all threads.
 inline void
-interleave(const CodesWanted &wanted, const std::vector<uint8_t> &by_row, size_t n, size_t code_bytes, uint8_t *codes)
+interleave(const CodesWanted &wanted, const engine::ivf::CodeSpec &spec, const std::vector<uint8_t> &by_row, size_t n,
+	uint8_t *codes)
 {
 	namespace ivf = engine::ivf;
 
 	struct Interleaving
 	{
+		const ivf::CodeSpec &spec;
 		const uint8_t *by_row;
 		uint8_t *codes;
 		size_t n;
-		size_t code_bytes;
 		size_t part; // rows of a task
-	} whole = {
-		by_row.data(), codes, n, code_bytes, (n / wanted.n_threads / ivf::kCodeBlockRows + 1) * ivf::kCodeBlockRows};
+	} whole = {spec, by_row.data(), codes, n, (n / wanted.n_threads / ivf::kCodeBlockRows + 1) * ivf::kCodeBlockRows};
 
 	wanted.parallel(
 		nullptr, wanted.n_threads,
@@ -55,9 +55,11 @@ interleave(const CodesWanted &wanted, const std::vector<uint8_t> &by_row, size_t
 		{
 			const Interleaving &all = *static_cast<const Interleaving *>(argument);
 			const size_t first = std::min(all.n, task * all.part);
+			const size_t code_bytes = ivf::code_bytes(all.spec);
 
-			ivf::interleave_codes(all.by_row + first * all.code_bytes, std::min(all.part, all.n - first),
-				all.code_bytes, all.codes + first * all.code_bytes);
+			if (first < all.n)
+				ivf::code_make_blocks(all.spec, all.by_row + first * code_bytes, std::min(all.part, all.n - first),
+					all.codes + first * code_bytes);
 		},
 		&whole);
 }
@@ -122,7 +124,52 @@ describe_pq(const CodesWanted &wanted, const engine::CodesLayout &layout, const 
 	work.resize(ivf::pq_encode_work_bytes(encoder, wanted.n_threads));
 	code_step(ivf::pq_encode(encoder, rows.vectors.data(), labels.data(), n, by_row.data(),
 		reinterpret_cast<float *>(bytes->data() + layout.terms_at()), work.data(), work.size(), call));
-	interleave(wanted, by_row, n, ivf::code_bytes(layout.spec), bytes->data() + layout.codes_at());
+	interleave(wanted, layout.spec, by_row, n, bytes->data() + layout.codes_at());
+}
+
+/// The same for RaBitQ, by all threads.
+inline void
+describe_rabitq(const CodesWanted &wanted, const engine::CodesLayout &layout, const engine::ivf::CodeModel &model,
+	const ListedRows &rows, std::vector<uint8_t> *bytes)
+{
+	namespace ivf = engine::ivf;
+
+	const size_t code_bytes = ivf::code_bytes(layout.spec);
+	std::vector<uint32_t> labels(rows.n());
+	std::vector<float> rotated(rows.n_lists() * ivf::rabitq_padded_dim(model.rabitq.spec));
+	std::vector<uint8_t> by_row(rows.n() * code_bytes);
+
+	ivf::rabitq_train(model.rabitq, rows.vectors.data(), rows.n(), 1);
+	ivf::rabitq_rotate(model.rabitq, rows.centroids.data(), model.rabitq.centre, rows.n_lists(), rotated.data());
+	for (uint32_t list = 0; list < rows.n_lists(); list++)
+		std::fill(labels.begin() + static_cast<ptrdiff_t>(rows.offsets[list]),
+			labels.begin() + static_cast<ptrdiff_t>(rows.offsets[list + 1]), list);
+
+	struct Encoding
+	{
+		ivf::RabitqEncoder encoder;
+		const ListedRows &rows;
+		const uint32_t *labels;
+		uint8_t *by_row;
+		size_t code_bytes;
+		size_t part; // rows of a task
+	} whole = {{&model.rabitq, rows.centroids.data(), rotated.data()}, rows, labels.data(), by_row.data(), code_bytes,
+		rows.n() / wanted.n_threads + 1};
+
+	wanted.parallel(
+		nullptr, wanted.n_threads,
+		[](void *argument, size_t task)
+		{
+			const Encoding &all = *static_cast<const Encoding *>(argument);
+			const size_t first = std::min(all.rows.n(), task * all.part);
+			std::vector<uint8_t> work(ivf::rabitq_encode_work_bytes(all.encoder.model->spec));
+
+			code_step(ivf::rabitq_encode(all.encoder, all.rows.vectors.data() + first * all.rows.dim,
+				all.labels + first, std::min(all.part, all.rows.n() - first), all.by_row + first * all.code_bytes,
+				work.data(), work.size()));
+		},
+		&whole);
+	interleave(wanted, layout.spec, by_row, rows.n(), bytes->data() + layout.codes_at());
 }
 
 /// The description of the rows' codes. vectors [n, dim] by place, centroids [n_lists, dim], offsets [n_lists + 1]. L2.
@@ -155,6 +202,8 @@ describe_codes(const CodesWanted &wanted, uint32_t dim, std::span<const float> v
 	}
 	else if (layout.spec.kind == ivf::CodeKind::kHalves)
 		ivf::narrow_to_halves(vectors.data(), vectors.size(), reinterpret_cast<uint16_t *>(codes));
+	else if (layout.spec.kind == ivf::CodeKind::kRabitq)
+		describe_rabitq(wanted, layout, model, {dim, vectors, centroids, offsets}, &bytes);
 	else
 		describe_pq(wanted, layout, model, {dim, vectors, centroids, offsets}, &bytes);
 	std::memcpy(bytes.data(), &wanted.head, sizeof(wanted.head));

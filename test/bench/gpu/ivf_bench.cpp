@@ -1,7 +1,8 @@
 // Search of inverted lists on the GPU over a real data set: recall@10 and queries/s by number of probes, end to end
 // through Engine::search.
 //   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE] [--quick]
-//     [--storage fp16|sq8|pq [--pq-m M] [--pq-bits 4|8] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES]
+//     [--storage fp16|sq8|pq|rabitq [--pq-m M] [--pq-bits 4|8] [--opq] [--bits B] [--no-vectors]] [--only BATCH PROBES
+//     CANDIDATES]
 //     [--batches N,N,...] [--few-pairs X,X,...]
 // Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the
 // column shows; with --no-vectors these are the answer, and recall is the share of the nearest rows among them.
@@ -20,11 +21,7 @@
 
 #include "cuda/cuda_engine.hpp"
 #include "engine/cpu/cpu_engine.hpp"
-#include "engine/ivf/coarse.hpp"
-#include "engine/ivf/kmeans.hpp"
-#include "coded_lists.hpp"
-#include "threads.hpp"
-#include "u8bin.hpp"
+#include "filled_lists.hpp"
 
 using namespace vectorgpu;
 using namespace vectorgpu::bench;
@@ -34,104 +31,6 @@ namespace
 
 constexpr size_t kNeighbors = 10;
 constexpr size_t kComparedQueries = 20;
-
-void
-finished(const engine::ivf::Outcome &outcome)
-{
-	if (outcome.is_ok())
-		return;
-	std::fprintf(stderr, "%s\n", outcome.message);
-	std::exit(1);
-}
-
-/// Input of Engine::load_segment and load_structure.
-struct InvertedLists
-{
-	std::vector<uint8_t> description;
-	std::vector<float> vectors; // by place
-};
-
-std::vector<float>
-train(const Matrix &base, uint32_t n_lists)
-{
-	const uint64_t n = std::min<uint64_t>(base.n, uint64_t{n_lists} * engine::ivf::kTrainingRowsPerCluster);
-	const size_t stride = base.n / n * base.dim;
-	engine::ivf::KMeansSpec spec;
-	engine::ivf::KMeansReport report;
-	engine::ivf::Call call;
-	std::vector<float> centroids(size_t{n_lists} * base.dim);
-
-	spec.dim = base.dim;
-	spec.n_clusters = n_lists;
-	spec.n_rows = n;
-	spec.n_threads = call.n_threads = n_threads;
-	call.parallel = in_threads;
-
-	std::vector<uint8_t> work(engine::ivf::kmeans_work_bytes(spec));
-
-	finished(engine::ivf::kmeans_train(
-		spec, {base.values.data(), stride}, centroids.data(), nullptr, &report, work.data(), work.size(), call));
-	return centroids;
-}
-
-InvertedLists
-fill(const Matrix &base, const std::vector<float> &centroids, uint32_t n_lists, const engine::CodesHead &head)
-{
-	std::vector<uint8_t> memory(engine::ivf::coarse_bytes(base.dim, n_lists));
-	engine::ivf::Coarse coarse;
-	engine::ivf::Call call;
-	std::vector<uint32_t> labels(base.n);
-	std::vector<uint32_t> numbers(base.n);
-	std::vector<uint64_t> offsets(n_lists + 1);
-	InvertedLists lists;
-
-	finished(engine::ivf::coarse_init(centroids.data(), n_lists, base.dim, memory.data(), memory.size(), &coarse));
-	call.n_threads = n_threads;
-	call.parallel = in_threads;
-
-	std::vector<uint8_t> work(engine::ivf::coarse_assign_work_bytes(coarse, n_threads));
-
-	finished(engine::ivf::coarse_assign(
-		coarse, base.values.data(), base.dim, base.n, labels.data(), nullptr, work.data(), work.size(), call));
-	std::iota(numbers.begin(), numbers.end(), 0);
-	std::stable_sort(numbers.begin(), numbers.end(), [&](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
-	for (const uint32_t label : labels)
-		offsets[label + 1]++;
-	std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
-	lists.vectors.reserve(base.values.size());
-	for (const uint32_t number : numbers)
-		lists.vectors.insert(lists.vectors.end(),
-			base.values.begin() + static_cast<ptrdiff_t>(size_t{number} * base.dim),
-			base.values.begin() + static_cast<ptrdiff_t>((size_t{number} + 1) * base.dim));
-
-	const auto put = [&lists](const auto &values)
-	{
-		const uint8_t *from = reinterpret_cast<const uint8_t *>(values.data());
-
-		lists.description.insert(lists.description.end(), from, from + values.size() * sizeof(values[0]));
-	};
-
-	put(offsets);
-	put(centroids);
-	put(numbers);
-	if (head.kind != 0)
-		put(describe_codes({head, n_threads, in_threads}, base.dim, lists.vectors, centroids, offsets));
-	return lists;
-}
-
-engine::CopyId
-load(engine::Engine *engine, const Matrix &base, const InvertedLists &lists, uint32_t n_lists, engine::CopyKind kind)
-{
-	std::vector<RowId> ids(base.n);
-	engine::CopyId copy = 0;
-
-	std::iota(ids.begin(), ids.end(), 0);
-	must(engine->create({{Metric::kL2, ElementType::kFloat32, base.dim}, kind}, &copy));
-	must(engine->load_segment(copy, 1, {ids, lists.vectors.data(), base.n}));
-	must(engine->load_structure(copy, 1, n_lists, lists.description));
-	must(engine->seal_segment(copy, 1));
-	return copy;
-}
 
 /// The square of the distance.
 double
@@ -148,14 +47,6 @@ distance(const Matrix &base, uint64_t row, const float *query)
 	return sum;
 }
 
-bool
-same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor> &b)
-{
-	return a.size() == b.size() &&
-		std::equal(a.begin(), a.end(), b.begin(), [](const engine::Neighbor &x, const engine::Neighbor &y)
-			{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
-}
-
 using Neighbors = std::vector<engine::Neighbor>;
 
 struct Options
@@ -166,6 +57,7 @@ struct Options
 	const char *storage = ""; // empty: vectors alone
 	uint32_t pq_m = 0;        // 0: a quarter of the dimensions
 	uint32_t pq_bits = 8;
+	uint32_t bits = 4; // of rabitq
 	bool opq = false;
 	bool no_vectors = false;
 	std::array<uint32_t, 3> only{}; // batch, probes, candidates
@@ -257,6 +149,8 @@ parse(int argc, char **argv, Options *options)
 			options->pq_m = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--pq-bits") == 0 && i + 1 < argc)
 			options->pq_bits = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--bits") == 0 && i + 1 < argc)
+			options->bits = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--lists") == 0 && i + 1 < argc)
 			options->n_lists = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc)
@@ -272,6 +166,9 @@ head_of(const Options &options, uint32_t dim)
 	if (std::strcmp(options.storage, "pq") == 0)
 		return {static_cast<uint32_t>(engine::ivf::CodeKind::kPq),
 			options.pq_m > 0 ? options.pq_m : std::max(dim / 4, 1u), options.pq_bits, options.opq ? 1u : 0u};
+
+	if (std::strcmp(options.storage, "rabitq") == 0)
+		return {static_cast<uint32_t>(engine::ivf::CodeKind::kRabitq), 0, options.bits, 0};
 
 	engine::CodesHead head{};
 
@@ -338,7 +235,10 @@ public:
 
 		start = now_ms();
 
-		const InvertedLists lists = fill(base_, centroids, options_.n_lists, head_);
+		InvertedLists lists = fill(base_, centroids, options_.n_lists);
+
+		if (head_.kind != 0)
+			add_codes(head_, base_.dim, centroids, &lists);
 
 		std::printf("# %u lists of %u x %u, on the CPU, %zu threads: trained in %.0f ms, filled in %.0f ms\n",
 			options_.n_lists, base_.n, base_.dim, n_threads, trained, now_ms() - start);
@@ -350,12 +250,12 @@ public:
 			engine_options.few_real_pairs = options_.few_pairs[i];
 			must(cuda::make_cuda_engine(engine_options, &gpus_[i]));
 			start = now_ms();
-			copies_.push_back(load(gpus_[i].get(), base_, lists, options_.n_lists, kind));
+			copies_.push_back(load(gpus_[i].get(), base_.dim, lists, kind));
 			std::printf("# %s; %s, loaded in %.0f ms, %.0f MB\n", gpus_[i]->description(),
 				options_.fp32 ? "fp32" : "narrowest exact form", now_ms() - start,
 				static_cast<double>(gpus_[i]->stats().resident_bytes) / 1e6);
 		}
-		cpu_copy_ = load(cpu_.get(), base_, lists, options_.n_lists, kind);
+		cpu_copy_ = load(cpu_.get(), base_.dim, lists, kind);
 		json_ = options_.json_name == nullptr ? nullptr : std::fopen(options_.json_name, "a");
 	}
 
@@ -487,8 +387,9 @@ main(int argc, char **argv)
 	if (argc < 4)
 	{
 		std::fprintf(stderr,
-			"usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE] [--quick] [--storage fp16|sq8|pq "
-			"[--pq-m M] [--pq-bits B] [--opq] [--no-vectors]] [--only BATCH PROBES CANDIDATES] [--batches N,N,...] "
+			"usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE] [--quick] [--storage "
+			"fp16|sq8|pq|rabitq [--pq-m M] [--pq-bits B] [--opq] [--bits B] [--no-vectors]] [--only BATCH PROBES "
+			"CANDIDATES] [--batches N,N,...] "
 			"[--few-pairs X,X,...]\n",
 			argv[0]);
 		return 2;

@@ -301,9 +301,9 @@ private:
 		else if (kind_ == CopyKind::kLists)
 			status = engine::test::ListRows(rows, n_lists_, rng_).load(engine_, copy_, id);
 		else if (kind_ == CopyKind::kCodedLists)
-			status =
-				engine::test::CodedRows(engine::test::ListRows(rows, n_lists_, rng_), engine::ivf::CodeKind::kHalves)
-					.load_coded(engine_, copy_, id);
+			status = engine::test::CodedRows(engine::test::ListRows(rows, n_lists_, rng_),
+				id % 2 == 0 ? engine::ivf::CodeKind::kRabitq : engine::ivf::CodeKind::kHalves, 0, id % 2 == 0 ? 4 : 0)
+						 .load_coded(engine_, copy_, id);
 		else
 		{
 			engine::test::GraphedRows graph(rows, kDegree, 1, engine::test::Edges::kRandom);

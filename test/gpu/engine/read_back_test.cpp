@@ -171,7 +171,8 @@ TEST(GpuReadBack, CodesOfEveryKind)
 {
 	for (const CopyKind kind : {CopyKind::kCodedLists, CopyKind::kCodes})
 		for (const CodesCase &codes : {CodesCase{CodeKind::kHalves, 0, 0, false}, {CodeKind::kSq8, 0, 0, false},
-				 {CodeKind::kPq, 9, 8, false}, {CodeKind::kPq, 12, 4, true}})
+				 {CodeKind::kPq, 9, 8, false}, {CodeKind::kPq, 12, 4, true}, {CodeKind::kRabitq, 0, 1, false},
+				 {CodeKind::kRabitq, 0, 3, false}, {CodeKind::kRabitq, 0, 6, false}, {CodeKind::kRabitq, 0, 8, false}})
 		{
 			CodedSegments held({Metric::kL2, ElementType::kFloat32, 45}, kind, codes, false, 5, 2999, Data::kGaussian);
 

@@ -14,6 +14,9 @@ constexpr CodesCase kCodes[] = {
 	{CodeKind::kPq, 16, 8, false},
 	{CodeKind::kPq, 21, 4, true},
 	{CodeKind::kPq, 64, 8, true},
+	{CodeKind::kRabitq, 0, 1, false},
+	{CodeKind::kRabitq, 0, 3, false},
+	{CodeKind::kRabitq, 0, 8, false},
 };
 
 /// The delta is not searched.
@@ -71,7 +74,7 @@ TEST(Candidates, EveryMetricAndKindInBatchesOfEverySize)
 
 TEST(Candidates, OfSeveralPasses)
 {
-	for (const CodesCase &codes : {kCodes[0], kCodes[1], kCodes[3], kCodes[4]})
+	for (const CodesCase &codes : {kCodes[0], kCodes[1], kCodes[3], kCodes[4], kCodes[6], kCodes[7]})
 	{
 		BothCodes held({Metric::kL2, ElementType::kFloat32, 24}, codes, 5, 12000);
 		Rows queries(held.delta.spec);

@@ -22,15 +22,15 @@ struct CodesCase
 {
 	CodeKind kind;
 	uint32_t pq_m;
-	uint32_t pq_bits;
+	uint32_t bits; // of a part of kPq, of a dimension of kRabitq
 	bool opq;
 };
 
-/// Parts of codes have no distances by L1.
+/// Parts of codes and rotated rows have no distances by L1.
 inline bool
 exists(Metric metric, const CodesCase &codes)
 {
-	return metric != Metric::kL1 || codes.kind != CodeKind::kPq;
+	return metric != Metric::kL1 || (codes.kind != CodeKind::kPq && codes.kind != CodeKind::kRabitq);
 }
 
 /// Two segments and a delta.
@@ -74,7 +74,7 @@ struct CodedSegments
 		for (size_t i = 3; i < n && twins; i += 4)
 			std::memcpy(rows.vectors.data() + i * rows.row_bytes, rows.vector(i - 1), rows.row_bytes);
 		return CodedRows(
-			ListRows(rows, n_lists, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
+			ListRows(rows, n_lists, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.bits, codes.opq);
 	}
 
 	/// n queries with other k, probes and candidates each; some look at all lists of a segment.
@@ -102,8 +102,8 @@ struct CodedSegments
 		return testing::Message() << metric_name(first.rows.spec.metric) << " element "
 								  << static_cast<int>(first.rows.spec.element) << " dim " << first.rows.spec.dim
 								  << " codes " << static_cast<int>(first.spec.kind) << " m " << first.spec.pq.m
-								  << " bits " << first.spec.pq.bits << " batch " << n << " k " << k << " probes "
-								  << most_probes << " candidates " << candidates;
+								  << " bits " << first.spec.pq.bits + first.spec.bits << " batch " << n << " k " << k
+								  << " probes " << most_probes << " candidates " << candidates;
 	}
 
 	std::mt19937 rng;

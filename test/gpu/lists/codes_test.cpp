@@ -19,6 +19,10 @@ constexpr CodesCase kCodes[] = {
 	{CodeKind::kPq, 21, 4, true},
 	{CodeKind::kPq, 33, 8, false},
 	{CodeKind::kPq, 64, 8, true},
+	{CodeKind::kRabitq, 0, 1, false},
+	{CodeKind::kRabitq, 0, 2, false},
+	{CodeKind::kRabitq, 0, 4, false},
+	{CodeKind::kRabitq, 0, 7, false},
 };
 
 struct BothCoded : CodedSegments
@@ -78,10 +82,58 @@ TEST(Codes, EveryMetricAndKindInBatchesOfEverySize)
 			}
 }
 
+// Signs that fill words or not, bits below them in one part to three.
+TEST(Codes, RabitqOfEveryNumberOfBits)
+{
+	for (uint32_t bits = 1; bits <= 8; bits++)
+		for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+			for (const uint32_t dim : {3u, 33u, 128u, 260u})
+			{
+				BothCoded held({metric, ElementType::kFloat32, dim}, {CodeKind::kRabitq, 0, bits, false}, dim + bits);
+				Rows queries(held.delta.spec);
+
+				queries.add_random(40, Data::kGaussian, held.rng, 0);
+				for (const size_t n : {1u, 40u, 300u})
+					ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 10, 8, 60));
+				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 30, 30, 2500));
+			}
+}
+
+TEST(Codes, RabitqOfManyDimensions)
+{
+	for (const auto &[dim, bits] : {std::pair{2000u, 4u}, {8192u, 8u}, {16000u, 1u}, {16000u, 8u}})
+	{
+		const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, dim};
+		std::mt19937 rng(bits);
+		Rows rows(spec);
+		Rows queries(spec);
+
+		rows.add_random(300, Data::kGaussian, rng, 1);
+		queries.add_random(20, Data::kGaussian, rng, 0);
+
+		const CodedRows lists(ListRows(rows, 10, rng), CodeKind::kRabitq, 0, bits, false);
+		Both both(engine::CopySpec(spec, CopyKind::kCodedLists));
+
+		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load_coded(&e, c, 1); }));
+		for (const uint32_t n_candidates : {30u, 200u, 5000u})
+		{
+			const SegmentProbes probes[] = {{1, 7, n_candidates}};
+			std::vector<SearchQuery> batch;
+
+			for (size_t i = 0; i < queries.n(); i++)
+			{
+				batch.push_back({queries.vector(i), 10, false, {}});
+				batch.back().probes = probes;
+			}
+			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+		}
+	}
+}
+
 // Rows that are scored because codes named them, in one pass and in several: as many as in the CPU engine.
 TEST(Codes, RescoredRowsAreCounted)
 {
-	for (const CodesCase &codes : {kCodes[0], kCodes[1], kCodes[4], kCodes[6]})
+	for (const CodesCase &codes : {kCodes[0], kCodes[1], kCodes[4], kCodes[6], kCodes[12]})
 		for (const uint32_t candidates : {1u, 50u, 2048u, 5000u})
 		{
 			BothCoded held({Metric::kL2, ElementType::kFloat32, 40}, codes, 6, 12000);
@@ -104,7 +156,7 @@ TEST(Codes, RescoredRowsAreCounted)
 
 TEST(Codes, ManyQueriesAtOnce)
 {
-	for (const CodesCase &codes : {kCodes[1], kCodes[4], kCodes[6], kCodes[9]})
+	for (const CodesCase &codes : {kCodes[1], kCodes[4], kCodes[6], kCodes[9], kCodes[10], kCodes[12]})
 	{
 		BothCoded held({Metric::kL2, ElementType::kFloat32, 64}, codes, 3);
 		Rows queries(held.delta.spec);
@@ -116,7 +168,8 @@ TEST(Codes, ManyQueriesAtOnce)
 
 TEST(Codes, CandidatesOfSeveralPasses)
 {
-	for (const CodesCase &codes : {kCodes[0], kCodes[1], kCodes[4], kCodes[7], kCodes[8]})
+	for (const CodesCase &codes :
+		{kCodes[0], kCodes[1], kCodes[4], kCodes[7], kCodes[8], kCodes[10], kCodes[11], kCodes[13]})
 	{
 		BothCoded held({Metric::kL2, ElementType::kFloat32, 24}, codes, 5, 12000);
 		Rows queries(held.delta.spec);
@@ -172,31 +225,34 @@ TEST(Codes, CandidatesOfTooManyPasses)
 
 TEST(Codes, MoreListsThanAreHeldAtATime)
 {
-	const DistanceSpec spec = {Metric::kInnerProduct, ElementType::kFloat32, 16};
-	std::mt19937 rng(9);
-	Rows rows(spec);
-	Rows queries(spec);
-
-	rows.add_random(4000, Data::kGaussian, rng, 1);
-	queries.add_random(20, Data::kGaussian, rng, 0);
-
-	const CodedRows lists(ListRows(rows, 2500, rng), CodeKind::kPq, 4, 8, false);
-	Both both(engine::CopySpec(spec, CopyKind::kCodedLists));
-
-	ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load_coded(&e, c, 1); }));
-	for (const uint32_t n_probes : {255u, 256u, 257u, 1000u, 2300u})
+	for (const CodesCase &codes : {CodesCase{CodeKind::kPq, 4, 8, false}, kCodes[12]})
 	{
-		const SegmentProbes probes[] = {{1, n_probes, 40}};
-		std::vector<SearchQuery> batch;
+		const DistanceSpec spec = {Metric::kInnerProduct, ElementType::kFloat32, 16};
+		std::mt19937 rng(9);
+		Rows rows(spec);
+		Rows queries(spec);
 
-		for (size_t i = 0; i < queries.n(); i++)
+		rows.add_random(4000, Data::kGaussian, rng, 1);
+		queries.add_random(20, Data::kGaussian, rng, 0);
+
+		const CodedRows lists(ListRows(rows, 2500, rng), codes.kind, codes.pq_m, codes.bits, codes.opq);
+		Both both(engine::CopySpec(spec, CopyKind::kCodedLists));
+
+		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load_coded(&e, c, 1); }));
+		for (const uint32_t n_probes : {255u, 256u, 257u, 1000u, 2300u})
 		{
-			batch.push_back({queries.vector(i), 10, false, {}});
-			batch.back().probes = probes;
+			const SegmentProbes probes[] = {{1, n_probes, 40}};
+			std::vector<SearchQuery> batch;
+
+			for (size_t i = 0; i < queries.n(); i++)
+			{
+				batch.push_back({queries.vector(i), 10, false, {}});
+				batch.back().probes = probes;
+			}
+			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+			batch.resize(1);
+			ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
 		}
-		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
-		batch.resize(1);
-		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
 	}
 }
 
@@ -249,7 +305,7 @@ TEST(Codes, EqualEstimatesGoByPlace)
 			queries.add(1000 + i, same.data());
 
 		const CodedRows lists(
-			ListRows(rows, 12, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
+			ListRows(rows, 12, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.bits, codes.opq);
 		Both both(engine::CopySpec(spec, CopyKind::kCodedLists));
 
 		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load_coded(&e, c, 1); }));
@@ -272,7 +328,7 @@ TEST(Codes, EqualEstimatesGoByPlace)
 // For the sanitizers.
 TEST(Codes, Reduced)
 {
-	for (const CodesCase &codes : {kCodes[1], kCodes[3], kCodes[7]})
+	for (const CodesCase &codes : {kCodes[1], kCodes[3], kCodes[7], kCodes[10], kCodes[12]})
 	{
 		BothCoded held({Metric::kL2, ElementType::kFloat32, 40}, codes, 19, 1000);
 		Rows queries(held.delta.spec);
@@ -333,7 +389,7 @@ TEST(Codes, AreReadBackUnchanged)
 		rows.add_random(1001, Data::kGaussian, rng, 1);
 
 		const CodedRows lists(
-			ListRows(rows, 9, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
+			ListRows(rows, 9, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.bits, codes.opq);
 		const Bytes given = lists.coded_description();
 		Both both(engine::CopySpec(spec, CopyKind::kCodedLists));
 

@@ -55,7 +55,7 @@ TEST_P(SpreadRounded, RowsAreChargedAndAnswersHaveTheSameBits)
 INSTANTIATE_TEST_SUITE_P(All, SpreadRounded,
 	testing::Combine(testing::Values(CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph), testing::Bool()));
 
-/// As codes of RaBitQ on GPUs. The second segment is of a copy that is in host memory already.
+/// The second segment is of a copy that is in host memory already.
 TEST(SpreadStorage, CodesThatNoDeviceScansGoToTheHost)
 {
 	std::mt19937 rng(6);

@@ -41,7 +41,8 @@ public:
 	std::atomic<bool> broken_create{false};
 	std::atomic<bool> unsupported{false}; // create() fails with kUnsupported
 	std::atomic<bool> broken_seal{false};
-	std::atomic<bool> unsupported_seal{false}; // seal_segment() fails with kUnsupported, as for codes of RaBitQ
+	std::atomic<bool> unsupported_seal{
+		false}; // seal_segment() fails with kUnsupported, as for codes that it cannot scan
 	std::atomic<uint64_t> n_searches{0};
 	std::function<void()> on_read; // called before the next read of rows, as a move makes
 

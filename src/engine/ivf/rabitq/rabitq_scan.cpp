@@ -40,6 +40,30 @@ take_query_memory(Arena *arena, const RabitqSpec &spec)
 	return memory;
 }
 
+/// A sum in double in an order that many lanes can follow: term i goes to lane i % 32, and the lanes are joined by
+/// halves.
+class LaneSum
+{
+public:
+	void add(size_t i, double term) { lanes_[i % kLanes] += term; }
+
+	double total() const
+	{
+		double sums[kLanes];
+
+		std::copy_n(lanes_, kLanes, sums);
+		for (size_t half = kLanes / 2; half > 0; half /= 2)
+			for (size_t i = 0; i < half; i++)
+				sums[i] += sums[i + half];
+		return sums[0];
+	}
+
+private:
+	static constexpr size_t kLanes = 32;
+
+	double lanes_[kLanes] = {};
+};
+
 /// Make the byte table of the first pass: an entry's excess over the smallest of its four elements' entries is the sum
 /// of the magnitudes whose sign the bit has. One scale: the widest range spans 0 .. 255.
 void
@@ -47,8 +71,8 @@ make_table(const RabitqSpec &spec, const float *rotated, uint8_t *table, RabitqQ
 {
 	const size_t n_groups = rabitq_padded_dim(spec) / 4;
 	double widest = 0;
-	double sum = 0;
-	double scale;
+	double sum, scale;
+	LaneSum ranges;
 
 	for (size_t j = 0; j < n_groups; j++)
 	{
@@ -57,8 +81,9 @@ make_table(const RabitqSpec &spec, const float *rotated, uint8_t *table, RabitqQ
 		for (size_t d = 0; d < 4; d++)
 			range += std::fabs(static_cast<double>(rotated[4 * j + d]));
 		widest = std::max(widest, range);
-		sum += range;
+		ranges.add(j, range);
 	}
+	sum = ranges.total();
 	scale = std::isfinite(sum) ? widest / 255 : 0;
 	std::fill_n(table, n_groups * 16, uint8_t{0});
 	for (size_t j = 0; scale > 0 && j < n_groups; j++)
@@ -178,7 +203,7 @@ rabitq_prepare(const RabitqModel &model, const float *query, void *memory, size_
 	const RabitqSpec &spec = model.spec;
 	Arena arena(memory, memory_bytes);
 	const QueryMemory taken = take_query_memory(&arena, spec);
-	double square = 0;
+	LaneSum square;
 
 	if (arena.is_short())
 		return work_memory_short();
@@ -188,8 +213,8 @@ rabitq_prepare(const RabitqModel &model, const float *query, void *memory, size_
 	prepared->elements = taken.elements;
 	rabitq_rotate(model, query, model.centre, 1, taken.rotated);
 	for (size_t i = 0; i < rabitq_padded_dim(spec); i++)
-		square += static_cast<double>(taken.rotated[i]) * static_cast<double>(taken.rotated[i]);
-	prepared->distance = std::sqrt(square);
+		square.add(i, static_cast<double>(taken.rotated[i]) * static_cast<double>(taken.rotated[i]));
+	prepared->distance = std::sqrt(square.total());
 	make_table(spec, taken.rotated, taken.table, prepared);
 	make_elements(spec, taken.rotated, taken.elements, prepared);
 	return {};
