@@ -271,6 +271,25 @@ look_at_lists(Look *look, const DeviceLists &lists, const Block &block, uint64_t
 	return lists.codes == nullptr ? Status::ok() : look_at_codes(look, *lists.codes, first, n);
 }
 
+/// Check the centroids that the filter reads: they are DeviceLists::centroids, with norms and rounded.
+Status
+look_at_ranked(
+	Look *look, const engine::DistanceSpec &rows, Budget *budget, const DeviceLists &lists, uint64_t *n_different)
+{
+	const engine::DistanceSpec spec = {rows.metric, ElementType::kFloat32, rows.dim};
+	const Shape shape(spec);
+	const RoundedPlace place{spec, shape, budget, look->uploader()};
+	const Filled &ranked = lists.ranked;
+	const Block &block = *ranked.block;
+
+	VECTORGPU_TRY(look->compare(block.vectors.as<uint8_t>(), lists.centroids.as<uint8_t>(), lists.centroids.bytes()));
+	VECTORGPU_TRY(look->compare(block.row_ids.as<uint8_t>(), lists.list_ids.as<uint8_t>(), lists.list_ids.bytes()));
+	VECTORGPU_TRY(look_at_values(look, spec, shape, ranked, 0, ranked.n_rows, n_different));
+	return ranked.rounded.halves == nullptr
+		? Status::ok()
+		: look_at_rounded(look, place, ranked, *ranked.rounded.halves, 0, ranked.n_rows, n_different);
+}
+
 /// Check the vectors of a graph's entry points.
 Status
 look_at_graph(Look *look, const DeviceGraph &graph, const Block &block)
@@ -363,6 +382,8 @@ DeviceCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_rows, u
 					&look, {spec_, shape_, budget_, uploader_}, part.filled, *rounded, at, n, n_different));
 		if (lists != nullptr)
 			VECTORGPU_TRY(look_at_lists(&look, *lists, block, from, to - from));
+		if (lists != nullptr && lists->ranked.block != nullptr && from == 0)
+			VECTORGPU_TRY(look_at_ranked(&look, spec_, budget_, *lists, n_different));
 		if (graph != nullptr && from == 0)
 			VECTORGPU_TRY(look_at_graph(&look, *graph, block));
 	}

@@ -2,7 +2,6 @@
 // where both have no room, the last blocks of a copy of rows wait in host memory. So a segment may be nearly as large
 // as the device.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -130,26 +129,7 @@ DeviceCopy::join_blocks(const DeviceSegment &segment, Filled *made) const
 Status
 DeviceCopy::find_values(Filled *made) const
 {
-	const Device *device = budget_->device();
-	const cudaStream_t stream = uploader_->stream.get();
-	auto *stats = uploader_->scratch.as<kernels::RowStats>();
-	kernels::RowStats found{};
-	Source whole;
-
-	whole.block = made->block;
-	whole.n_rows = made->n_rows;
-	VECTORGPU_TRY(device->check(cudaMemsetAsync(stats, 0, sizeof(*stats), stream), "clear counts"));
-	VECTORGPU_TRY(device->check(kernels::launch_row_values(spec_.metric, whole.rows(), shape_.dim_pad,
-									made->block->values.as<float>(), stats, stream),
-		"compute norms"));
-	VECTORGPU_TRY(device->check(
-		cudaMemcpyAsync(uploader_->pinned.as<uint8_t>(), stats, sizeof(found), cudaMemcpyDeviceToHost, stream),
-		"read counts"));
-	VECTORGPU_TRY(uploader_->stream.synchronize());
-	std::memcpy(&found, uploader_->pinned.as<uint8_t>(), sizeof(found));
-	made->max_norm = std::bit_cast<float>(found.max_norm_bits);
-	made->max_inverse = std::bit_cast<float>(found.max_inverse_bits);
-	made->n_untrusted = found.n_untrusted;
+	VECTORGPU_TRY(find_row_values({spec_, shape_, budget_, uploader_}, made));
 	VECTORGPU_TRY(make_rounded(made));
 	made->filterable = made->rounded.any() || kernels::filter_fits(made->block->form, shape_.dim_pad);
 	return Status::ok();

@@ -264,7 +264,7 @@ DeviceCopy::prepare(DeviceSegment *segment, bool through_host)
 							: segment->loading->check(spec_.dim, segment->n_rows));
 	VECTORGPU_TRY(merge_parts(segment, through_host, &sealed));
 	if (with_lists)
-		VECTORGPU_TRY(make_lists(budget_, uploader_, *segment->loading, sealed.block->row_ids.as<uint64_t>(),
+		VECTORGPU_TRY(make_lists(budget_, uploader_, spec_, *segment->loading, sealed.block->row_ids.as<uint64_t>(),
 			shape_.dim_pad, coded, with_vectors_, &lists));
 	if (with_graph)
 		VECTORGPU_TRY(make_graph(budget_, uploader_, *segment->loading_graph, *sealed.block,

@@ -3,6 +3,10 @@
 
 #include <algorithm>
 
+#include "cuda/resident/rounded_rows.hpp"
+#include "kernels/filter/filter.hpp"
+#include "kernels/filter/tuning.hpp"
+
 namespace vectorgpu::cuda
 {
 kernels::Rows
@@ -18,9 +22,48 @@ DeviceLists::rows_of_centroids() const
 	return rows;
 }
 
+namespace
+{
+
+/// Make DeviceLists::ranked of lists of such rows. Without memory for it the filter does not serve. Caller holds the
+/// uploader.
 Status
-make_lists(Budget *budget, Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids, uint32_t dim_pad,
-	bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made)
+make_ranked(Budget *budget, Uploader *uploader, const engine::DistanceSpec &rows, DeviceLists *lists)
+{
+	const engine::DistanceSpec spec = {rows.metric, ElementType::kFloat32, rows.dim};
+	const Shape shape(spec);
+	const RoundedPlace place{spec, shape, budget, uploader};
+	const Device *device = budget->device();
+	const cudaStream_t stream = uploader->stream.get();
+	const uint32_t n = lists->n_lists();
+	std::shared_ptr<const Block> block;
+	Filled made;
+
+	if (n < kernels::kFilterLeastRows || !filter_serves(rows))
+		return Status::ok();
+	if (const Status status = make_block(budget, kernels::Form::kFloat32, spec.dim, n, true, &block); !status.is_ok())
+		return status.code == StatusCode::kOutOfMemory ? Status::ok() : status;
+	VECTORGPU_TRY(device->check(cudaMemcpyAsync(block->vectors.as<uint8_t>(), lists->centroids.as<uint8_t>(),
+									lists->centroids.bytes(), cudaMemcpyDeviceToDevice, stream),
+		"copy centroids"));
+	VECTORGPU_TRY(device->check(cudaMemcpyAsync(block->row_ids.as<uint8_t>(), lists->list_ids.as<uint8_t>(),
+									lists->list_ids.bytes(), cudaMemcpyDeviceToDevice, stream),
+		"copy numbers of lists"));
+	made.block = std::move(block);
+	made.n_rows = n;
+	VECTORGPU_TRY(find_row_values(place, &made));
+	VECTORGPU_TRY(make_half_rows(place, made, &made.rounded.halves));
+	made.filterable = made.rounded.any() || kernels::filter_fits(kernels::Form::kFloat32, shape.dim_pad);
+	VECTORGPU_TRY(uploader->stream.synchronize());
+	lists->ranked = std::move(made);
+	return Status::ok();
+}
+
+} // namespace
+
+Status
+make_lists(Budget *budget, Uploader *uploader, const engine::DistanceSpec &spec, const engine::Lists &lists,
+	const uint64_t *row_ids, uint32_t dim_pad, bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made)
 {
 	const Device *device = budget->device();
 	const engine::ListsLayout layout = lists.layout();
@@ -64,6 +107,7 @@ make_lists(Budget *budget, Uploader *uploader, const engine::Lists &lists, const
 	VECTORGPU_TRY(device->check(kernels::launch_ivf_row_ids(row_ids, next->numbers.as<uint32_t>(), n_rows,
 									next->row_ids.as<uint64_t>(), stream),
 		"order row ids"));
+	VECTORGPU_TRY(make_ranked(budget, uploader, spec, next.get()));
 	VECTORGPU_TRY(device->damage("gpu_flip_derived", next->row_ids.as<uint8_t>(), 0, stream));
 	VECTORGPU_TRY(uploader->stream.synchronize());
 	if (coded)

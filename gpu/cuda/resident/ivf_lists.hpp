@@ -22,6 +22,7 @@ struct DeviceLists
 	Held offsets;                             // [n_lists + 1] uint64
 	Held centroids;                           // [n_lists, dim_pad] float
 	Held list_ids;                            // [n_lists] uint64: 0, 1, 2, ...
+	Filled ranked;                            // many centroids once more, for the filter; block null: it does not serve
 	Held numbers;                             // [n_rows] uint32, by place
 	Held row_ids;                             // [n_rows] by place
 	std::unique_ptr<const DeviceCodes> codes; // of a copy of lists with codes
@@ -39,10 +40,10 @@ struct DeviceLists
 	kernels::Rows rows_of_centroids() const;
 };
 
-/// Make lists from a checked description. coded: with codes; with_vectors: see DeviceLists. row_ids [n_rows] by number,
-/// on the device. Waits for the upload.
-Status make_lists(Budget *budget, Uploader *uploader, const engine::Lists &lists, const uint64_t *row_ids,
-	uint32_t dim_pad, bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made);
+/// Make lists from a checked description of such rows. coded: with codes; with_vectors: see DeviceLists. row_ids
+/// [n_rows] by number, on the device. Waits for the upload.
+Status make_lists(Budget *budget, Uploader *uploader, const engine::DistanceSpec &spec, const engine::Lists &lists,
+	const uint64_t *row_ids, uint32_t dim_pad, bool coded, bool with_vectors, std::shared_ptr<const DeviceLists> *made);
 
 /// Read bytes [first, first + n_bytes) of the description.
 Status read_lists(

@@ -202,6 +202,36 @@ private:
 } // namespace
 
 Status
+find_row_values(const RoundedPlace &place, Filled *filled)
+{
+	const Device *device = place.budget->device();
+	const cudaStream_t stream = place.uploader->stream.get();
+	const Block &block = *filled->block;
+	auto *stats = place.uploader->scratch.as<kernels::RowStats>();
+	kernels::RowStats found{};
+	kernels::Rows rows;
+
+	rows.vectors = block.vectors.as<uint8_t>();
+	rows.row_ids = block.row_ids.as<uint64_t>();
+	rows.n_rows = filled->n_rows;
+	rows.pitch_bytes = block.pitch_bytes;
+	rows.form = block.form;
+	VECTORGPU_TRY(device->check(cudaMemsetAsync(stats, 0, sizeof(*stats), stream), "clear counts"));
+	VECTORGPU_TRY(device->check(kernels::launch_row_values(place.spec.metric, rows, place.shape.dim_pad,
+									block.values.as<float>(), stats, stream),
+		"compute norms"));
+	VECTORGPU_TRY(device->check(
+		cudaMemcpyAsync(place.uploader->pinned.as<uint8_t>(), stats, sizeof(found), cudaMemcpyDeviceToHost, stream),
+		"read counts"));
+	VECTORGPU_TRY(place.uploader->stream.synchronize());
+	std::memcpy(&found, place.uploader->pinned.as<uint8_t>(), sizeof(found));
+	filled->max_norm = std::bit_cast<float>(found.max_norm_bits);
+	filled->max_inverse = std::bit_cast<float>(found.max_inverse_bits);
+	filled->n_untrusted = found.n_untrusted;
+	return Status::ok();
+}
+
+Status
 make_scaled_rows(const RoundedPlace &place, const Filled &filled, std::shared_ptr<const RoundedRows> *made)
 {
 	const Device *device = place.budget->device();

@@ -20,6 +20,10 @@ struct RoundedPlace
 	Uploader *uploader;
 };
 
+/// Compute the values of a block of rows, and what the filter needs to know of them all, into its Filled. Waits for the
+/// stream.
+Status find_row_values(const RoundedPlace &place, Filled *filled);
+
 /// Make the bytes, alone or beside the binary16 rows that `filled` has, unless the filter cannot use them, memory
 /// lacks, or they would leave many candidates to queries like the rows: then *made is null. Waits for the stream.
 Status make_scaled_rows(const RoundedPlace &place, const Filled &filled, std::shared_ptr<const RoundedRows> *made);

@@ -194,6 +194,7 @@ private:
 				return stopped();
 			arena_.release(0);
 			VECTORGPU_TRY(send_queries(numbers.first(n), &chunk));
+			chunk.careful = careful;
 			for (size_t s = 0; s < sources_.size(); s++)
 			{
 				const size_t mark = arena_.mark();

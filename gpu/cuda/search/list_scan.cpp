@@ -5,6 +5,7 @@
 
 #include "cuda/device/stop.hpp"
 #include "cuda/search/coded_search.hpp"
+#include "cuda/search/source_scan.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -18,6 +19,24 @@ constexpr double kLeastQueriesPerList = 1.25;
 constexpr size_t kLeastByteQueries = 16; // the same on the integer units, where further queries cost next to nothing
 constexpr size_t kManyQueries = 128;     // a block for each keeps the device busy
 constexpr uint32_t kFewGroups = 128;     // a block for a query samples them in no time
+constexpr uint32_t kLeastFilteredQueries = 512; // whose lists the filter ranks
+
+/// Centroids as rows of a search.
+Source
+rows_of(const Filled &ranked)
+{
+	Source rows;
+
+	rows.block = ranked.block;
+	rows.n_rows = ranked.n_rows;
+	rows.rows_ascending = true;
+	rows.max_norm = ranked.max_norm;
+	rows.max_inverse = ranked.max_inverse;
+	rows.n_untrusted = ranked.n_untrusted;
+	rows.filterable = ranked.filterable;
+	rows.rounded = ranked.rounded;
+	return rows;
+}
 
 } // namespace
 
@@ -137,8 +156,17 @@ ListScan::rank_lists(const Source &source, size_t s, const ListChunk &chunk, ker
 	probes->counts = chunk.probes + s * n;
 	probes->stride = ranked.stride;
 
+	if (arena_->failed())
+		return too_small();
+
 	const size_t mark = arena_->mark();
 
+	if (filter_ranks(source, chunk, ranked.stride))
+	{
+		VECTORGPU_TRY(rank_by_filter(source, chunk, chunk.probes + s * n, ranked));
+		arena_->release(mark);
+		return Status::ok();
+	}
 	score.metric = call_.spec.metric;
 	score.rows = lists.rows_of_centroids();
 	score.queries = chunk.queries;
@@ -162,6 +190,53 @@ ListScan::rank_lists(const Source &source, size_t s, const ListChunk &chunk, ker
 	return call_.check(kernels::launch_ivf_cut(*probes, source.cut, chunk.queries.n_queries, chunk.probes + s * n,
 						   chunk.redo, call_.stream()),
 		"choose lists with rows that pass");
+}
+
+/// Whether the filter ranks the lists of a chunk: for many queries, if there is room.
+bool
+ListScan::filter_ranks(const Source &source, const ListChunk &chunk, uint32_t n_probes) const
+{
+	const Filled &ranked = source.lists->ranked;
+	const uint32_t n = chunk.queries.n_queries;
+
+	if (ranked.block == nullptr || chunk.careful || chunk.redo == nullptr || source.cut.n_pass != nullptr ||
+		n < kLeastFilteredQueries || n_probes > kernels::kMaxSelectK)
+		return false;
+
+	const Source rows = rows_of(ranked);
+	const size_t each = filter_bytes(rows, call_.shape, 0, n, n_probes) + sizeof(double) + sizeof(float);
+
+	return filter_pays(rows, 0, n, n_probes) && n * each <= room_left(*arena_);
+}
+
+/// best becomes the first n_probes [n_queries] lists of each query. A query that the filter cannot answer is marked in
+/// chunk.redo, and has list 0 in all places.
+Status
+ListScan::rank_by_filter(const Source &source, const ListChunk &chunk, uint32_t *n_probes, const kernels::Best &best)
+{
+	const Source rows = rows_of(source.lists->ranked);
+	const size_t n = chunk.queries.n_queries;
+	SourceScan scan(call_, arena_, false);
+	ExactChunk exact;
+
+	exact.numbers = chunk.numbers;
+	exact.queries = chunk.queries;
+	exact.queries.k = n_probes;
+	exact.queries.after = nullptr;
+	exact.best = best;
+	exact.max_k = best.stride;
+	exact.prepared.redo = chunk.redo;
+	exact.prepared.norms = arena_->take<double>(n);
+	exact.thresholds = arena_->take<float>(n);
+	exact.n_rescored = arena_->take<uint64_t>(1);
+	if (arena_->failed())
+		return too_small();
+	VECTORGPU_TRY(call_.check(cudaMemsetAsync(best.counts, 0, n * sizeof(uint32_t), call_.stream()), "clear ranks"));
+	VECTORGPU_TRY(
+		call_.check(cudaMemsetAsync(best.entries, 0, n * best.stride * sizeof(Entry), call_.stream()), "clear ranks"));
+	VECTORGPU_TRY(call_.check(cudaMemsetAsync(exact.n_rescored, 0, sizeof(uint64_t), call_.stream()), "clear counts"));
+	VECTORGPU_TRY(scan.prepare_operand(rows.filter_form(static_cast<uint32_t>(n), best.stride), &exact));
+	return scan.filter(rows, 0, &exact);
 }
 
 /// More lists than the selection can rank: sorts all of them.

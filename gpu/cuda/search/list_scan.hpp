@@ -1,5 +1,6 @@
 // A chunk of queries over the inverted lists of one segment:
-//   coarse      canonical scores of all centroids, the n_probes first
+//   coarse      canonical scores of all centroids, the n_probes first; many queries over many lists: as an exact search
+//               of the centroids by the filter, with the same result
 //   threshold   from the smallest scores of groups of rows of the nearest lists, and from what was found before
 //   scan        canonical scores of all rows of the lists; those up to the threshold are candidates. Few queries go one
 //               by one, many list by list
@@ -28,6 +29,7 @@ struct ListChunk : QueryChunk
 	std::vector<uint32_t> max_probes;     // [n_sources]
 	uint32_t *candidates = nullptr;       // [n_sources, n_queries]
 	std::vector<uint32_t> max_candidates; // [n_sources]
+	bool careful = false;                 // no query can be marked in redo
 };
 
 /// Groups of rows that give a threshold for max_k results.
@@ -55,6 +57,8 @@ public:
 private:
 	Status begin(const Source &source, size_t s, const ListChunk &chunk, kernels::IvfScanArgs *scan);
 	Status rank_lists(const Source &source, size_t s, const ListChunk &chunk, kernels::IvfProbes *probes);
+	bool filter_ranks(const Source &source, const ListChunk &chunk, uint32_t n_probes) const;
+	Status rank_by_filter(const Source &source, const ListChunk &chunk, uint32_t *n_probes, const kernels::Best &best);
 	Status sort_lists(const DeviceLists &lists, const kernels::ScoreArgs &score, const kernels::Best &ranked);
 	Status sample(size_t n, kernels::IvfScanArgs *scan);
 	Status find_thresholds(const ListChunk &chunk, const kernels::IvfScanArgs &scan);

@@ -186,7 +186,7 @@ SourceScan::end_passes(Passes *passes, ExactChunk *chunk)
 	if (chunk->max_k <= kernels::kFinishMostK)
 	{
 		// With one source the search ends here, and the rows counted here are all that were rescored.
-		if (call_.snapshot.sources.size() == 1)
+		if (ends_search_ && call_.snapshot.sources.size() == 1)
 			chunk->answers = begin_answers(call_.context, chunk->queries.n_queries, chunk->max_k);
 		return call_.check(
 			kernels::launch_finish(passes->select, passes->rescore, stream, chunk->answers), "rescore and merge rows");
@@ -204,6 +204,8 @@ SourceScan::keep_in_cache(const FilterPlan &plan, const ExactChunk &chunk, kerne
 {
 	uint64_t row_bytes = 0;
 
+	if (!ends_search_) // other rows are read meanwhile
+		return;
 	for (const Source &source : call_.snapshot.sources)
 		row_bytes += uint64_t{source.n_rows} * source.filter_rows(chunk.queries.n_queries, chunk.max_k).pitch_bytes;
 

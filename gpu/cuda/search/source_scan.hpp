@@ -33,7 +33,11 @@ uint32_t rows_per_group(uint32_t n_rows);
 class SourceScan
 {
 public:
-	SourceScan(const SearchCall &call, Arena *arena) : call_(call), arena_(arena) {}
+	/// ends_search: false if the rows found are not the answer of the search.
+	SourceScan(const SearchCall &call, Arena *arena, bool ends_search = true)
+		: call_(call), arena_(arena), ends_search_(ends_search)
+	{
+	}
 
 	Status bounded(const Source &source, const ExactChunk &chunk);
 	Status direct(const Source &source, const ExactChunk &chunk);
@@ -61,6 +65,7 @@ private:
 
 	const SearchCall &call_;
 	Arena *const arena_;
+	const bool ends_search_;
 };
 
 } // namespace vectorgpu::cuda

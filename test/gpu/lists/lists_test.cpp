@@ -2,6 +2,7 @@
 #include <array>
 
 #include "answers.hpp"
+#include "engine/coded_rows.hpp"
 #include "engine/list_rows.hpp"
 
 namespace vectorgpu::cuda::test
@@ -259,6 +260,71 @@ TEST(Lists, MoreListsThanTheSelectionGives)
 		SCOPED_TRACE(n_probes);
 		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
 	}
+}
+
+/// So many lists and queries that the filter ranks the lists. Some queries are none that it can answer.
+TEST(Lists, ManyListsAreRankedByTheFilter)
+{
+	constexpr uint32_t kManyLists = 17000;
+	constexpr size_t kManyQueries = 1300;
+
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
+		{
+			const DistanceSpec spec = {metric, element, 40};
+			std::mt19937 rng(3);
+			std::normal_distribution<float> normal;
+			Rows rows(spec);
+			Rows queries(spec);
+
+			rows.add_random(2 * kManyLists, Data::kGaussian, rng, 1);
+			queries.add_random(kManyQueries - 2, Data::kGaussian, rng, 0);
+			queries.add(kManyQueries, std::vector<uint8_t>(spec.dim * 4, 0).data());
+			queries.add(kManyQueries + 1, std::vector<uint8_t>(spec.dim * 4, 0x7B).data()); // large numbers
+
+			ListRows lists(rows, 1, rng);
+
+			lists.n_lists = kManyLists;
+			lists.centroids.resize(size_t{kManyLists} * spec.dim);
+			for (size_t i = 0; i < lists.centroids.size(); i++) // several are the same: ties go by number
+				lists.centroids[i] =
+					i / spec.dim % 5 == 0 && i >= spec.dim ? lists.centroids[i - spec.dim] : normal(rng);
+			lists.offsets.clear();
+			for (uint64_t list = 0; list <= kManyLists; list++)
+				lists.offsets.push_back(2 * list);
+
+			const CodedRows coded(lists, engine::ivf::CodeKind::kSq8);
+
+			for (const CopyKind kind : {CopyKind::kLists, CopyKind::kCodedLists})
+			{
+				Both both(engine::CopySpec(spec, kind));
+
+				ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c)
+					{ return kind == CopyKind::kLists ? lists.load(&e, c, 1) : coded.load_coded(&e, c, 1); }));
+				ASSERT_NO_FATAL_FAILURE(both.change(
+					[&](Engine &e, CopyId c)
+					{
+						uint64_t n_different = 0;
+						const Status status = e.check_derived(c, 1, 0, rows.n(), &n_different);
+
+						EXPECT_EQ(n_different, 0U);
+						return status;
+					}));
+				for (const uint32_t n_probes : {1u, 40u, 300u})
+				{
+					const SegmentProbes probes[] = {{1, n_probes, 30}};
+					std::vector<SearchQuery> batch;
+
+					for (size_t i = 0; i < kManyQueries; i++)
+					{
+						batch.push_back({queries.vector(i), 10, false, {}});
+						batch.back().probes = probes;
+					}
+					SCOPED_TRACE(testing::Message() << static_cast<int>(metric) << ", " << n_probes << " probes");
+					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+				}
+			}
+		}
 }
 
 TEST(Lists, AreReadBackUnchanged)
