@@ -20,18 +20,14 @@
 #include "cuda/device/stop.hpp"
 #include "cuda/device/watchdog.hpp"
 #include "cuda/passing/key_codes.hpp"
+#include "cuda/passing/packed_rows.hpp"
+#include "cuda/prepare_kernels.hpp"
 #include "cuda/resident/device_copy.hpp"
 #include "cuda/resident/device_hashed_copy.hpp"
 #include "cuda/resident/device_match_copy.hpp"
 #include "cuda/resident/device_sparse_copy.hpp"
 #include "cuda/search/ways.hpp"
 #include "engine/copies/match_delta.hpp"
-#include "kernels/canonical/listed.hpp"
-#include "kernels/codes/codes.hpp"
-#include "kernels/filter/filter.hpp"
-#include "kernels/graph/graph.hpp"
-#include "kernels/graph/graph_codes.hpp"
-#include "kernels/ivf/ivf_few.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -44,23 +40,11 @@ constexpr size_t kMostHostThreads = 16;                // that judge rows found 
 constexpr uint64_t kMostKeyRows = uint64_t{1} << 31;   // of a segment: the kernels' numbers of rows are 32 bits
 constexpr size_t kReserveBytes = size_t{256} << 20;    // of the device, for its driver and other processes
 
-Status
-prepare_kernels(const Device &device)
-{
-	VECTORGPU_TRY(device.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
-	VECTORGPU_TRY(device.check(kernels::prepare_listed_kernels(), "prepare the kernels of listed rows"));
-	VECTORGPU_TRY(device.check(kernels::prepare_ivf_few(), "prepare the kernels of few queries over lists"));
-	VECTORGPU_TRY(device.check(kernels::prepare_graph_kernels(), "prepare the graph kernels"));
-	VECTORGPU_TRY(device.check(kernels::prepare_code_graph_kernels(), "prepare the kernels of graphs with codes"));
-	VECTORGPU_TRY(device.check(kernels::prepare_code_kernels(), "prepare the kernels of codes"));
-	VECTORGPU_TRY(device.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
-	return device.check(kernels::prepare_cluster_kernels(), "prepare the kernels of k-means");
-}
-
 class Impl final : public CudaEngine
 {
 public:
-	explicit Impl(const CudaEngineOptions &options) : options_(options), ways_(asked_ways(options))
+	explicit Impl(const CudaEngineOptions &options)
+		: options_(options), ways_(asked_ways(options)), packed_(options.packed)
 	{
 		one_pass_.most_looks = options.one_pass_looks;
 		one_pass_.pause = std::chrono::milliseconds(options.one_pass_pause_ms);
@@ -231,7 +215,8 @@ public:
 				BatchCounts counts;
 
 				VECTORGPU_TRY(held->search(
-					{&device_, context.get(), &ways_, &one_pass_, &lane_}, queries, results, &counts, control));
+					{&device_, context.get(), &ways_, &one_pass_, &lane_, options_.packed.on ? &packed_ : nullptr},
+					queries, results, &counts, control));
 				totals_.add(counts);
 				if (is_stopped(control))
 					return stopped();
@@ -360,6 +345,7 @@ public:
 	uint64_t n_one_pass_given_up() const override { return totals_.n_given_up; }
 	uint64_t n_few_lists() const override { return totals_.n_few_lists; }
 	uint64_t n_few_real_lists() const override { return totals_.n_few_real_lists; }
+	uint64_t n_packed() const override { return totals_.n_packed; }
 	uint64_t n_hashed() const override { return totals_.n_hashed; }
 	uint64_t n_matched() const override { return totals_.n_matched; }
 	uint64_t n_sparse() const override { return totals_.n_sparse; }
@@ -501,7 +487,8 @@ private:
 	{
 		Status status = with(id, work);
 
-		for (bool (Impl::*give_way)() : {&Impl::drop_key_codes, &Impl::drop_second_roundings, &Impl::drop_roundings})
+		for (bool (Impl::*give_way)() :
+			{&Impl::drop_packed, &Impl::drop_key_codes, &Impl::drop_second_roundings, &Impl::drop_roundings})
 			if (status.code == StatusCode::kOutOfMemory &&
 				guarded([&]
 					{ return (this->*give_way)() ? Status::ok() : Status::error(StatusCode::kNotFound, "none there"); })
@@ -512,6 +499,9 @@ private:
 			status = with(id, work);
 		return status;
 	}
+
+	/// Copies of rows that pass. False if there were none.
+	bool drop_packed() { return packed_.drop(); }
 
 	/// Codes of key columns, of all segments. False if there were none.
 	bool drop_key_codes()
@@ -560,6 +550,7 @@ private:
 	const CudaEngineOptions options_;
 	Ways ways_; // from start() on
 	OnePassUse one_pass_;
+	PackedPool packed_;
 	Device device_; // before what it owns
 	std::unique_ptr<Budget> budget_;
 	Uploader uploader_;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cuda/device/device.hpp"
+#include "cuda/passing/packed_tuning.hpp"
 #include "engine/interface/engine.hpp"
 #include "kernels/graph/graph_tuning.hpp"
 #include "kernels/filter/one_pass_tuning.hpp"
@@ -45,6 +46,7 @@ struct CudaEngineOptions
 	// Searches with conditions of copies with lists look at all rows that pass if these have up to this many elements:
 	// that takes one query no more than 10 us longer than a search of lists (one H200, gpu_passing_bench).
 	uint64_t exact_elements = 10000000;
+	PackedTuning packed; // copies of the rows that pass
 	// Codes of key columns of segments with fewer rows are left to the host. 150,000 of 4 bytes take it 39 to 61 us,
 	// and a GPU 24 to 34 (one H200, gpu_passing_bench).
 	uint64_t least_key_rows = 100000;
@@ -85,6 +87,9 @@ public:
 
 	/// The same from lists of any numbers; lists of bytes are not counted.
 	virtual uint64_t n_few_real_lists() const = 0;
+
+	/// Queries with conditions that went over packed rows (passing/packed_rows.hpp).
+	virtual uint64_t n_packed() const = 0;
 
 	/// Pairs of a query and a segment that the GPU searched by codes of a graph.
 	virtual uint64_t n_hashed() const = 0;

@@ -34,6 +34,7 @@ keep(const Device *device, const engine::PassingSegment &segment, const Source &
 	{
 		made.dead = kept.dead;
 		made.lists = kept.lists;
+		made.packed = kept.packed;
 	}
 	segment.device.set(device, source.alive, std::make_shared<const DevicePassing>(std::move(made)));
 }
@@ -64,7 +65,7 @@ list_on_device(const SearchCall &call, Budget *budget, const engine::PassingSegm
 
 	VECTORGPU_TRY(send_through(call, made->as<uint8_t>(), {reinterpret_cast<const uint8_t *>(from.data()), bytes}));
 	*rows = made;
-	keep(call.device, segment, source, {std::move(made), nullptr, nullptr});
+	keep(call.device, segment, source, {std::move(made), nullptr, nullptr, nullptr});
 	return Status::ok();
 }
 

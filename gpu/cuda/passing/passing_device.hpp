@@ -19,9 +19,13 @@ struct PassingLists
 {
 	Held n_pass; // kernels::IvfCut
 
-	/// Queries that do not try lists, since the rows that pass lay away from queries before them (passing_probes.cpp).
+	/// Queries that do not try lists, since the rows that pass lay away from queries before them, and how many of them
+	/// there will be the next time that few did (passing_probes.cpp).
 	mutable std::atomic<uint32_t> n_resting{0};
+	mutable std::atomic<uint32_t> next_rest{0};
 };
+
+class PackedSlot; // packed_rows.hpp
 
 /// Null: not yet needed.
 struct DevicePassing
@@ -29,6 +33,7 @@ struct DevicePassing
 	std::shared_ptr<const Held> rows;          // [n_pass] uint32: the numbers of the rows
 	std::shared_ptr<const Held> dead;          // a bitmap of the rows that fail or are dead, as Source::dead
 	std::shared_ptr<const PassingLists> lists; // with `dead`, of a segment with lists
+	std::shared_ptr<PackedSlot> packed;        // with `dead`
 };
 
 /// What stays on the device of rows that were found there (engine::PassingSegment::on_device). Null: found on the host,

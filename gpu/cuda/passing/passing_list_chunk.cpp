@@ -188,7 +188,7 @@ private:
 			part->sent = {};
 			if (part->made == nullptr)
 				continue;
-			keep(call_.device, *part->segment, *part->source, {part->made, nullptr, nullptr});
+			keep(call_.device, *part->segment, *part->source, {part->made, nullptr, nullptr, nullptr});
 			part->kept = std::move(part->made);
 		}
 	}

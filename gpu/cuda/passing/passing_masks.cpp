@@ -8,6 +8,7 @@
 
 #include "cuda/resident/ivf_lists.hpp"
 #include "cuda/search/chunk.hpp"
+#include "cuda/passing/packed_rows.hpp"
 #include "cuda/passing/passing_device.hpp"
 #include "kernels/select/pass_bits.hpp"
 
@@ -84,6 +85,8 @@ private:
 			}
 			set_dead(source, made.dead, dead);
 			VECTORGPU_TRY(count_lists(*source, &made.lists));
+			if (call_.options.packed != nullptr)
+				made.packed = std::make_shared<PackedSlot>();
 			VECTORGPU_TRY(call_.context->stream.synchronize()); // other searches may use it from now on
 			keep(call_.device, *segment, *source, made);
 		}

@@ -24,8 +24,9 @@ using engine::SegmentProbes;
 // nearest ones lie in lists farther away.
 constexpr double kMargin = 1.2;
 
-constexpr double kLeastGain = 4;   // rows of a pass over all, per row of the lists looked at
-constexpr uint32_t kResting = 256; // queries that go over all rows after one whose rows lay away
+constexpr double kLeastGain = 4;    // rows of a pass over all, per row of the lists looked at
+constexpr uint32_t kResting = 256;  // queries that go over all rows after one whose rows lay away
+constexpr uint32_t kShortRest = 64; // the first time, where that takes little more than lists do
 
 /// What a query with conditions searches of a segment; false: all rows of the copy are better looked at. *share: of the
 /// segment's rows, expected.
@@ -107,19 +108,33 @@ rest(const Snapshot &view, size_t n)
 	return any;
 }
 
+/// Let the next queries rest if n_away of n had to go over all rows besides: after a quarter of them, or, where rows
+/// are packed, after any, each time in turn for twice as long.
 void
-let_rest(const Snapshot &view)
+note_tried(const Snapshot &view, size_t n_away, size_t n, bool packed)
 {
 	for (const Source &source : view.sources)
-		if (source.passing != nullptr)
-			source.passing->n_resting.store(kResting, std::memory_order_relaxed);
+	{
+		if (source.passing == nullptr)
+			continue;
+
+		const PassingLists &lists = *source.passing;
+		const uint32_t next = std::max(lists.next_rest.load(std::memory_order_relaxed), kShortRest);
+
+		if (n_away * 4 > n)
+			lists.n_resting.store(kResting, std::memory_order_relaxed);
+		else if (packed && n_away > 0)
+			lists.n_resting.store(next, std::memory_order_relaxed);
+		if (packed)
+			lists.next_rest.store(n_away > 0 ? std::min(2 * next, kResting) : 0, std::memory_order_relaxed);
+	}
 }
 
 } // namespace
 
 Status
 search_passing_lists(const SearchCall &call, const Snapshot &view, const engine::Passing &passing,
-	std::span<const uint32_t> numbers, std::vector<uint32_t> *left)
+	std::span<const uint32_t> numbers, bool packed, std::vector<uint32_t> *left)
 {
 	std::vector<std::vector<SegmentProbes>> probes;
 	std::vector<FilterWay> ways(numbers.size(), FilterWay::kLists);
@@ -171,8 +186,7 @@ search_passing_lists(const SearchCall &call, const Snapshot &view, const engine:
 		if (query.filter_way != nullptr)
 			*query.filter_way = FilterWay::kLists;
 	}
-	if (n_away * 4 > searched.size())
-		let_rest(view);
+	note_tried(view, n_away, searched.size(), packed);
 	return Status::ok();
 }
 

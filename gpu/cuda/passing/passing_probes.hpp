@@ -9,8 +9,9 @@ namespace vectorgpu::cuda
 {
 
 /// Of the queries of these numbers, which have the conditions `passing` and probes from their caller, answer those for
-/// which a part of the lists of `view`, the masked snapshot, will do. The others are added to *left.
+/// which a part of the lists of `view`, the masked snapshot, will do. The others are added to *left. packed: a look at
+/// all rows that pass reads no others, so that few queries whose rows lie away are reason enough for it.
 Status search_passing_lists(const SearchCall &call, const Snapshot &view, const engine::Passing &passing,
-	std::span<const uint32_t> numbers, std::vector<uint32_t> *left);
+	std::span<const uint32_t> numbers, bool packed, std::vector<uint32_t> *left);
 
 } // namespace vectorgpu::cuda

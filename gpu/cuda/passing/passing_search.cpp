@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "cuda/passing/packed_rows.hpp"
 #include "cuda/passing/passing_list_chunk.hpp"
 #include "cuda/passing/passing_lists.hpp"
 #include "cuda/passing/passing_masks.hpp"
@@ -19,6 +20,7 @@ using engine::Passing;
 using engine::SearchQuery;
 
 constexpr size_t kMostListedAtOnce = 15; // queries with the same conditions, without looking for a faster way
+constexpr size_t kLeastAsking = 2;       // queries of a batch for which rows are packed: one takes a list
 
 class PassingSearch
 {
@@ -131,24 +133,43 @@ private:
 			std::vector<uint32_t> left;
 
 			VECTORGPU_TRY(call_.end(mask_snapshot(call_, budget_, *passing, &view)));
+
+			Snapshot rows = view; // that are looked at where all that pass are
+			bool packed = false;
+
+			VECTORGPU_TRY(use_packed(*passing, 0, &rows, &packed));
 			if (passing->n_pass <= passing->n_rows / engine::kFewOfRows)
 				left = group; // few of all rows pass, if not of each segment's: every one is scored
 			else
-				VECTORGPU_TRY(search_passing_lists(call_, view, *passing, group, &left));
-			VECTORGPU_TRY(look_at_all(call, view, *passing, std::move(left)));
+				VECTORGPU_TRY(search_passing_lists(call_, view, *passing, group, packed, &left));
+			if (!left.empty() && group.size() >= kLeastAsking)
+			{
+				rows = view;
+				VECTORGPU_TRY(use_packed(*passing, group.size(), &rows, &packed));
+			}
+			VECTORGPU_TRY(look_at_all(call, rows, *passing, packed, std::move(left)));
 		}
 		return Status::ok();
 	}
 
-	/// Queries that have the same conditions and look at all rows that pass: one by one, or by a pass over the view.
-	Status look_at_all(
-		const SearchCall &call, const Snapshot &view, const Passing &passing, std::vector<uint32_t> numbers) const
+	/// PackedPool::use, if the engine packs rows.
+	Status use_packed(const Passing &passing, size_t n_queries, Snapshot *rows, bool *packed) const
+	{
+		PackedPool *const pool = call_.options.packed;
+
+		return pool == nullptr ? Status::ok() : call_.end(pool->use(call_, budget_, passing, n_queries, rows, packed));
+	}
+
+	/// Queries that have the same conditions and look at all rows that pass: one by one, or by a pass over `rows`, the
+	/// masked snapshot, of which segments may be packed.
+	Status look_at_all(const SearchCall &call, const Snapshot &rows, const Passing &passing, bool packed,
+		std::vector<uint32_t> numbers) const
 	{
 		std::vector<uint32_t> left;
 
 		if (numbers.empty())
 			return Status::ok();
-		if (may_be_large_list(passing, call.queries, numbers))
+		if (may_be_large_list(rows, passing, call.queries, numbers))
 		{
 			VECTORGPU_TRY(list(call, numbers, &left));
 			if (left.empty())
@@ -158,13 +179,14 @@ private:
 			}
 			numbers = std::move(left);
 		}
-		return search_some(call.queries, numbers, view, search_snapshot);
+		call_.counts->n_packed += packed ? numbers.size() : 0;
+		return search_some(call.queries, numbers, rows, search_snapshot);
 	}
 
 	/// True if it takes less time to score the rows one by one, although more than a tenth pass. Of small copies either
 	/// way takes little.
-	bool may_be_large_list(
-		const Passing &passing, std::span<const SearchQuery> queries, std::span<const uint32_t> numbers) const
+	bool may_be_large_list(const Snapshot &rows, const Passing &passing, std::span<const SearchQuery> queries,
+		std::span<const uint32_t> numbers) const
 	{
 		constexpr double kLeastBytes = 16 << 20; // of vectors
 		double bytes = 0;
@@ -174,7 +196,7 @@ private:
 		return bytes >= kLeastBytes && call_.spec.element != ElementType::kBit &&
 			std::all_of(numbers.begin(), numbers.end(),
 				[&](uint32_t number) { return queries[number].k <= kernels::kMaxSelectK; }) &&
-			may_be_listed(call_.snapshot, passing) && !filter_is_faster(passing, queries, numbers);
+			may_be_listed(call_.snapshot, passing) && !filter_is_faster(rows, passing, queries, numbers);
 	}
 
 	/// Where many queries have the same conditions, a filter over all rows may take less time than their lists. These
@@ -185,17 +207,17 @@ private:
 		if (listed->size() <= kMostListedAtOnce)
 			return;
 		for (const auto &[passing, group] : by_conditions(queries, *listed))
-			if (group.size() > kMostListedAtOnce && filter_is_faster(*passing, queries, group))
+			if (group.size() > kMostListedAtOnce && filter_is_faster(call_.snapshot, *passing, queries, group))
 			{
 				masked->insert(masked->end(), group.begin(), group.end());
 				std::erase_if(*listed, [&, p = passing](uint32_t number) { return queries[number].passing == p; });
 			}
 	}
 
-	/// Whether a filter over all rows takes less time than scores of the rows that pass. Measured on an H200
+	/// Whether a filter over these rows takes less time than scores of the rows that pass. Measured on an H200
 	/// (gpu_passing_bench): rows of bytes and of halves, 1 to 64 queries.
-	bool filter_is_faster(
-		const Passing &passing, std::span<const SearchQuery> queries, std::span<const uint32_t> numbers) const
+	bool filter_is_faster(const Snapshot &rows, const Passing &passing, std::span<const SearchQuery> queries,
+		std::span<const uint32_t> numbers) const
 	{
 		constexpr double kListStart = 22;       // us
 		constexpr double kListed = 1.8e6;       // elements of rows scored, a us
@@ -222,7 +244,7 @@ private:
 				return false;
 			max_k = std::max(max_k, call_.k_of(number));
 		}
-		for (const Source &source : call_.snapshot.sources)
+		for (const Source &source : rows.sources)
 		{
 			if (!source.filterable)
 				return false;

@@ -23,6 +23,7 @@ struct SearchMeans
 	const Ways *ways;
 	OnePassUse *one_pass;
 	AppendLane *lane;
+	PackedPool *packed; // null: rows that pass are not packed
 };
 
 /// What a batch has done.

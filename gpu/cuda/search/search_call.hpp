@@ -18,6 +18,8 @@
 namespace vectorgpu::cuda
 {
 
+class PackedPool; // ../passing/packed_rows.hpp
+
 /// The times of the last search in one pass, for a benchmark that searches with one thread.
 struct OnePassTrace
 {
@@ -50,6 +52,7 @@ struct SearchOptions
 	bool candidates_only = false;   // search_lists: the copy is of kind kCodes; all queries have probes
 	bool bins = true;               // PartialReduce for queries with a recall target; false: they are answered exactly
 	uint64_t exact_elements = 0;    // of rows that pass: searches with conditions look at all of them up to this
+	PackedPool *packed = nullptr;   // null: rows that pass are not packed
 };
 
 struct SearchCounts
@@ -63,6 +66,7 @@ struct SearchCounts
 	uint64_t n_entries_apart = 0;  // ... and those whose entry points were scored by a launch before
 	uint64_t n_few_lists = 0;      // queries answered by ivf_few.hpp over bytes
 	uint64_t n_few_real_lists = 0; // ... over reals
+	uint64_t n_packed = 0;         // queries with conditions that went over packed rows
 };
 
 /// A query with conditions names this many times the lists that will do if the rows that pass are spread evenly. Not

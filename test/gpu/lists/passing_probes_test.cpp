@@ -1,6 +1,8 @@
 // Inverted lists for queries with conditions: the lists are chosen by the rows in them that pass, alike in two launches
 // and in the chain; recall where rows that pass lie at random, near a query and away from it, where all of them are
 // looked at.
+#include <numeric>
+
 #include "../engine/passing_world.hpp"
 
 namespace vectorgpu::cuda::test
@@ -32,6 +34,7 @@ make_engine(bool few)
 	options.few_lists = few;
 	options.few_real_lists = few;
 	options.few_real_pairs = 1e9;
+	options.packed = {true, 1, 1, 1, 2}; // as soon as two queries of a batch look at all rows that pass
 
 	const Status status = make_cuda_engine(options, &engine);
 
@@ -164,6 +167,15 @@ public:
 	/// Queries [first, first + n).
 	Found search(size_t e, const Passing *passing, size_t first, size_t n, size_t k)
 	{
+		std::vector<size_t> numbers(n);
+
+		std::iota(numbers.begin(), numbers.end(), first);
+		return search(e, passing, numbers, k);
+	}
+
+	Found search(size_t e, const Passing *passing, const std::vector<size_t> &numbers, size_t k)
+	{
+		const size_t n = numbers.size();
 		const SegmentProbes probes[] = {{1, kProbes}};
 		std::vector<SearchQuery> batch;
 		Found found;
@@ -173,7 +185,7 @@ public:
 		found.coverage.assign(n, Coverage::kScored);
 		for (size_t i = 0; i < n; i++)
 		{
-			SearchQuery query = {queries_.vector(first + i), k, false, {}};
+			SearchQuery query = {queries_.vector(numbers[i]), k, false, {}};
 
 			query.probes = probes;
 			query.passing = passing;
@@ -264,6 +276,52 @@ TEST(PassingProbes, RowsThatLieAway)
 		EXPECT_EQ(found.ways[0], FilterWay::kMask);
 		EXPECT_EQ(two.engine(0)->n_few_real_lists() - before, round == 0 ? 1 : 0);
 	}
+}
+
+/// Where rows are packed, a batch of which few queries lie away has the next ones go over all rows that pass, each time
+/// for twice as long.
+TEST(PassingProbes, FewQueriesWhoseRowsLieAway)
+{
+	TwoEngines two({Metric::kL2, ElementType::kFloat32, 24}, false);
+	const auto passing = [&] { return two.passing(.7, Place::kFar, two.query(5)); };
+	std::vector<size_t> batch;
+	size_t n_away = 0;
+
+	for (size_t i = 0; i < kQueries && batch.size() < 8; i++)
+	{
+		const Passing one = passing();
+		const bool away = two.search(0, &one, i, 1, 10).ways[0] == FilterWay::kMask;
+
+		if (away && n_away == 1)
+			continue;
+		if (!away && batch.size() - n_away == 7)
+			continue;
+		n_away += away ? 1 : 0;
+		batch.push_back(i);
+	}
+	ASSERT_EQ(batch.size(), 8u);
+	ASSERT_EQ(n_away, 1u);
+
+	const Passing few = passing();
+	const auto tries = [&](uint64_t n_packed)
+	{
+		const uint64_t before = two.engine(0)->n_packed();
+		const TwoEngines::Found found = two.search(0, &few, batch, 10);
+		const bool tried = std::count(found.ways.begin(), found.ways.end(), FilterWay::kLists) == 7;
+
+		EXPECT_EQ(std::count(found.ways.begin(), found.ways.end(), FilterWay::kMask), tried ? 1 : 8);
+		EXPECT_EQ(two.engine(0)->n_packed() - before, n_packed);
+		return tried;
+	};
+
+	EXPECT_TRUE(tries(1)); // and packs
+	for (const int n_resting : {64, 128, 256, 256})
+	{
+		EXPECT_TRUE(tries(1));
+		for (int i = 0; i < n_resting / 8; i++)
+			ASSERT_FALSE(tries(8)) << i;
+	}
+	EXPECT_TRUE(tries(1));
 }
 
 } // namespace
