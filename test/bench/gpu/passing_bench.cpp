@@ -18,6 +18,7 @@
 #include "engine/predicate/evaluate.hpp"
 #include "engine/predicate/row_bits.hpp"
 #include "engine/predicate/tree.hpp"
+#include "passing_ways.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -345,6 +346,9 @@ measure_programs()
 int
 main(int argc, char **argv)
 {
+	if (argc > 2 && std::string_view(argv[1]) == "--data")
+		return compare_packed(argv[2]) == 0 ? 0 : 1;
+
 	const bool plain = argc > 1 && std::string_view(argv[1]) == "--plain";
 	const Shape shapes[] = {
 		{"reals, cosine", 150000, 256, Metric::kCosine, false, false},
