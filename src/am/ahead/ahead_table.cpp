@@ -18,7 +18,7 @@ namespace
 {
 
 constexpr uint64 kPlacesPerAnswer = 2;
-constexpr uint64 kMoreRows = 16;
+constexpr uint64 kMoreRows = 4;
 constexpr uint64 kMostTimes = 4; // the rows that are asked for
 
 /// The rows to ask for ahead. An exact order is the same however it is cut, and the number that a scan asks for drifts
