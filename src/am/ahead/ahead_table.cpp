@@ -20,6 +20,8 @@ namespace
 constexpr uint64 kPlacesPerAnswer = 2;
 constexpr uint64 kMoreRows = 4;
 constexpr uint64 kMostTimes = 4; // the rows that are asked for
+constexpr uint64 kHitsBeforePages = 64;
+constexpr uint32 kMostPrefetched = 16; // rows of an answer
 
 /// The rows to ask for ahead. An exact order is the same however it is cut, and the number that a scan asks for drifts
 /// with the share of dead rows (batch_plan.cpp). So half as many more are asked for there, or as many as before. known:
@@ -126,6 +128,23 @@ note(AheadTable *table, uint32 at, const ScanState *state, uint64 k, const uint8
 	}
 	keep_program(table, request, program, n_bytes);
 	request->n_uses++;
+}
+
+/// Ask for the memory of rows that will be fetched soon: of the next answer's rows themselves, of the one behind that
+/// what leads to them.
+void
+prefetch_after(const AheadTable *table, const AheadAnswer *answer)
+{
+	for (uint64 number = answer->number + 1; number < Min(answer->number + 3, table->n_answers); number++)
+	{
+		const AheadAnswer *next = table->wanted[number];
+
+		for (uint64 i = 0; i < Min(next->header.n_items, kMostPrefetched) && next->answered; i++)
+			if (number == answer->number + 1)
+				pg::recent_pages_prefetch_row(table->pages, next->rows[i].row);
+			else
+				pg::recent_pages_prefetch_page(table->pages, next->rows[i].row);
+	}
 }
 
 } // namespace
@@ -243,7 +262,18 @@ ahead_answer(Relation index, ScanState *state, Ask *ask)
 	memcpy(ask->rows, answer->rows, ask->n_rows * sizeof(engine::Neighbor));
 	take_reply_header(state, &answer->header, ask);
 	table->n_hits++;
+	if (table->pages == nullptr && table->n_hits == kHitsBeforePages && state->heap != nullptr)
+		table->pages = pg::recent_pages_make(table->context, state->heap);
+	if (table->pages != nullptr)
+		prefetch_after(table, answer);
 	return true;
+}
+
+void
+ahead_hold_page(AheadTable *table, IndexScanDesc scan, RowId row)
+{
+	if (table->pages != nullptr)
+		pg::recent_pages_hold(table->pages, scan, row);
 }
 
 void
