@@ -14,7 +14,7 @@ namespace
 {
 
 constexpr uint64 kPlacesPerAnswer = 2;
-constexpr uint64 kMoreRows = 4;
+constexpr uint64 kMoreRows = 16;
 constexpr uint64 kMostTimes = 4; // the rows that are asked for
 constexpr uint64 kHitsBeforePages = 64;
 constexpr uint32 kMostPrefetched = 16; // rows of an answer
@@ -151,9 +151,9 @@ prefetch_after(const AheadTable *table, const AheadAnswer *answer)
 
 		for (uint64 i = 0; i < Min(next->header.n_items, kMostPrefetched) && next->answered; i++)
 			if (number == answer->number + 1)
-				pg::recent_pages_prefetch_row(table->pages, next->rows[i].row);
+				recent_pages_prefetch_row(table->pages, next->rows[i].row);
 			else
-				pg::recent_pages_prefetch_page(table->pages, next->rows[i].row);
+				recent_pages_prefetch_page(table->pages, next->rows[i].row);
 	}
 }
 
@@ -273,7 +273,7 @@ ahead_answer(Relation index, ScanState *state, Ask *ask)
 	take_reply_header(state, &answer->header, ask);
 	table->n_hits++;
 	if (table->pages == nullptr && table->n_hits == kHitsBeforePages && state->heap != nullptr)
-		table->pages = pg::recent_pages_make(table->context, state->heap);
+		table->pages = recent_pages_make(table->context, state->heap);
 	if (table->pages != nullptr)
 		prefetch_after(table, answer);
 	return true;
@@ -283,7 +283,7 @@ void
 ahead_hold_page(AheadTable *table, IndexScanDesc scan, RowId row)
 {
 	if (table->pages != nullptr)
-		pg::recent_pages_hold(table->pages, scan, row);
+		recent_pages_hold(table->pages, scan, row);
 }
 
 void

@@ -4,8 +4,8 @@
 // ones for the rows that follow. PG dialect. Used by worker_scan.cpp (the scan) and ahead_search.cpp (the node).
 #pragma once
 
+#include "am/ahead/recent_pages.hpp"
 #include "am/scan/worker_ask.hpp"
-#include "pg/recent_pages.hpp"
 
 namespace vectorgpu::am
 {
@@ -51,9 +51,9 @@ struct AheadTable
 	uint64 n_places;      // a power of 2; 0: none
 	AheadAnswer **wanted; // [n_answers] in the order in which they are likely to be asked for
 	uint64 n_answers;
-	uint64 n_searches; // made ahead, in all
-	uint64 n_hits;     // of them, those that a scan asked for; twice if two did
-	pg::RecentPages *pages; // of the table, once many answers have been asked for; null: not yet, or not known
+	uint64 n_searches;  // made ahead, in all
+	uint64 n_hits;      // of them, those that a scan asked for; twice if two did
+	RecentPages *pages; // of the table, once many answers have been asked for; null: not yet, or not known
 };
 
 /// Make a table in the current context.

@@ -177,7 +177,7 @@ make_call(FunctionCallInfo fcinfo)
 	call->k = static_cast<uint32>(k);
 	call->walk.context = CurrentMemoryContext;
 	call->walk.other_table = true;
-	// The first block stays when the context is reset: the memory of each batch would be new, and cleared by the kernel.
+	// The first block stays when the context is reset; else the memory of each batch would be new to the process.
 	call->batch = AllocSetContextCreate(
 		CurrentMemoryContext, "vectorgpu join batch", kBatchKeptBytes, kBatchKeptBytes, kBatchKeptBytes);
 

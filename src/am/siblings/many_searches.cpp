@@ -6,6 +6,7 @@
 #include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
+#include "pg/fault.hpp"
 
 extern "C"
 {
@@ -48,6 +49,7 @@ fill_request(ManySearches *searches, uint64 first, uint64 n)
 bool
 take_answers(ManySearches *searches, const Piece &piece, uint64 *stale, bridge::Fallback *reason)
 {
+	(void) VG_FAULT("many_take");
 	if (!searches->begin_answers())
 		return true;
 	*reason = bridge::Fallback::kWrongAnswer;

@@ -1,6 +1,6 @@
 // See recent_pages.hpp. A place is a hint: the server checks which page is in a buffer when it pins it. Memory that is
 // only asked for is never an error, whatever is there by now.
-#include "pg/recent_pages.hpp"
+#include "am/ahead/recent_pages.hpp"
 
 extern "C"
 {
@@ -13,7 +13,7 @@ extern "C"
 #include "storage/bufpage.h"
 }
 
-namespace vectorgpu::pg
+namespace vectorgpu::am
 {
 
 struct RecentPages
@@ -30,7 +30,7 @@ namespace
 constexpr Size kBytesPerKb = 1024;
 constexpr Size kShareOfWorkMem = 4;
 constexpr uint32 kLeastPlaces = 64;
-constexpr uint32 kUsedEvery = 8; // a page found where it was does not count as used; each of these is looked for as usual
+constexpr uint32 kUsedEvery = 8; // a page found where it was does not count as used: one in eight is looked for
 
 Buffer *
 place_of(const RecentPages *pages, RowId row)
@@ -43,7 +43,7 @@ bool
 pin_recent(const RecentPages *pages, BlockNumber block, Buffer buffer)
 {
 	if (!BufferIsValid(buffer) || pages->n_holds % kUsedEvery == 0 ||
-		!ReadRecentBuffer(file_of(pages->table), MAIN_FORKNUM, block, buffer))
+		!ReadRecentBuffer(pg::file_of(pages->table), MAIN_FORKNUM, block, buffer))
 		return false;
 	pgstat_count_buffer_read(pages->table);
 	pgstat_count_buffer_hit(pages->table);
@@ -123,4 +123,4 @@ recent_pages_prefetch_row(const RecentPages *pages, RowId row)
 	__builtin_prefetch(page + item->lp_off % BLCKSZ); // not pinned: another process may be writing it
 }
 
-} // namespace vectorgpu::pg
+} // namespace vectorgpu::am
