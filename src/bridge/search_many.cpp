@@ -17,14 +17,20 @@ struct SearchMany
 	size_t request_capacity;
 	size_t reply_bytes; // at most, of those
 	size_t reply_capacity;
-	uint64 sequence;
+	uint64 sequence; // of the last request that was sent
 	uint8 *reply;    // [reply_capacity]
+	uint64 replied;  // the sequence of the request whose reply it is
 	const uint8 *at; // [left] the answers that were not taken
 	size_t left;
 };
 
 namespace
 {
+
+/// The worker makes batches of this number by default: of more searches the rest would be a batch of its own.
+constexpr uint32 kMostTogether = 256;
+
+static_assert(kMostTogether <= wire::kMostSearchesTogether);
 
 /// Write the sequence number of the whole into each of the requests.
 void
@@ -60,7 +66,7 @@ void
 many_reset(SearchMany *many)
 {
 	many->n = 0;
-	many->request_bytes = many->reply_bytes = many->left = 0;
+	many->request_bytes = many->reply_bytes = 0;
 }
 
 bool
@@ -73,7 +79,7 @@ many_add(SearchMany *many, const wire::CopyKey *key, const wire::Part *parts, si
 
 	for (size_t i = 0; i < n_parts; i++)
 		body_bytes += parts[i].bytes;
-	if (many->n == wire::kMostSearchesTogether || reply_left < sizeof(wire::ReplyHeader) ||
+	if (many->n == kMostTogether || reply_left < sizeof(wire::ReplyHeader) ||
 		k > (reply_left - sizeof(wire::ReplyHeader)) / sizeof(wire::WireNeighbor) ||
 		sizeof(header) + body_bytes > many->request_capacity - many->request_bytes)
 		return false;
@@ -101,16 +107,23 @@ many_count(const SearchMany *many)
 }
 
 bool
-many_ask(SearchMany *many, Fallback *reason)
+many_send(SearchMany *many, Fallback *reason)
 {
 	const wire::SearchManyRequest request = {many->n, 0};
 	const wire::Part parts[] = {{&request, sizeof(request)}, {many->request, many->request_bytes}};
-	wire::ReplyHeader header;
 
 	many->sequence = session_sequence() + 1;
 	number_requests(many);
-	if (!session_request(wire::RequestType::kSearchMany, nullptr, parts, lengthof(parts), &header, many->reply,
-			many->reply_capacity, reason))
+	return session_submit(wire::RequestType::kSearchMany, nullptr, parts, lengthof(parts), reason);
+}
+
+bool
+many_receive(SearchMany *many, Fallback *reason)
+{
+	wire::ReplyHeader header;
+
+	many->left = 0;
+	if (!session_receive(&header, many->reply, many->reply_capacity, reason))
 		return false;
 	if (header.status != wire::ReplyStatus::kOk)
 	{
@@ -119,9 +132,16 @@ many_ask(SearchMany *many, Fallback *reason)
 	}
 	if (VG_FAULT("many_receive"))
 		many->reply[0] = static_cast<uint8>(~many->reply[0]);
+	many->replied = many->sequence;
 	many->at = many->reply;
 	many->left = header.body_bytes;
 	return true;
+}
+
+bool
+many_ask(SearchMany *many, Fallback *reason)
+{
+	return many_send(many, reason) && many_receive(many, reason);
 }
 
 bool
@@ -130,7 +150,7 @@ many_next(SearchMany *many, wire::ReplyHeader *header, const void **rows)
 	const uint8 *items = nullptr;
 
 	if (many->left == 0 ||
-		wire::parse_next_found(&many->at, &many->left, many->sequence, header, &items) != wire::ParseResult::kOk)
+		wire::parse_next_found(&many->at, &many->left, many->replied, header, &items) != wire::ParseResult::kOk)
 		return false;
 	*rows = items;
 	return true;

@@ -13,7 +13,7 @@ struct SearchMany;
 /// Begin, in the current memory context. The session must be ready.
 SearchMany *many_begin();
 
-/// Forget all searches and answers, to begin the next request.
+/// Forget all searches, to begin the next request. Those that were sent, and answers, stay.
 void many_reset(SearchMany *many);
 
 /// Add a SEARCH: its body in parts, as for session_request, without rows of the delta; k: of its SearchRequest. False:
@@ -22,8 +22,15 @@ bool many_add(SearchMany *many, const wire::CopyKey *key, const wire::Part *part
 
 uint32 many_count(const SearchMany *many);
 
-/// Send the request and wait for the reply, interruptibly, as session_request does. False: none of the searches has an
-/// answer; *reason says why. Nothing was counted.
+/// Send the request. Its reply must be received before another one is sent; meanwhile the next request may be made.
+/// False: none of the searches will have an answer; *reason says why. Nothing was counted.
+bool many_send(SearchMany *many, Fallback *reason);
+
+/// Wait for the reply, interruptibly, as session_receive does. Its answers take the place of those before. False: as of
+/// many_send.
+bool many_receive(SearchMany *many, Fallback *reason);
+
+/// Send the request and wait for the reply.
 bool many_ask(SearchMany *many, Fallback *reason);
 
 /// Take the next answer, with any status. *rows: its wire::WireNeighbor [header->n_items], not aligned. False: the

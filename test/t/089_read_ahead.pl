@@ -12,7 +12,7 @@ use VectorgpuTest;
 use VectorgpuWorker;
 
 my $conf = "shared_preload_libraries = 'vectorgpu'\nvectorgpu.worker_timeout = 600s\nvectorgpu.worker_min_size = 0\nvectorgpu.auto_merge = off\n"
-  . "vectorgpu.worker_restart_delay_max = 0\n";
+  . "vectorgpu.worker_restart_delay_max = 0\nshared_buffers = 1MB\n"; # pages leave the cache and come back in other buffers
 my $node = make_node('main', conf => $conf, streaming => 1);
 
 plan skip_all => 'the worker is not installed' unless -x worker_file($node);
@@ -250,12 +250,24 @@ if (server_major() >= 18)
 # --- faults ---
 SKIP:
 {
-	skip 'built without FAULTS=1', 3 unless faults_enabled($node);
+	skip 'built without FAULTS=1', 7 unless faults_enabled($node);
 	my $sql = "SELECT count(s.id) FROM q, LATERAL ($near 3) s";
 
 	like(answers('on', "SET vectorgpu.fault = 'ahead_search:2:error'; $sql"), qr/fault point/, 'an error in the middle');
 	like(answers('on', "SET vectorgpu.fault = 'ahead_search:2:sleep'; SET statement_timeout = '500ms'; $sql"), qr/statement timeout/, 'statement_timeout');
 	is(answers('on', "SET vectorgpu.fault = 'many_receive:2:corrupt'; $sql"), answers('off', $sql), 'a reply that is none: the pages, or the scan itself, answer');
+
+	# An error while the worker has the next request: the session can be used again at once. 441 searches are two requests at least.
+	my $after = "$settings SET vectorgpu.read_ahead = on; DO \$\$ BEGIN PERFORM vectorgpu_join('i', 'q', 'v', 6); RAISE NOTICE 'no error'; EXCEPTION WHEN OTHERS THEN RAISE NOTICE '%', SQLERRM; END \$\$;
+		SET vectorgpu.fault = ''; SELECT count(*), sum(distance) FROM vectorgpu_join('i', 'q', 'v', 6); $sql";
+	my $right = answers('off', "SELECT count(*), sum(distance) FROM vectorgpu_join('i', 'q', 'v', 6); $sql");
+	for my $n (1 .. 2)
+	{
+		my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = 'many_take:$n:error'; $after");
+
+		is("$rc $out", "0 $right", "after an error between two requests, $n");
+		like($err, qr/fault point/, 'which was raised');
+	}
 	check_faults_reached($node);
 }
 for my $turn (1 .. 4)

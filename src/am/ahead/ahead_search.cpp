@@ -184,7 +184,8 @@ ahead_want(AheadTable *table, Relation index, Datum query, const KeyProgram *pro
 		if (answer == nullptr)
 			continue;
 		answer->request = i;
-		table->wanted[table->n_answers - 1] = answer;
+		answer->number = table->n_answers - 1;
+		table->wanted[answer->number] = answer;
 	}
 	if (aligned != nullptr)
 		pfree(aligned);

@@ -4,12 +4,8 @@
 #include "am/scan/scan_aliases.hpp"
 #include "am/siblings/scan_ahead.hpp"
 
+#include <bit>
 #include <cstring>
-
-extern "C"
-{
-#include "common/hashfn.h"
-}
 
 namespace vectorgpu::am
 {
@@ -20,6 +16,8 @@ namespace
 constexpr uint64 kPlacesPerAnswer = 2;
 constexpr uint64 kMoreRows = 16;
 constexpr uint64 kMostTimes = 4; // the rows that are asked for
+constexpr uint64 kHitsBeforePages = 64;
+constexpr uint32 kMostPrefetched = 16; // rows of an answer
 
 /// The rows to ask for ahead. An exact order is the same however it is cut, and the number that a scan asks for drifts
 /// with the share of dead rows (batch_plan.cpp). So half as many more are asked for there, or as many as before. known:
@@ -34,10 +32,24 @@ rows_to_ask(const ScanState *state, uint64 k, const AheadRequest *known)
 	return Min(k + k / 2 + kMoreRows, kMostAheadRows);
 }
 
+/// A hash of a key, whose bytes are a multiple of 8: four chains of words, so that the processor works on all of them.
 uint64
 hash_of(const char *key, Size n_bytes)
 {
-	return hash_bytes_extended(reinterpret_cast<const unsigned char *>(key), static_cast<int>(n_bytes), 0);
+	constexpr uint64 kFactor = UINT64CONST(0x9E3779B97F4A7C15);
+	uint64 chains[4] = {1, 2, 3, 4};
+	uint64 hash = n_bytes;
+
+	for (Size i = 0; i < n_bytes / sizeof(uint64); i++)
+	{
+		uint64 word;
+
+		memcpy(&word, key + i * sizeof(word), sizeof(word));
+		chains[i % 4] = std::rotl((chains[i % 4] ^ word) * kFactor, 29);
+	}
+	for (const uint64 chain : chains)
+		hash = std::rotl((hash ^ chain) * kFactor, 31);
+	return hash * kFactor >> 32 ^ hash;
 }
 
 /// The place that has the key, or the free one that it would take.
@@ -126,6 +138,23 @@ note(AheadTable *table, uint32 at, const ScanState *state, uint64 k, const uint8
 	}
 	keep_program(table, request, program, n_bytes);
 	request->n_uses++;
+}
+
+/// Ask for the memory of rows that will be fetched soon: of the next answer's rows themselves, of the one behind that
+/// what leads to them.
+void
+prefetch_after(const AheadTable *table, const AheadAnswer *answer)
+{
+	for (uint64 number = answer->number + 1; number < Min(answer->number + 3, table->n_answers); number++)
+	{
+		const AheadAnswer *next = table->wanted[number];
+
+		for (uint64 i = 0; i < Min(next->header.n_items, kMostPrefetched) && next->answered; i++)
+			if (number == answer->number + 1)
+				recent_pages_prefetch_row(table->pages, next->rows[i].row);
+			else
+				recent_pages_prefetch_page(table->pages, next->rows[i].row);
+	}
 }
 
 } // namespace
@@ -243,7 +272,18 @@ ahead_answer(Relation index, ScanState *state, Ask *ask)
 	memcpy(ask->rows, answer->rows, ask->n_rows * sizeof(engine::Neighbor));
 	take_reply_header(state, &answer->header, ask);
 	table->n_hits++;
+	if (table->pages == nullptr && table->n_hits == kHitsBeforePages && state->heap != nullptr)
+		table->pages = recent_pages_make(table->context, state->heap);
+	if (table->pages != nullptr)
+		prefetch_after(table, answer);
 	return true;
+}
+
+void
+ahead_hold_page(AheadTable *table, IndexScanDesc scan, RowId row)
+{
+	if (table->pages != nullptr)
+		recent_pages_hold(table->pages, scan, row);
 }
 
 void

@@ -4,6 +4,7 @@
 // ones for the rows that follow. PG dialect. Used by worker_scan.cpp (the scan) and ahead_search.cpp (the node).
 #pragma once
 
+#include "am/ahead/recent_pages.hpp"
 #include "am/scan/worker_ask.hpp"
 
 namespace vectorgpu::am
@@ -27,6 +28,7 @@ struct AheadAnswer
 	uint64 hash;
 	uint32 request; // its number
 	bool answered;
+	uint64 number; // in AheadTable::wanted
 	wire::ReplyHeader header;
 	engine::Neighbor *rows; // [header.n_items]
 };
@@ -49,8 +51,9 @@ struct AheadTable
 	uint64 n_places;      // a power of 2; 0: none
 	AheadAnswer **wanted; // [n_answers] in the order in which they are likely to be asked for
 	uint64 n_answers;
-	uint64 n_searches; // made ahead, in all
-	uint64 n_hits;     // of them, those that a scan asked for; twice if two did
+	uint64 n_searches;  // made ahead, in all
+	uint64 n_hits;      // of them, those that a scan asked for; twice if two did
+	RecentPages *pages; // of the table, once many answers have been asked for; null: not yet, or not known
 };
 
 /// Make a table in the current context.
@@ -69,6 +72,9 @@ void ahead_foresee(IndexScanDesc scan, AheadTable *table);
 
 /// Fill in ask from the table, if it has the answer. Else notes the request, if it may be made ahead for other queries.
 bool ahead_answer(Relation index, ScanState *state, Ask *ask);
+
+/// A scan that looks into the table returns this row next: let its fetch find it.
+void ahead_hold_page(AheadTable *table, IndexScanDesc scan, RowId row);
 
 /// The bytes that tell a request from others, palloc'd: the query, then the request without its version, probes and
 /// conditions. Null if a page was foreign. state->query: the query. search and probes [kMaxSegments] are set as for the

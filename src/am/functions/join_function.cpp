@@ -40,6 +40,8 @@ enum Column
 	kColumns,
 };
 
+constexpr Size kBatchKeptBytes = 4 * 1024 * 1024; // touched as far as a batch fills them
+
 /// State between two calls.
 struct JoinCall
 {
@@ -175,7 +177,9 @@ make_call(FunctionCallInfo fcinfo)
 	call->k = static_cast<uint32>(k);
 	call->walk.context = CurrentMemoryContext;
 	call->walk.other_table = true;
-	call->batch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu join batch", ALLOCSET_DEFAULT_SIZES);
+	// The first block stays when the context is reset; else the memory of each batch would be new to the process.
+	call->batch = AllocSetContextCreate(
+		CurrentMemoryContext, "vectorgpu join batch", kBatchKeptBytes, kBatchKeptBytes, kBatchKeptBytes);
 
 	queries = open_queries(call->queries);
 	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);

@@ -26,9 +26,10 @@ namespace vectorgpu::am
 namespace
 {
 
-// Rows in one batch: few at first, so that an answer comes soon; more later, since a batch begins a scan of the table.
+// Rows in one batch: few at first, so that an answer comes soon; more later, since a batch begins a scan of the table,
+// and the last of its requests to the worker is waited for. Its rows and answers fit in a processor's cache.
 constexpr uint32 kFirstSources = 256;
-constexpr uint32 kMostSources = 16384;
+constexpr uint32 kMostSources = 4096;
 constexpr uint32 kGrowthBits = 2;          // batches grow fourfold
 constexpr uint32 kBatchEdges = 256 * 1024; // most edges of a batch, unless one row has more
 

@@ -75,6 +75,19 @@ free_pages(KnnPages *pages)
 	pfree(pages);
 }
 
+/// True if every version on a page whose rows all snapshots see is one that an index may point to, if it has no line
+/// pointers that lead on: a version that no index points to follows either one that is dead by now or such a pointer.
+bool
+has_no_chains(Page page)
+{
+	const OffsetNumber n_places = PageGetMaxOffsetNumber(page);
+
+	for (OffsetNumber place = FirstOffsetNumber; place <= n_places; place++)
+		if (ItemIdIsRedirected(PageGetItemId(page, place)))
+			return false;
+	return true;
+}
+
 /// Return the number of a page's first line pointers that hold a version that the snapshot sees and an index may point
 /// to.
 uint16
@@ -84,6 +97,7 @@ count_seen(Relation heap, Snapshot snapshot, BlockNumber block)
 	OffsetNumber n = 0;
 	OffsetNumber n_places;
 	bool all_visible;
+	bool no_chains;
 	Page page;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
@@ -91,6 +105,7 @@ count_seen(Relation heap, Snapshot snapshot, BlockNumber block)
 	pg::check_snapshot_age(snapshot, heap, page);
 	n_places = PageGetMaxOffsetNumber(page);
 	all_visible = PageIsAllVisible(page) && !snapshot->takenDuringRecovery; // see heapgetpage
+	no_chains = all_visible && has_no_chains(page); // then the versions themselves need not be read
 	for (; n < n_places; n++)
 	{
 		const ItemId item = PageGetItemId(page, static_cast<OffsetNumber>(n + 1));
@@ -98,6 +113,8 @@ count_seen(Relation heap, Snapshot snapshot, BlockNumber block)
 
 		if (!ItemIdIsNormal(item))
 			break;
+		if (no_chains)
+			continue;
 		tuple.t_data = reinterpret_cast<HeapTupleHeader>(PageGetItem(page, item));
 		tuple.t_len = ItemIdGetLength(item);
 		tuple.t_tableOid = RelationGetRelid(heap);

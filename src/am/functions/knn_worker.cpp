@@ -31,7 +31,7 @@ namespace
 
 constexpr uint32 kLeastSources = 2; // a scan makes one search
 constexpr uint64 kMostRows = 4000;  // of one search: must fit one reply
-constexpr uint64 kMoreRows = 16;    // instead of some that the snapshot does not see
+constexpr uint64 kMoreRows = 4;     // instead of some that the snapshot does not see
 
 /// In an exact order, more rows are the same rows first.
 uint64

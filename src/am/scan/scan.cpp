@@ -1,6 +1,7 @@
 // ambeginscan, amrescan, amgettuple, amendscan: the phases of a scan. See scan_state.hpp for the state,
 // scan_source.cpp for a batch. Takes no heavyweight locks: core holds AccessShareLock on the index. Needs an MVCC
 // snapshot, since it holds no pins between two rows.
+#include "am/ahead/ahead_table.hpp"
 #include "am/scan/batch_plan.hpp"
 #include "am/scan/foreign_distance.hpp"
 #include "am/scan/nan_rows.hpp"
@@ -455,6 +456,8 @@ shared_get_tuple(IndexScanDesc scan, ScanDirection direction)
 	if (unlikely(state->sample != nullptr))
 		recall_sample_row(state->sample, row->row);
 	ItemPointerSet(&scan->xs_heaptid, row_id_block(row->row), row_id_offset(row->row));
+	if (state->ahead != nullptr)
+		ahead_hold_page(state->ahead, scan, row->row);
 	scan->xs_recheck = state->rechecks;
 	store_order_value(scan, state, row->score);
 	return true;

@@ -6,6 +6,7 @@
 #include "bridge/breaker.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/index_fallbacks.hpp"
+#include "pg/fault.hpp"
 
 extern "C"
 {
@@ -18,26 +19,41 @@ namespace vectorgpu::am
 namespace
 {
 
-/// Make those from number `first` on that have room in one request. Returns the next number. False: the worker has not
-/// answered. *stale: the first one whose copy was outdated or missing.
-bool
-search_some(ManySearches *searches, uint64 first, uint64 n, uint64 *next, uint64 *stale, bridge::Fallback *reason)
+/// The searches of one request: first to end - 1.
+struct Piece
 {
+	uint64 first;
+	uint64 end;
+
+	bool empty() const { return first == end; }
+};
+
+/// Make the next request, of searches from number `first` on, as many as have room. One that cannot be made is left to
+/// a scan.
+Piece
+fill_request(ManySearches *searches, uint64 first, uint64 n)
+{
+	Piece piece;
+
 	bridge::many_reset(searches->many);
-	*next = first;
-	while (*next < n && searches->add(*next))
-		(*next)++;
-	if (*next == first) // a scan asks
-	{
-		(*next)++;
-		return true;
-	}
-	if (!bridge::many_ask(searches->many, reason))
-		return false;
+	while (first < n && !searches->add(first))
+		first++;
+	piece = {first, Min(first + 1, n)};
+	while (piece.end < n && searches->add(piece.end))
+		piece.end++;
+	return piece;
+}
+
+/// Take the answers of a request. False: they can be none; see *reason. *stale: the first one whose copy was outdated
+/// or missing.
+bool
+take_answers(ManySearches *searches, const Piece &piece, uint64 *stale, bridge::Fallback *reason)
+{
+	(void) VG_FAULT("many_take");
 	if (!searches->begin_answers())
 		return true;
 	*reason = bridge::Fallback::kWrongAnswer;
-	for (uint64 i = first; i < *next; i++)
+	for (uint64 i = piece.first; i < piece.end; i++)
 	{
 		wire::ReplyHeader header;
 		const void *rows;
@@ -51,6 +67,33 @@ search_some(ManySearches *searches, uint64 first, uint64 n, uint64 *next, uint64
 			return false;
 	}
 	return true;
+}
+
+/// Make the searches, request by request. While the worker makes those of one, the next request is made, and the
+/// answers to the one before are taken. False: see *reason.
+bool
+search_all(ManySearches *searches, uint64 first, uint64 n, uint64 *stale, bridge::Fallback *reason)
+{
+	Piece next = fill_request(searches, first, n);
+	bool sent = next.empty() || bridge::many_send(searches->many, reason);
+
+	while (sent && !next.empty())
+	{
+		const Piece piece = next;
+		bridge::Fallback ignored;
+		bool right;
+
+		next = *stale == n ? fill_request(searches, piece.end, n) : Piece{n, n};
+		if (!bridge::many_receive(searches->many, reason))
+			return false;
+		sent = next.empty() || bridge::many_send(searches->many, reason);
+		right = take_answers(searches, piece, stale, sent ? reason : &ignored);
+		if (!right && sent && !next.empty()) // the session is free again when that reply has come
+			(void) bridge::many_receive(searches->many, &ignored);
+		if (!right)
+			return false;
+	}
+	return sent;
 }
 
 } // namespace
@@ -96,16 +139,12 @@ many_search(ManySearches *searches, uint64 first, uint64 n, const char *detail, 
 	uint64 stale = n;
 	bridge::Fallback reason;
 
-	*failed = false;
-	for (uint64 at = first; at < n && stale == n;)
-		if (!search_some(searches, at, n, &at, &stale, &reason))
-		{
-			bridge::note_fallback(reason, detail);
-			bridge::count_index_fallback(RelationGetRelid(searches->index), reason);
-			*failed = true;
-			return n;
-		}
-	return stale;
+	*failed = !search_all(searches, first, n, &stale, &reason);
+	if (!*failed)
+		return stale;
+	bridge::note_fallback(reason, detail);
+	bridge::count_index_fallback(RelationGetRelid(searches->index), reason);
+	return n;
 }
 
 } // namespace vectorgpu::am
