@@ -324,6 +324,19 @@ public:
 		return devices.empty() ? 0 : devices.front()->engine->rounded_row_bytes(spec);
 	}
 
+	bool may_keep_rows_on_host(const engine::CopySpec &spec) const override
+	{
+		const std::vector<DevicePtr> devices = devices_.usable();
+
+		return !devices.empty() && devices.front()->engine->may_keep_rows_on_host(spec);
+	}
+
+	Status move_rows_to_host(CopyId id, uint64_t most_bytes) override
+	{
+		return write(
+			id, [&](SpreadCopy *copy) { return placement_.move_rows_to_host(copy, most_bytes); }, [](SpreadCopy *) {});
+	}
+
 	Status attach(CopyId id) override
 	{
 		return each_place(id, [](Engine &e, CopyId c) { return e.attach(c); });
@@ -528,6 +541,7 @@ private:
 					devices_.run(place->device.get(), [&](Engine &engine) { return call(engine, place->id); });
 				!one.is_ok())
 				status = one;
+		copy->charge();
 		return status.code == StatusCode::kUnavailable ? SpreadPlacement::not_resident() : status;
 	}
 

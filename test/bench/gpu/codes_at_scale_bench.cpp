@@ -1,10 +1,11 @@
 // Search of product quantiser's codes of as many rows as the device holds, made by the device.
-//   gpu_codes_at_scale_bench [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH
-//   PROBES]
+//   gpu_codes_at_scale_bench [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--rows-on-host 1]
+//   [--json FILE] [--only BATCH PROBES]
 // A kernel makes rows, codes, terms and lists from a seed (made_lists.cu) in the layout of an engine's copy, and
 // search_lists searches them as it searches copies: ranking, scan of codes, canonical scores of candidates. Recall
 // means nothing for such rows. Some answers of each line are compared with those of engine/ivf on the CPU over the same
-// codes, bit for bit.
+// codes, bit for bit. At the end scores of random candidates alone are timed, without ranking and scan. --rows-on-host:
+// rows are in pinned host memory, and the device reads them over the bus.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -45,6 +46,7 @@ struct Options
 	uint32_t dim = 96;
 	uint32_t m = 48;
 	uint32_t n_candidates = 100;
+	bool rows_on_host = false;
 	std::array<uint32_t, 2> only = {};
 	const char *json = nullptr;
 };
@@ -160,7 +162,7 @@ public:
 
 			check(*device_,
 				cudaMemcpy(row.data(), source().block->vectors.as<float>() + candidate.row * shape().dim_pad,
-					options_.dim * sizeof(float), cudaMemcpyDeviceToHost),
+					options_.dim * sizeof(float), cudaMemcpyDefault),
 				"read a row");
 			engine::compute_scores(spec_, query, row.data(), options_.dim * sizeof(float), 1, &score);
 			found.push_back({score, 3 * candidate.row + 7});
@@ -234,7 +236,16 @@ private:
 		for (size_t list = 0; list < options_.n_lists; list++)
 			std::copy_n(centroids_.data() + list * options_.dim, options_.dim, padded.data() + list * dim_pad);
 		std::iota(list_ids.begin(), list_ids.end(), 0);
-		must(cuda::make_block(&budget_, kernels::Form::kFloat32, options_.dim, n_rows, false, &source.block));
+		if (options_.rows_on_host)
+		{
+			std::shared_ptr<cuda::Block> block;
+
+			must(cuda::make_block_on_host(device_, kernels::Form::kFloat32, options_.dim, n_rows, &block));
+			must(cuda::pin_block(device_, &block));
+			source.block = std::move(block);
+		}
+		else
+			must(cuda::make_block(&budget_, kernels::Form::kFloat32, options_.dim, n_rows, false, &source.block));
 		lists->layout = {options_.n_lists, options_.dim, options_.n_rows};
 		lists->dim_pad = dim_pad;
 		send(&lists->offsets, offsets_, "offsets");
@@ -329,6 +340,8 @@ parse(int argc, char **argv, Options *options)
 			options->m = static_cast<uint32_t>(value);
 		else if (std::strcmp(argv[i], "--candidates") == 0)
 			options->n_candidates = static_cast<uint32_t>(value);
+		else if (std::strcmp(argv[i], "--rows-on-host") == 0)
+			options->rows_on_host = value != 0;
 		else if (std::strcmp(argv[i], "--json") == 0)
 			options->json = argv[i + 1];
 		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
@@ -397,7 +410,71 @@ public:
 		return equal;
 	}
 
+	/// Time the scores of random rows: their bytes in a second are those of the memory, or of the bus, where they are.
+	void measure_scores(uint32_t batch)
+	{
+		constexpr size_t kRuns = 15;
+		const uint32_t dim_pad = held_->shape().dim_pad;
+		const size_t n = size_t{batch} * options_.n_candidates;
+		std::mt19937_64 rng(3);
+		std::vector<float> padded(size_t{batch} * dim_pad);
+		std::vector<uint32_t> rows(kRuns * n); // others in each run, so that no cache has them
+		std::vector<uint32_t> counts(batch, options_.n_candidates);
+		std::vector<double> times;
+		cuda::DeviceBuffer vectors, places, keys, sizes;
+		kernels::RescoreArgs args;
+
+		for (size_t i = 0; i < batch; i++)
+			std::copy_n(query(i), options_.dim, padded.data() + i * dim_pad);
+		for (uint32_t &row : rows)
+			row = static_cast<uint32_t>(rng() % options_.n_rows);
+		send(&vectors, padded);
+		send(&places, rows);
+		send(&sizes, counts);
+		must(keys.allocate(device_, n * sizeof(uint64_t), "keys"));
+		args.metric = Metric::kL2;
+		args.rows = held_->source().rows();
+		args.queries.vectors = vectors.get();
+		args.queries.n_queries = batch;
+		args.queries.dim_pad = dim_pad;
+		args.candidates.capacity = options_.n_candidates;
+		args.candidates.keys = keys.as<uint64_t>();
+		args.candidates.counts = sizes.as<uint32_t>();
+		for (size_t run = 0; run < kRuns; run++)
+		{
+			args.candidates.rows = places.as<uint32_t>() + run * n;
+
+			const double start = now_ms();
+
+			check(*device_, kernels::launch_code_refine(args, context_->stream.get()), "score candidates");
+			must(context_->stream.synchronize());
+			times.push_back(now_ms() - start);
+		}
+		std::sort(times.begin(), times.end());
+
+		const double median = times[times.size() / 2];
+		const double bytes = static_cast<double>(n) * args.rows.pitch_bytes;
+
+		std::printf("scores of %zu random rows in %s memory, batch %u: %.4f ms, %.2f GB/s\n", n,
+			options_.rows_on_host ? "host" : "device", batch, median, bytes / median / 1e6);
+		std::fflush(stdout);
+		if (json_ != nullptr)
+			std::fprintf(json_,
+				"{\"rows\": %llu, \"dim\": %u, \"batch\": %u, \"candidates\": %u, \"rows_on_host\": %s, "
+				"\"scores_ms\": %.4f, \"scored_bytes\": %.0f}\n",
+				static_cast<unsigned long long>(options_.n_rows), options_.dim, batch, options_.n_candidates,
+				options_.rows_on_host ? "true" : "false", median, bytes);
+	}
+
 private:
+	template <class T>
+	void send(cuda::DeviceBuffer *buffer, const std::vector<T> &values)
+	{
+		must(buffer->allocate(device_, values.size() * sizeof(T), "candidates"));
+		check(*device_, cudaMemcpy(buffer->get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
+			"send candidates");
+	}
+
 	/// Sizes of lists that queries look at.
 	struct Scanned
 	{
@@ -447,10 +524,11 @@ private:
 		if (json_ != nullptr)
 			std::fprintf(json_,
 				"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"m\": %u, \"batch\": %u, \"probes\": %u, "
-				"\"candidates\": %u, \"median_ms\": %.4f, "
+				"\"candidates\": %u, \"rows_on_host\": %s, \"median_ms\": %.4f, "
 				"\"list_bytes\": %.0f, \"same\": %s}\n",
 				static_cast<unsigned long long>(options_.n_rows), options_.dim, options_.n_lists, options_.m, batch,
-				n_probes, options_.n_candidates, median, bytes, equal ? "true" : "false");
+				n_probes, options_.n_candidates, options_.rows_on_host ? "true" : "false", median, bytes,
+				equal ? "true" : "false");
 	}
 
 	const Options options_;
@@ -471,8 +549,8 @@ main(int argc, char **argv)
 	if (!parse(argc, argv, &options))
 	{
 		std::fprintf(stderr,
-			"usage: %s [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH "
-			"PROBES]\n",
+			"usage: %s [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--rows-on-host 1] [--json FILE] "
+			"[--only BATCH PROBES]\n",
 			argv[0]);
 		return 2;
 	}
@@ -494,9 +572,10 @@ main(int argc, char **argv)
 	bool all_same = true;
 
 	std::printf("# %llu rows of %u dimensions, %u lists, %u bytes a code, %u candidates; made on the device in %.1f s, "
-				"%.1f GB there\n",
+				"%.1f GB there%s\n",
 		static_cast<unsigned long long>(options.n_rows), options.dim, options.n_lists, options.m, options.n_candidates,
-		(now_ms() - start) / 1000, static_cast<double>(held.bytes()) / 1e9);
+		(now_ms() - start) / 1000, static_cast<double>(held.bytes()) / 1e9,
+		options.rows_on_host ? ", rows in host memory" : "");
 	std::printf("%8s %8s %12s %12s %14s %12s %12s %12s %9s %12s\n", "batch", "probes", "median ms", "queries/s",
 		"rows a query", "GB of lists", "floor ms", "look-ups ms", "x floor", "as the CPU");
 	for (const uint32_t batch : {1u, 64u, 10000u})
@@ -510,5 +589,7 @@ main(int argc, char **argv)
 
 		all_same = all_same && equal;
 	}
+	for (const uint32_t batch : {1u, 8u, 64u, 1000u})
+		bench.measure_scores(batch);
 	return all_same ? 0 : 1;
 }
