@@ -20,18 +20,13 @@
 #include "cuda/device/stop.hpp"
 #include "cuda/device/watchdog.hpp"
 #include "cuda/passing/key_codes.hpp"
+#include "cuda/prepare_kernels.hpp"
 #include "cuda/resident/device_copy.hpp"
 #include "cuda/resident/device_hashed_copy.hpp"
 #include "cuda/resident/device_match_copy.hpp"
 #include "cuda/resident/device_sparse_copy.hpp"
 #include "cuda/search/ways.hpp"
 #include "engine/copies/match_delta.hpp"
-#include "kernels/canonical/listed.hpp"
-#include "kernels/codes/codes.hpp"
-#include "kernels/filter/filter.hpp"
-#include "kernels/graph/graph.hpp"
-#include "kernels/graph/graph_codes.hpp"
-#include "kernels/ivf/ivf_few.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -43,19 +38,6 @@ constexpr size_t kSmallAppendBytes = size_t{64} << 10; // encoded in a few micro
 constexpr size_t kMostHostThreads = 16;                // that judge rows found by codes or bounds
 constexpr uint64_t kMostKeyRows = uint64_t{1} << 31;   // of a segment: the kernels' numbers of rows are 32 bits
 constexpr size_t kReserveBytes = size_t{256} << 20;    // of the device, for its driver and other processes
-
-Status
-prepare_kernels(const Device &device)
-{
-	VECTORGPU_TRY(device.check(kernels::prepare_select_kernels(), "prepare the selection kernels"));
-	VECTORGPU_TRY(device.check(kernels::prepare_listed_kernels(), "prepare the kernels of listed rows"));
-	VECTORGPU_TRY(device.check(kernels::prepare_ivf_few(), "prepare the kernels of few queries over lists"));
-	VECTORGPU_TRY(device.check(kernels::prepare_graph_kernels(), "prepare the graph kernels"));
-	VECTORGPU_TRY(device.check(kernels::prepare_code_graph_kernels(), "prepare the kernels of graphs with codes"));
-	VECTORGPU_TRY(device.check(kernels::prepare_code_kernels(), "prepare the kernels of codes"));
-	VECTORGPU_TRY(device.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
-	return device.check(kernels::prepare_cluster_kernels(), "prepare the kernels of k-means");
-}
 
 class Impl final : public CudaEngine
 {

@@ -142,6 +142,7 @@ struct EngineStats
 	// them (for a device that compares every text: all live rows); dead ones included if codes chose them.
 	uint64_t n_rescored = 0;
 	uint64_t budget_bytes = 0; // most resident bytes; 0: no limit of its own
+	uint64_t host_bytes = 0;   // of host memory that copies take, where the engine knows it
 };
 
 /// A device of an engine that is made of several, for the views.

@@ -381,6 +381,7 @@ public:
 
 			stats.resident_bytes += own.resident_bytes;
 			stats.budget_bytes += budget;
+			stats.host_bytes += own.host_bytes;
 			limited = limited && budget != 0;
 		}
 		if (!limited)
@@ -395,24 +396,7 @@ public:
 
 	uint64_t n_rescored() const override { return devices_.n_rescored(); }
 
-	std::vector<engine::DeviceStats> devices() const override
-	{
-		std::vector<engine::DeviceStats> all;
-
-		for (size_t i = 0; i < devices_.size(); i++)
-		{
-			engine::DeviceStats &stats = all.emplace_back();
-			const DevicePtr device = devices_.get(i);
-
-			stats.name = devices_.name(i);
-			stats.usable = device != nullptr;
-			if (device == nullptr)
-				continue;
-			stats.resident_bytes = device->bytes;
-			stats.budget_bytes = device->budget_bytes();
-		}
-		return all;
-	}
+	std::vector<engine::DeviceStats> devices() const override { return devices_.stats(); }
 
 	bool has_lost(CopyId id) const override
 	{

@@ -311,6 +311,7 @@ public:
 		stats.n_batches += host.n_batches;
 		stats.n_rescored += host.n_rescored;
 		stats.n_copies = placement_.n_copies();
+		stats.host_bytes = placement_.host_bytes();
 		return stats;
 	}
 
@@ -332,6 +333,14 @@ public:
 		const std::shared_ptr<Place> place = copy != nullptr ? copy->get_place() : nullptr;
 
 		return place != nullptr && place->is_device ? device_.device_bytes(place->id) : std::vector<uint64_t>();
+	}
+
+	/// As it is charged. Quick.
+	uint64_t host_bytes(CopyId id) const override
+	{
+		const std::shared_ptr<TieredCopy> copy = placement_.find(id);
+
+		return copy != nullptr ? copy->host_charged.load(std::memory_order_relaxed) : 0;
 	}
 
 	uint64_t n_rescored() const override { return device_.n_rescored() + host_.n_rescored(); }

@@ -249,7 +249,7 @@ TieredPlacement::bring_rows(TieredCopy *copy)
 void
 TieredPlacement::uncharge(TieredCopy *copy)
 {
-	host_bytes_.fetch_sub(std::exchange(copy->host_charged, 0), std::memory_order_relaxed);
+	host_bytes_.fetch_sub(copy->host_charged.exchange(0), std::memory_order_relaxed);
 }
 
 void
@@ -262,7 +262,7 @@ TieredPlacement::charge_host(TieredCopy *copy)
 		bytes = place->engine.host_bytes(place->id);
 	else if (!place->is_device)
 		bytes = copy->bytes.load(std::memory_order_relaxed);
-	host_bytes_.fetch_add(bytes - std::exchange(copy->host_charged, bytes), std::memory_order_relaxed); // modulo 2^64
+	host_bytes_.fetch_add(bytes - copy->host_charged.exchange(bytes), std::memory_order_relaxed); // modulo 2^64
 }
 
 bool

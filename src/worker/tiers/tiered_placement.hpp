@@ -50,6 +50,7 @@ public:
 	std::vector<std::shared_ptr<TieredCopy>> by_last_use(bool latest_first) const;
 	size_t n_copies() const;
 	bool host_has_room(uint64_t bytes) const;
+	uint64_t host_bytes() const { return host_bytes_.load(std::memory_order_relaxed); } // charged to all copies
 	void say(const std::string &line) const;
 
 	// The caller holds the copy's write mutex.

@@ -25,6 +25,7 @@
 #include "engine/ivf/code_query.hpp"
 #include "kernels/codes/codes.hpp"
 #include "made_lists.hpp"
+#include "random_scores.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -413,49 +414,17 @@ public:
 	/// Time the scores of random rows: their bytes in a second are those of the memory, or of the bus, where they are.
 	void measure_scores(uint32_t batch)
 	{
-		constexpr size_t kRuns = 15;
 		const uint32_t dim_pad = held_->shape().dim_pad;
-		const size_t n = size_t{batch} * options_.n_candidates;
-		std::mt19937_64 rng(3);
 		std::vector<float> padded(size_t{batch} * dim_pad);
-		std::vector<uint32_t> rows(kRuns * n); // others in each run, so that no cache has them
-		std::vector<uint32_t> counts(batch, options_.n_candidates);
-		std::vector<double> times;
-		cuda::DeviceBuffer vectors, places, keys, sizes;
-		kernels::RescoreArgs args;
+		double bytes = 0;
 
 		for (size_t i = 0; i < batch; i++)
 			std::copy_n(query(i), options_.dim, padded.data() + i * dim_pad);
-		for (uint32_t &row : rows)
-			row = static_cast<uint32_t>(rng() % options_.n_rows);
-		send(&vectors, padded);
-		send(&places, rows);
-		send(&sizes, counts);
-		must(keys.allocate(device_, n * sizeof(uint64_t), "keys"));
-		args.metric = Metric::kL2;
-		args.rows = held_->source().rows();
-		args.queries.vectors = vectors.get();
-		args.queries.n_queries = batch;
-		args.queries.dim_pad = dim_pad;
-		args.candidates.capacity = options_.n_candidates;
-		args.candidates.keys = keys.as<uint64_t>();
-		args.candidates.counts = sizes.as<uint32_t>();
-		for (size_t run = 0; run < kRuns; run++)
-		{
-			args.candidates.rows = places.as<uint32_t>() + run * n;
 
-			const double start = now_ms();
+		const double median =
+			time_random_scores(*device_, *context_, held_->source(), padded, dim_pad, options_.n_candidates, &bytes);
 
-			check(*device_, kernels::launch_code_refine(args, context_->stream.get()), "score candidates");
-			must(context_->stream.synchronize());
-			times.push_back(now_ms() - start);
-		}
-		std::sort(times.begin(), times.end());
-
-		const double median = times[times.size() / 2];
-		const double bytes = static_cast<double>(n) * args.rows.pitch_bytes;
-
-		std::printf("scores of %zu random rows in %s memory, batch %u: %.4f ms, %.2f GB/s\n", n,
+		std::printf("scores of %u random rows each in %s memory, batch %u: %.4f ms, %.2f GB/s\n", options_.n_candidates,
 			options_.rows_on_host ? "host" : "device", batch, median, bytes / median / 1e6);
 		std::fflush(stdout);
 		if (json_ != nullptr)
@@ -467,14 +436,6 @@ public:
 	}
 
 private:
-	template <class T>
-	void send(cuda::DeviceBuffer *buffer, const std::vector<T> &values)
-	{
-		must(buffer->allocate(device_, values.size() * sizeof(T), "candidates"));
-		check(*device_, cudaMemcpy(buffer->get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-			"send candidates");
-	}
-
 	/// Sizes of lists that queries look at.
 	struct Scanned
 	{
