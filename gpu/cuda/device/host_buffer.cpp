@@ -14,12 +14,15 @@ namespace
 
 constexpr size_t kLargePage = size_t{2} << 20;
 
-/// True for the errors of a driver, or of a container, that pins no memory allocated by others.
+/// True if a call has failed because a driver, or a container, pins no memory allocated by others: then the context is
+/// as good as before.
 bool
-refuses(cudaError_t error)
+is_refusal(cudaError_t error)
 {
-	return error == cudaErrorNotSupported || error == cudaErrorNotPermitted || error == cudaErrorOperatingSystem ||
-		error == cudaErrorInvalidValue;
+	size_t free_bytes = 0;
+	size_t total_bytes = 0;
+
+	return error != cudaErrorMemoryAllocation && cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess;
 }
 
 uint8_t *
@@ -52,7 +55,7 @@ HostBuffer::allocate(const Device *device, size_t bytes, const char *purpose)
 	const size_t mapped_bytes = (bytes + kLargePage - 1) / kLargePage * kLargePage + kLargePage;
 	void *mapping = device->armed() && device->fault("gpu_host_rows")
 		? MAP_FAILED
-		: mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		: mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (mapping == MAP_FAILED)
 		return Status::error(StatusCode::kOutOfMemory, std::string("could not allocate host memory for ") + purpose);
@@ -90,7 +93,7 @@ HostBuffer::pin()
 	}
 	(void) cudaGetLastError(); // of a refused call
 	unregister(done);
-	if (error == cudaSuccess || refuses(error))
+	if (error == cudaSuccess || is_refusal(error))
 		return Status::error(StatusCode::kUnsupported, "the GPU reads no memory that its driver has not allocated");
 	return device_->check(error, "pin rows in host memory");
 }
@@ -151,7 +154,7 @@ HostBuffer::reset() noexcept
 		}
 		else
 		{
-			const GpuWait wait(device_);
+			const GpuWait wait(device_, bytes_);
 
 			device_->check_quietly(cudaFreeHost(data_), "free pinned memory");
 		}
