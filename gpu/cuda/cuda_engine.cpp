@@ -273,6 +273,16 @@ public:
 			kind == engine::CopyKind::kSparse;
 	}
 
+	bool may_keep_rows_on_host(const engine::CopySpec &spec) const override
+	{
+		return spec.kind == engine::CopyKind::kCodedLists;
+	}
+
+	Status move_rows_to_host(engine::CopyId copy, uint64_t most_bytes) override
+	{
+		return with(copy, [&](ResidentCopy &c) { return c.move_rows_to_host(most_bytes); });
+	}
+
 	Status attach(engine::CopyId copy) override
 	{
 		return with(copy, [](ResidentCopy &c) { return c.attach(); });
@@ -376,7 +386,8 @@ private:
 			!(spec.kind == engine::CopyKind::kGraph && ways_.holds_bit_graphs))
 			return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies of bits");
 		*made = std::make_shared<DeviceCopy>(spec, budget_.get(), &uploader_, &lane_,
-			RowForms{options_.narrow, options_.rounded, ways_.scaled, ways_.both_roundings, ways_.scaled_least_bytes});
+			RowForms{options_.narrow, options_.rounded, ways_.scaled, ways_.both_roundings, ways_.scaled_least_bytes,
+				options_.rows_on_host});
 		return Status::ok();
 	}
 

@@ -26,6 +26,7 @@ struct CudaEngineOptions
 	uint64_t memory_bytes = 0;                // budget for copies; 0: what the device has left, less a reserve
 	bool self_test = true;                    // compare every kernel with the CPU engine first
 	bool narrow = true;                       // keep float32 rows in a narrower form where that is exact
+	bool rows_on_host = false;                // rows of segments that codes choose lie in host memory in any case
 	bool rounded = true;             // where it is not, keep them rounded too, for the filter of exact searches
 	bool scaled = true;              // rounded to signed bytes where these exclude enough rows; off: to binary16 alone
 	bool both_roundings = true;      // to binary16 beside these, if there is room

@@ -7,6 +7,7 @@
 #include "kernels/graph/graph.hpp"
 #include "kernels/graph/graph_codes.hpp"
 #include "kernels/ivf/ivf_few.hpp"
+#include "kernels/kernels.hpp"
 #include "kernels/kmeans/kmeans.hpp"
 
 namespace vectorgpu::cuda

@@ -1,4 +1,4 @@
-// Attributes of the kernels, once per device, before any launch.
+// The kernels' limits of shared memory, set when an engine starts.
 #pragma once
 
 #include "cuda/device/device.hpp"
@@ -6,7 +6,7 @@
 namespace vectorgpu::cuda
 {
 
-/// Set the shared-memory limits of all kernels on the current device.
+/// Set them for all kernels on the thread's device. Call before any launch.
 Status prepare_kernels(const Device &device);
 
 } // namespace vectorgpu::cuda

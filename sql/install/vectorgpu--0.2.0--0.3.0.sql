@@ -50,11 +50,12 @@ COMMENT ON FUNCTION vectorgpu_worker_filters() IS
 CREATE FUNCTION vectorgpu_worker_devices(
 	OUT devices text[],
 	OUT device_bytes int8[],
-	OUT lost_devices text[])
+	OUT lost_devices text[],
+	OUT host_bytes int8)
 	AS 'MODULE_PATHNAME', 'vectorgpu_worker_devices' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION vectorgpu_worker_devices() IS
-	'devices of a worker that has several, and bytes of copies on each; vectorgpu_worker shows it';
+	'bytes of copies in host memory; devices of a worker that has several, and bytes on each; vectorgpu_worker shows it';
 
 -- As vectorgpu_worker_copies(): no contents.
 CREATE FUNCTION vectorgpu_worker_copy_devices(
@@ -62,19 +63,20 @@ CREATE FUNCTION vectorgpu_worker_copy_devices(
 	OUT filenode oid,
 	OUT uuid text,
 	OUT devices text[],
-	OUT device_bytes int8[])
+	OUT device_bytes int8[],
+	OUT host_bytes int8)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'vectorgpu_worker_copy_devices' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 
 COMMENT ON FUNCTION vectorgpu_worker_copy_devices() IS
-	'devices that have this database''s copies, of a worker that has several; vectorgpu_indexes shows it';
+	'where this database''s copies are: bytes in host memory, and on each device of a worker that has several; vectorgpu_indexes shows it';
 
 CREATE OR REPLACE VIEW vectorgpu_worker AS
 	SELECT pid, supervisor_pid, ready, engine, device, uptime, restarts, sessions, queued, searches, batches,
 		mean_batch_size, latency_p50_us, latency_p99_us, copies, resident_bytes, memory_bytes, evictions, answered,
 		shipped_rows, inline_loads, background_loads, background_updates, fallbacks,
 		fallback_reasons::pg_catalog.jsonb AS fallback_reasons, filters_made, filters_found,
-		devices, device_bytes, lost_devices
+		devices, device_bytes, lost_devices, host_bytes
 	FROM vectorgpu_worker_stats(), vectorgpu_worker_filters(), vectorgpu_worker_devices();
 
 COMMENT ON COLUMN vectorgpu_worker.filters_made IS 'searches with conditions on key columns for which the rows that meet them were found, since it started';
@@ -82,6 +84,7 @@ COMMENT ON COLUMN vectorgpu_worker.filters_found IS 'the same whose rows were kn
 COMMENT ON COLUMN vectorgpu_worker.devices IS 'devices of vectorgpu.device; NULL: it names only one';
 COMMENT ON COLUMN vectorgpu_worker.device_bytes IS 'bytes of copies on each of these';
 COMMENT ON COLUMN vectorgpu_worker.lost_devices IS 'those that are not used now: the log says why';
+COMMENT ON COLUMN vectorgpu_worker.host_bytes IS 'bytes of copies in host memory: all of them on a CPU, on a GPU those that vectorgpu.worker_memory bounds';
 
 CREATE OR REPLACE VIEW vectorgpu_indexes AS
 	SELECT n.nspname AS schema_name, t.relname AS table_name, c.relname AS index_name, a.amname AS access_method,
@@ -92,7 +95,7 @@ CREATE OR REPLACE VIEW vectorgpu_indexes AS
 		w.tombstone_generation AS copy_tombstone_generation, w.loads, w.searches,
 		f.fallbacks, f.fallback_reasons::pg_catalog.jsonb AS fallback_reasons,
 		r.recall_target, r.recall_reached, keys.key_columns, keys.key_bytes,
-		w.devices, w.device_bytes
+		w.devices, w.device_bytes, w.host_bytes
 	FROM vectorgpu_index_stats() s
 		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) s.index_oid
 		JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) c.oid
@@ -101,7 +104,7 @@ CREATE OR REPLACE VIEW vectorgpu_indexes AS
 		JOIN pg_catalog.pg_am a ON a.oid OPERATOR(pg_catalog.=) c.relam
 		JOIN pg_catalog.pg_database d ON d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 		LEFT JOIN LATERAL (
-			SELECT k.*, o.devices, o.device_bytes
+			SELECT k.*, o.devices, o.device_bytes, o.host_bytes
 			FROM vectorgpu_worker_copies() k LEFT JOIN vectorgpu_worker_copy_devices() o
 				ON o.tablespace OPERATOR(pg_catalog.=) k.tablespace AND o.filenode OPERATOR(pg_catalog.=) k.filenode
 					AND o.uuid OPERATOR(pg_catalog.=) k.uuid
@@ -125,6 +128,8 @@ COMMENT ON COLUMN vectorgpu_indexes.devices IS
 	'devices that have the worker''s copy or a part of it, if the worker has several; NULL: it has one, or the copy is in host memory';
 COMMENT ON COLUMN vectorgpu_indexes.device_bytes IS
 	'bytes of the copy on each of these';
+COMMENT ON COLUMN vectorgpu_indexes.host_bytes IS
+	'bytes of the copy in host memory: the whole copy, rows whose codes alone have room on the GPU, or what is always there; 0: all of it is on the GPU';
 
 -- Filter classes: operator classes of further key columns, for conditions inside an index. Function 1 names the kind of codes (src/am/keys), 4 compares
 -- values of two types or enums, as of btree, 5 hashes one. gpumatch has default classes for texts and arrays to be matched: there their filter classes have to

@@ -79,6 +79,7 @@ enum DeviceColumn
 	kDevices,
 	kDeviceBytes,
 	kLostDevices,
+	kHostBytes,
 	kDeviceColumns,
 };
 
@@ -89,6 +90,7 @@ enum CopyDeviceColumn
 	kOnUuid,
 	kOnDevices,
 	kOnDeviceBytes,
+	kOnHostBytes,
 	kCopyDeviceColumns,
 };
 
@@ -288,7 +290,7 @@ int8_array(Datum *numbers, int n)
 	return PointerGetDatum(construct_array(numbers, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 }
 
-/// Several devices: their names and bytes.
+/// Host memory; of several devices their names and bytes.
 void
 fill_devices(const Row &row, wire::WorkerStats *stats)
 {
@@ -298,6 +300,7 @@ fill_devices(const Row &row, wire::WorkerStats *stats)
 	int n = 0;
 	int n_lost = 0;
 
+	set_int8(row, kHostBytes, stats->host_bytes);
 	for (uint32 i = 0; i < Min(stats->n_devices, static_cast<uint32>(kMostDevices)); i++)
 	{
 		wire::WorkerDevice *device = &stats->devices[i];
@@ -315,17 +318,18 @@ fill_devices(const Row &row, wire::WorkerStats *stats)
 	set(row, kLostDevices, text_array(lost, n_lost));
 }
 
-/// The devices that have a copy or a part of it.
+/// Where a copy is: bytes in host memory; of several devices those that have it or a part of it.
 void
 put_copy_devices(ReturnSetInfo *result, const wire::CopyInfo *copy, const wire::WorkerStats *stats)
 {
 	Datum values[kCopyDeviceColumns] = {};
-	bool nulls[kCopyDeviceColumns] = {};
+	bool nulls[kCopyDeviceColumns];
 	const Row row = {values, nulls};
 	Datum names[kMostDevices];
 	Datum bytes[kMostDevices];
 	int n = 0;
 
+	memset(nulls, true, sizeof(nulls));
 	for (uint32 i = 0; i < Min(Min(copy->n_devices, stats->n_devices), static_cast<uint32>(kMostDevices)); i++)
 		if (copy->device_bytes[i] > 0)
 		{
@@ -335,8 +339,12 @@ put_copy_devices(ReturnSetInfo *result, const wire::CopyInfo *copy, const wire::
 	set(row, kOnTablespace, ObjectIdGetDatum(copy->key.tablespace));
 	set(row, kOnFileNode, ObjectIdGetDatum(copy->key.relfilenode));
 	set(row, kOnUuid, uuid_text(&copy->key));
-	set(row, kOnDevices, text_array(names, n));
-	set(row, kOnDeviceBytes, int8_array(bytes, n));
+	set_int8(row, kOnHostBytes, copy->host_bytes);
+	if (copy->n_devices > 0 && stats->n_devices > 0)
+	{
+		set(row, kOnDevices, text_array(names, n));
+		set(row, kOnDeviceBytes, int8_array(bytes, n));
+	}
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
@@ -435,7 +443,7 @@ vectorgpu_worker_filters(PG_FUNCTION_ARGS)
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
 }
 
-/// vectorgpu_worker_devices(): one row; NULLs if the worker has only one device.
+/// vectorgpu_worker_devices(): one row; NULLs of devices if the worker has only one.
 Datum
 vectorgpu_worker_devices(PG_FUNCTION_ARGS)
 {
@@ -456,7 +464,7 @@ vectorgpu_worker_devices(PG_FUNCTION_ARGS)
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(descriptor), values, nulls));
 }
 
-/// vectorgpu_worker_copy_devices(): the copies of vectorgpu_worker_copies() that are on some of several devices.
+/// vectorgpu_worker_copy_devices(): where the copies of vectorgpu_worker_copies() are.
 Datum
 vectorgpu_worker_copy_devices(PG_FUNCTION_ARGS)
 {
@@ -469,12 +477,12 @@ vectorgpu_worker_copy_devices(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, 0);
 	check_columns(result->setDesc->natts, kCopyDeviceColumns);
-	if (shared_state() == nullptr || !ask_stats(&stats) || stats.n_devices == 0)
+	if (shared_state() == nullptr || !ask_stats(&stats))
 		return (Datum) 0;
 	copies = static_cast<wire::CopyInfo *>(palloc(sizeof(wire::CopyInfo) * kCopiesPerReply));
 	for (uint32 first = 0; (n = session_inventory(first, copies)) > 0; first += n)
 		for (uint32 i = 0; i < n; i++)
-			if (copies[i].n_devices > 0 && copies[i].key.database == MyDatabaseId && may_see(&copies[i].key))
+			if (copies[i].key.database == MyDatabaseId && may_see(&copies[i].key))
 				put_copy_devices(result, &copies[i], &stats);
 	return (Datum) 0;
 }

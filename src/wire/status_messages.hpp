@@ -44,13 +44,14 @@ struct WorkerStats
 	uint64_t kept_bytes;                           // results waiting for NEXT
 	uint64_t n_filters_made;                       // searches with conditions that found the rows that meet them
 	uint64_t n_filters_found;                      // ... and that knew them from another search
+	uint64_t host_bytes;                           // of copies, in host memory
 	uint64_t latency_histogram[kHistogramBuckets]; // SEARCH, from taken to replied
 	char device[64];                               // zero-terminated
 	uint32_t n_devices;                            // 0: there is only one
 	uint32_t zero;
 	WorkerDevice devices[kMostDevices]; // [n_devices]
 };
-static_assert(sizeof(WorkerStats) == 21 * 8 + kHistogramBuckets * 8 + 64 + 8 + kMostDevices * sizeof(WorkerDevice));
+static_assert(sizeof(WorkerStats) == 22 * 8 + kHistogramBuckets * 8 + 64 + 8 + kMostDevices * sizeof(WorkerDevice));
 
 struct InventoryRequest
 {
@@ -75,8 +76,9 @@ struct CopyInfo
 	uint16_t leased;
 	uint32_t n_devices; // 0: the worker has only one, or the copy is in host memory
 	uint32_t zero;
+	uint64_t host_bytes;                 // in host memory
 	uint64_t device_bytes[kMostDevices]; // [n_devices]: on each of the worker's devices, in their order
 };
-static_assert(sizeof(CopyInfo) == 128 + kMostDevices * 8);
+static_assert(sizeof(CopyInfo) == 136 + kMostDevices * 8);
 
 } // namespace vectorgpu::wire

@@ -157,6 +157,7 @@ void
 Handler::stats(const SessionPtr &session)
 {
 	const ResidencyCounters resident = residency_.counters();
+	const engine::EngineStats engine = engine_.stats();
 	wire::WorkerStats stats{};
 	ReplyBody body;
 
@@ -172,7 +173,7 @@ Handler::stats(const SessionPtr &session)
 	stats.n_cancelled = counters_.n_cancelled;
 	stats.n_evictions = resident.n_evictions;
 	stats.n_loads = resident.n_loads;
-	stats.n_rescored = engine_.stats().n_rescored;
+	stats.n_rescored = engine.n_rescored;
 	stats.n_invalid = counters_.n_invalid;
 	stats.n_refused = counters_.n_refused;
 	stats.n_out_of_memory = counters_.n_out_of_memory;
@@ -181,6 +182,7 @@ Handler::stats(const SessionPtr &session)
 	stats.kept_bytes = counters_.kept_bytes;
 	stats.n_filters_made = residency_.filter_counters().n_made;
 	stats.n_filters_found = residency_.filter_counters().n_found;
+	stats.host_bytes = engine.host_bytes;
 	for (size_t i = 0; i < wire::kHistogramBuckets; i++)
 		stats.latency_histogram[i] = counters_.latency_histogram[i];
 	strncpy(stats.device, engine_.description(), sizeof(stats.device) - 1);

@@ -41,6 +41,23 @@ widen_row(Form form, const uint8_t *from, uint32_t dim, uint8_t *to)
 	}
 }
 
+/// Write n padded rows of a block's form, in host memory, to vectors [n, row bytes] in the element type.
+void
+take_rows(const engine::DistanceSpec &spec, const Block &block, const uint8_t *rows, uint32_t n, uint8_t *vectors)
+{
+	const size_t row_bytes = vector_bytes(spec.element, spec.dim);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		const uint8_t *from = rows + static_cast<size_t>(i) * block.pitch_bytes;
+
+		if (block.form == own_form(spec.element))
+			std::memcpy(vectors + i * row_bytes, from, row_bytes);
+		else
+			widen_row(block.form, from, spec.dim, vectors + i * row_bytes);
+	}
+}
+
 } // namespace
 
 void
@@ -134,6 +151,73 @@ make_block_of_ids(Budget *budget, Form form, uint32_t capacity, std::shared_ptr<
 }
 
 Status
+make_block_on_host(const Device *device, Form form, uint32_t dim, uint32_t capacity, std::shared_ptr<Block> *block)
+{
+	auto made = std::make_shared<Block>();
+
+	made->form = form;
+	made->pitch_bytes = form_pitch(form, dim);
+	made->capacity = capacity;
+	VECTORGPU_TRY(made->vectors.allocate_on_host(device, static_cast<size_t>(capacity) * made->pitch_bytes, "vectors"));
+	VECTORGPU_TRY(made->row_ids.allocate_on_host(device, static_cast<size_t>(capacity) * sizeof(RowId), "row ids"));
+	*block = std::move(made);
+	return Status::ok();
+}
+
+Status
+pin_block(const Device *device, std::shared_ptr<Block> *block)
+{
+	Block &old = **block;
+	Status status = old.vectors.pin();
+
+	if (status.is_ok())
+		status = old.row_ids.pin();
+	if (status.code != StatusCode::kUnsupported)
+		return status;
+
+	auto made = std::make_shared<Block>();
+
+	made->form = old.form;
+	made->pitch_bytes = old.pitch_bytes;
+	made->capacity = old.capacity;
+	VECTORGPU_TRY(made->vectors.allocate_pinned(device, old.vectors.bytes(), "vectors"));
+	VECTORGPU_TRY(made->row_ids.allocate_pinned(device, old.row_ids.bytes(), "row ids"));
+	std::memcpy(made->vectors.as<uint8_t>(), old.vectors.as<uint8_t>(), old.vectors.bytes());
+	std::memcpy(made->row_ids.as<uint8_t>(), old.row_ids.as<uint8_t>(), old.row_ids.bytes());
+	*block = std::move(made);
+	return Status::ok();
+}
+
+Status
+copy_block(const Device *device, const Stream &stream, const Block &from, uint32_t n, const Block &to)
+{
+	const auto copy = [&](const Held &source, const Held &target, size_t n_bytes)
+	{
+		return HostBuffer::pieces(0, n_bytes,
+			[&](size_t at, size_t here)
+			{
+				const GpuWait wait(device); // the host's memory need not be pinned
+
+				return device->check(cudaMemcpyAsync(target.as<uint8_t>() + at, source.as<uint8_t>() + at, here,
+										 cudaMemcpyDefault, stream.get()),
+					"move rows");
+			});
+	};
+
+	VECTORGPU_TRY(copy(from.vectors, to.vectors, static_cast<size_t>(n) * from.pitch_bytes));
+	VECTORGPU_TRY(copy(from.row_ids, to.row_ids, n * sizeof(RowId)));
+	return stream.synchronize();
+}
+
+void
+read_host_block(
+	const engine::DistanceSpec &spec, const Block &block, uint32_t first, uint32_t n, RowId *row_ids, uint8_t *vectors)
+{
+	std::memcpy(row_ids, block.row_ids.as<RowId>() + first, n * sizeof(RowId));
+	take_rows(spec, block, block.vectors.as<uint8_t>() + static_cast<size_t>(first) * block.pitch_bytes, n, vectors);
+}
+
+Status
 read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinned, const engine::DistanceSpec &spec,
 	const Block &block, uint32_t first, uint32_t n, RowId *row_ids, uint8_t *vectors)
 {
@@ -141,6 +225,11 @@ read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinne
 	const uint32_t per_round =
 		static_cast<uint32_t>(std::max<size_t>(1, pinned.bytes() / (block.pitch_bytes + sizeof(RowId))));
 
+	if (block.on_host())
+	{
+		read_host_block(spec, block, first, n, row_ids, vectors);
+		return Status::ok();
+	}
 	while (n > 0)
 	{
 		const uint32_t here = std::min(n, per_round);
@@ -163,15 +252,7 @@ read_block(const Device *device, const Stream &stream, const PinnedBuffer &pinne
 		n -= here;
 		if (block.pitch_bytes == 0)
 			continue;
-		for (uint32_t i = 0; i < here; i++)
-		{
-			const uint8_t *from = to + id_bytes + static_cast<size_t>(i) * block.pitch_bytes;
-
-			if (block.form == own_form(spec.element))
-				std::memcpy(vectors + i * row_bytes, from, row_bytes);
-			else
-				widen_row(block.form, from, spec.dim, vectors + i * row_bytes);
-		}
+		take_rows(spec, block, to + id_bytes, here, vectors);
 		vectors += here * row_bytes;
 	}
 	return Status::ok();

@@ -34,7 +34,8 @@ struct Shape
 /// Write a query to `to` [shape.query_bytes] in the device's form: halves widened, padded with zeros.
 void put_query(const engine::DistanceSpec &spec, const Shape &shape, const void *query, uint8_t *to);
 
-/// Room for rows, padded. A writer fills it from the front; readers read only the rows of their snapshot.
+/// Room for rows, padded. A writer fills it from the front; readers read only the rows of their snapshot. In host
+/// memory (make_block_on_host) both vectors and row ids are, and there are no values.
 struct Block
 {
 	kernels::Form form = kernels::Form::kFloat32;
@@ -43,6 +44,8 @@ struct Block
 	Held vectors; // [capacity, pitch_bytes]
 	Held row_ids; // [capacity]
 	Held values;  // [capacity] float, for the filter; if make_block was asked for them
+
+	bool on_host() const { return vectors.on_host(); }
 };
 
 Status make_block(Budget *budget, kernels::Form form, uint32_t dim, uint32_t capacity, bool with_values,
@@ -50,6 +53,22 @@ Status make_block(Budget *budget, kernels::Form form, uint32_t dim, uint32_t cap
 
 /// The same for row ids alone.
 Status make_block_of_ids(Budget *budget, kernels::Form form, uint32_t capacity, std::shared_ptr<const Block> *block);
+
+/// Make a block with vectors and without values in host memory, filled with zeros. capacity > 0. The device must not
+/// read it before pin_block().
+Status make_block_on_host(
+	const Device *device, kernels::Form form, uint32_t dim, uint32_t capacity, std::shared_ptr<Block> *block);
+
+/// Let the device read a block in host memory. *block becomes another block with the same rows where memory cannot be
+/// pinned where it is. After a failure it is as before.
+Status pin_block(const Device *device, std::shared_ptr<Block> *block);
+
+/// Copy the first n rows of a block to another one of the same form, between host and device. Waits for the stream.
+Status copy_block(const Device *device, const Stream &stream, const Block &from, uint32_t n, const Block &to);
+
+/// Write rows [first, first + n) of a block in host memory, in the element type, as read_block does.
+void read_host_block(
+	const engine::DistanceSpec &spec, const Block &block, uint32_t first, uint32_t n, RowId *row_ids, uint8_t *vectors);
 
 /// A block's float32 rows rounded to a narrower form, which the filter reads instead of them.
 struct RoundedRows

@@ -20,9 +20,10 @@ Budget::take(uint64_t bytes)
 void
 Held::reset() noexcept
 {
-	const size_t bytes = buffer_.bytes();
+	const size_t bytes = buffer_.bytes(); // of host memory: none
 
 	buffer_.reset();
+	host_.reset();
 	if (budget_ != nullptr)
 		budget_->give(bytes);
 	budget_ = nullptr;
@@ -42,6 +43,20 @@ Held::allocate(const Device *device, Budget *budget, size_t bytes, const char *p
 	}
 	budget_ = budget;
 	return Status::ok();
+}
+
+Status
+Held::allocate_on_host(const Device *device, size_t bytes, const char *purpose)
+{
+	reset();
+	return host_.allocate(device, bytes, purpose);
+}
+
+Status
+Held::allocate_pinned(const Device *device, size_t bytes, const char *purpose)
+{
+	reset();
+	return host_.allocate_pinned(device, bytes, purpose);
 }
 
 } // namespace vectorgpu::cuda

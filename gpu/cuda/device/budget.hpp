@@ -1,4 +1,4 @@
-// Device memory of copies, counted against a budget.
+// Device memory of copies, counted against a budget, and host memory of theirs that the device reads.
 #pragma once
 
 #include <atomic>
@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/device/device.hpp"
+#include "cuda/device/host_buffer.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -31,7 +32,8 @@ private:
 	std::atomic<uint64_t> used_{0};
 };
 
-/// A device buffer that counts against a budget.
+/// A device buffer that counts against a budget, or host memory for the same data, which counts against none: its
+/// owner reports it (Engine::host_bytes).
 class Held
 {
 public:
@@ -49,18 +51,26 @@ public:
 
 	/// budget: null: not counted.
 	Status allocate(const Device *device, Budget *budget, size_t bytes, const char *purpose);
+
+	/// The same in host memory: see HostBuffer.
+	Status allocate_on_host(const Device *device, size_t bytes, const char *purpose);
+	Status allocate_pinned(const Device *device, size_t bytes, const char *purpose);
+	Status pin() { return host_.pin(); }
 	void reset() noexcept;
-	size_t bytes() const { return buffer_.bytes(); }
+	size_t bytes() const { return on_host() ? host_.bytes() : buffer_.bytes(); }
+	bool on_host() const { return host_.bytes() > 0; }
+	bool is_pinned() const { return host_.is_pinned(); }
 
 	template <class T>
 	T *as() const
 	{
-		return buffer_.as<T>();
+		return on_host() ? reinterpret_cast<T *>(host_.get()) : buffer_.as<T>();
 	}
 
 private:
 	Budget *budget_ = nullptr;
 	DeviceBuffer buffer_;
+	HostBuffer host_;
 };
 
 } // namespace vectorgpu::cuda

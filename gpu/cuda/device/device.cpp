@@ -1,6 +1,7 @@
 // See device.hpp.
 #include "cuda/device/device.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <utility>
@@ -275,7 +276,7 @@ Stream::reset() noexcept
 Status
 Stream::synchronize(uint64_t patience_ns) const
 {
-	const GpuWait wait(device_, patience_ns);
+	const GpuWait wait(device_, std::max(patience_ns, patience_ns_));
 
 	return device_->check(cudaStreamSynchronize(stream_), "finish work on the GPU");
 }

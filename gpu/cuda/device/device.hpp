@@ -184,12 +184,16 @@ public:
 	/// Wait for all work on the stream. patience_ns: see GpuWait.
 	Status synchronize(uint64_t patience_ns = 0) const;
 
+	/// Set a least patience for all waits that follow; used by one thread at a time.
+	void set_patience(uint64_t patience_ns) { patience_ns_ = patience_ns; }
+
 	/// Wait for an event, if it was recorded on the stream.
 	Status wait_for(const Event &event) const;
 
 private:
 	const Device *device_ = nullptr;
 	cudaStream_t stream_ = nullptr;
+	uint64_t patience_ns_ = 0;
 };
 
 /// Device memory. `purpose` is for messages.

@@ -38,7 +38,7 @@ DeviceCopy::DeviceCopy(
 	const engine::CopySpec &spec, Budget *budget, Uploader *uploader, AppendLane *lane, const RowForms &forms)
 	: spec_(spec.distance), kind_(spec.kind), with_vectors_(engine::segment_vector_bytes(spec) > 0),
 	  rounded_(spec.rounded && rounded_row_bytes(spec) > 0), shape_(spec.distance), budget_(budget),
-	  uploader_(uploader), lane_(lane), forms_(forms)
+	  uploader_(uploader), lane_(lane), forms_(forms), begins_on_host_(forms.on_host || spec.rows_on_host)
 {
 }
 

@@ -1,5 +1,6 @@
-// A resident copy in device memory: segments, delta, tombstones. Segments being loaded: device_copy_load.cpp;
-// structures: device_structure.cpp; reading back and checks: device_copy_check.cpp; searches: device_copy_search.cpp.
+// A resident copy in device memory: segments, delta, tombstones. Segments being loaded: device_copy_load.cpp; rows in
+// host memory: device_copy_host.cpp; structures: device_structure.cpp; reading back and checks: device_copy_check.cpp;
+// searches: device_copy_search.cpp.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +27,12 @@ namespace vectorgpu::cuda
 /// A segment of a DeviceCopy.
 struct DeviceSegment
 {
-	std::vector<Filled> parts; // while loading: in the element's own form
-	Filled sealed;             // no block while loading
-	bool searched = false;     // part of snapshots
-	bool rows_lost = false;    // they found no room again: see device_copy_join.cpp
+	std::vector<Filled> parts;       // while loading: in the element's own form
+	Filled sealed;                   // no block while loading
+	bool searched = false;           // part of snapshots
+	bool rows_lost = false;          // they found no room again: see device_copy_join.cpp
+	bool on_host = false;            // all parts, or the sealed block, are in host memory
+	std::shared_ptr<Block> gathered; // while loading on the host: the only part, joined
 	uint64_t n_rows = 0;
 	uint32_t narrow_flags = 0;              // found by launch_narrow_check
 	std::shared_ptr<engine::Lists> loading; // while loading; of a copy of lists
@@ -49,7 +52,7 @@ struct HostRows
 	std::vector<uint8_t> vectors;
 };
 
-/// How float32 rows are kept.
+/// How rows are kept; all but the last: of float32.
 struct RowForms
 {
 	bool narrow = true;              // in a narrower form where that is exact
@@ -57,6 +60,7 @@ struct RowForms
 	bool scaled = true;              // rounded to signed bytes where these serve, not to binary16 alone
 	bool both_roundings = true;      // to binary16 beside these
 	uint64_t scaled_least_bytes = 0; // of a segment's
+	bool on_host = false;            // rows that codes choose: always in host memory
 };
 
 class DeviceCopy final : public engine::PublishedCopy<ResidentCopy, Snapshot, DeviceSegment>
@@ -73,7 +77,7 @@ public:
 	static size_t rounded_row_bytes(const engine::CopySpec &spec);
 
 	const engine::DistanceSpec &spec() const override { return spec_; }
-	uint64_t host_bytes() const override { return 0; }
+	uint64_t host_bytes() const override;
 
 	Status load_segment(engine::SegmentId segment, const engine::RowBlock &rows) override;
 	Status load_structure(engine::SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override;
@@ -92,6 +96,8 @@ public:
 	Status read_structure(engine::SegmentId segment, uint64_t first, size_t n_bytes, void *bytes) const override;
 	Status read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const override;
 	bool drop_rounded(bool all) override;
+	Status attach() override;
+	Status move_rows_to_host(uint64_t most_bytes) override;
 	uint64_t n_scaled_segments() const override;
 	bool takes_passing() const override { return kind_ != engine::CopyKind::kCodes; }
 	Status check_derived(
@@ -111,9 +117,22 @@ private:
 
 	uint32_t least_block_rows() const;
 	Status read_segment_graph(engine::SegmentId segment, uint64_t first, size_t n_bytes, uint8_t *bytes) const;
-	Status append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags);
+	Status append(std::vector<Filled> *parts, bool on_host, const engine::RowBlock &rows, uint32_t *narrow_flags);
+	Status add_part(bool on_host, uint32_t capacity, std::vector<Filled> *parts) const;
 	Status fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
 		uint32_t *narrow_flags);
+	void fill_on_host(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
+		uint32_t *narrow_flags) const;
+	kernels::Form joined_form(const DeviceSegment &segment) const;
+	Status gather(DeviceSegment *segment, kernels::Form form);
+	Status merge_on_host(DeviceSegment *segment, Filled *sealed);
+	Status move_parts(DeviceSegment *segment);
+	Status replace_rows(DeviceSegment *segment, Filled next);
+	Status move_sealed(DeviceSegment *segment, std::weak_ptr<const Block> *block);
+	Status bring_rows(DeviceSegment *segment);
+
+	/// True if segments have rows that few of are read in a search, since codes choose them.
+	bool may_read_host_rows() const { return with_vectors_ && engine::has_codes(kind_); }
 	Status merge_parts(DeviceSegment *segment, bool through_host, Filled *sealed);
 	Status make_joined(const DeviceSegment &segment, kernels::Form form, bool filter, Filled *made) const;
 	Status make_room(DeviceSegment *segment, kernels::Form form, bool filter, std::vector<HostRows> *moved) const;
@@ -139,8 +158,9 @@ private:
 	Uploader *const uploader_;
 	AppendLane *const lane_;
 	const RowForms forms_;
-	Delta delta_; // under mutex_, as the next one
+	Delta delta_; // under mutex_, as the next two
 	DeltaDead delta_dead_;
+	bool begins_on_host_; // rows of new segments
 };
 
 /// kInvalidArgument if the parts of a block of rows do not fit each other. with_vectors: false for row ids alone.

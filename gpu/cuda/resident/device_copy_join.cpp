@@ -135,19 +135,28 @@ DeviceCopy::find_values(Filled *made) const
 	return Status::ok();
 }
 
+/// Return the form of a segment's joined rows: narrower than they came where that is exact.
+Form
+DeviceCopy::joined_form(const DeviceSegment &segment) const
+{
+	const Form own = own_form(spec_.element);
+
+	if (own != Form::kFloat32 || !forms_.narrow || !with_vectors_)
+		return own;
+	return (segment.narrow_flags & 1) == 0 ? Form::kByte
+		: (segment.narrow_flags & 2) == 0  ? Form::kFloat16
+										   : Form::kFloat32;
+}
+
 /// Join a segment's parts into one block, narrowed where that is exact, with the values that the filter needs.
 Status
 DeviceCopy::merge_parts(DeviceSegment *segment, bool through_host, Filled *sealed)
 {
 	const bool filter = with_vectors_ && filter_serves(spec_);
-	Form form = own_form(spec_.element);
+	const Form form = joined_form(*segment);
 	std::vector<HostRows> moved;
 	Filled made;
 
-	if (form == Form::kFloat32 && forms_.narrow && with_vectors_)
-		form = (segment->narrow_flags & 1) == 0 ? Form::kByte
-			: (segment->narrow_flags & 2) == 0  ? Form::kFloat16
-												: Form::kFloat32;
 	if (through_host)
 		VECTORGPU_TRY(make_room(segment, form, filter, &moved));
 	if (const Status status = make_joined(*segment, form, filter, &made); !status.is_ok())

@@ -40,6 +40,12 @@ Status
 DeviceCopy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
 	uint32_t *narrow_flags)
 {
+	if (block.on_host())
+	{
+		fill_on_host(block, first, row_ids, vectors, n, narrow_flags);
+		return Status::ok();
+	}
+
 	const Device *device = budget_->device();
 	const std::lock_guard lock(uploader_->mutex);
 	const cudaStream_t stream = uploader_->stream.get();
@@ -107,9 +113,30 @@ DeviceCopy::least_block_rows() const
 		kLeastBlockRows, static_cast<uint32_t>(bytes / form_pitch(own_form(spec_.element), spec_.dim)));
 }
 
+/// Add an empty part.
+Status
+DeviceCopy::add_part(bool on_host, uint32_t capacity, std::vector<Filled> *parts) const
+{
+	const Form form = own_form(spec_.element);
+	std::shared_ptr<Block> block;
+	Filled made;
+
+	if (on_host)
+	{
+		VECTORGPU_TRY(make_block_on_host(budget_->device(), form, spec_.dim, capacity, &block));
+		made.block = std::move(block);
+	}
+	else if (with_vectors_)
+		VECTORGPU_TRY(make_block(budget_, form, spec_.dim, capacity, false, &made.block));
+	else
+		VECTORGPU_TRY(make_block_of_ids(budget_, form, capacity, &made.block));
+	parts->push_back(std::move(made));
+	return Status::ok();
+}
+
 /// Append rows to the last part and to new ones. On failure rows may have been written behind the known ones.
 Status
-DeviceCopy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uint32_t *narrow_flags)
+DeviceCopy::append(std::vector<Filled> *parts, bool on_host, const engine::RowBlock &rows, uint32_t *narrow_flags)
 {
 	std::vector<Filled> next = *parts;
 	const RowId *row_ids = rows.row_ids.data();
@@ -120,13 +147,8 @@ DeviceCopy::append(std::vector<Filled> *parts, const engine::RowBlock &rows, uin
 		if (next.empty() || next.back().n_rows == next.back().block->capacity)
 		{
 			const size_t capacity = std::min<size_t>(std::max<size_t>(least_block_rows(), n), 1u << 30);
-			Filled made;
 
-			VECTORGPU_TRY(with_vectors_ ? make_block(budget_, own_form(spec_.element), spec_.dim,
-											  static_cast<uint32_t>(capacity), false, &made.block)
-										: make_block_of_ids(budget_, own_form(spec_.element),
-											  static_cast<uint32_t>(capacity), &made.block));
-			next.push_back(std::move(made));
+			VECTORGPU_TRY(add_part(on_host, static_cast<uint32_t>(capacity), &next));
 		}
 
 		Filled &part = next.back();
@@ -159,10 +181,12 @@ DeviceCopy::load_segment(engine::SegmentId id, const engine::RowBlock &rows)
 		return invalid("the segment is sealed");
 	if (segment.rows_lost)
 		return rows_lost();
+	if (segment.n_rows == 0 && segment.parts.empty())
+		segment.on_host = begins_on_host_ && may_read_host_rows();
 	if (segment.n_rows + rows.n_rows >= kMostSegmentRows)
 		status = Status::error(StatusCode::kUnsupported, "a segment of 2^31 rows");
 	else
-		status = append(&segment.parts, rows, look ? &segment.narrow_flags : nullptr);
+		status = append(&segment.parts, segment.on_host, rows, look ? &segment.narrow_flags : nullptr);
 	if (status.is_ok())
 		segment.n_rows += rows.n_rows;
 	else if (is_new)
@@ -262,7 +286,8 @@ DeviceCopy::prepare(DeviceSegment *segment, bool through_host)
 	if (with_lists)
 		VECTORGPU_TRY(coded ? segment->loading->check_coded(spec_, segment->n_rows)
 							: segment->loading->check(spec_.dim, segment->n_rows));
-	VECTORGPU_TRY(merge_parts(segment, through_host, &sealed));
+	VECTORGPU_TRY(segment->on_host && segment->n_rows > 0 ? merge_on_host(segment, &sealed)
+														  : merge_parts(segment, through_host, &sealed));
 	if (with_lists)
 		VECTORGPU_TRY(make_lists(budget_, uploader_, spec_, *segment->loading, sealed.block->row_ids.as<uint64_t>(),
 			shape_.dim_pad, coded, with_vectors_, &lists));
@@ -273,6 +298,7 @@ DeviceCopy::prepare(DeviceSegment *segment, bool through_host)
 	segment->lists = std::move(lists);
 	segment->graph = std::move(graph);
 	segment->parts.clear();
+	segment->gathered = nullptr;
 	segment->loading = nullptr;
 	segment->loading_graph = nullptr;
 	return Status::ok();

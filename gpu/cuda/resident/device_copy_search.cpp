@@ -3,12 +3,40 @@
 
 #include "cuda/passing/passing_search.hpp"
 #include "cuda/resident/device_copy.hpp"
+#include "cuda/search/chunk.hpp"
 #include "cuda/search/graph_search.hpp"
 #include "cuda/search/ivf_search.hpp"
 #include "cuda/search/ways.hpp"
 
 namespace vectorgpu::cuda
 {
+namespace
+{
+
+/// Gives the waits of a search more time while it lives, if the search may read many rows over the bus: the watchdog
+/// must not take that for a kernel that never ends.
+class Patience
+{
+public:
+	Patience(Stream *stream, uint64_t host_bytes, size_t n_queries) : stream_(stream)
+	{
+		constexpr double kLeastBytesPerNs = 4; // a bus of the third generation gives three times as much
+		const double most = std::min(static_cast<double>(host_bytes) * static_cast<double>(n_queries),
+								static_cast<double>(kMostHostBytes)) +
+			2 * static_cast<double>(host_bytes);
+
+		stream_->set_patience(static_cast<uint64_t>(most / kLeastBytesPerNs));
+	}
+
+	~Patience() { stream_->set_patience(0); }
+	Patience(const Patience &) = delete;
+	Patience &operator=(const Patience &) = delete;
+
+private:
+	Stream *const stream_;
+};
+
+} // namespace
 
 Status
 DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery> queries,
@@ -27,6 +55,7 @@ DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery
 		return Status::error(StatusCode::kInvalidArgument, "the copy has no vectors to score");
 
 	const bool with_conditions = have_conditions(queries);
+	const Patience patience(&means.context->stream, held->host_bytes(), queries.size());
 
 	if (candidates_only && with_conditions)
 		return Status::error(StatusCode::kUnsupported, "candidates have no conditions");

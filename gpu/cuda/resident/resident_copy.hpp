@@ -37,9 +37,16 @@ struct BatchCounts : SearchCounts
 class ResidentCopy : public engine::StoredCopy
 {
 public:
-	/// Engine::attach() and detach(), of copies that are in host memory as a whole. Others have nothing to detach.
+	/// Engine::attach() and detach(), of copies that are in host memory as a whole, attach() also of those with rows
+	/// there. Others have nothing to detach.
 	virtual Status attach() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 	virtual Status detach() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
+
+	/// Engine::move_rows_to_host().
+	virtual Status move_rows_to_host(uint64_t /*most_bytes*/)
+	{
+		return Status::error(StatusCode::kNotFound, "the copy has no rows that may lie in host memory");
+	}
 
 	/// Give memory back that only makes searches faster: rows rounded for the filter, all of them or the second form of
 	/// those that have two. False if there was none.

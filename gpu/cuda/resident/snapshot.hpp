@@ -45,6 +45,9 @@ struct Source
 
 	kernels::Rows rows() const;
 
+	/// Bytes of the vectors if these are in host memory, which the device reads over the bus; else 0.
+	uint64_t host_bytes() const { return block->on_host() ? uint64_t{n_rows} * block->pitch_bytes : 0; }
+
 	/// The rows as the filter reads them in a search of n_queries for up to k rows. Of scaled rows many are candidates
 	/// where k is large: then it reads those in binary16, or the rows themselves.
 	kernels::Rows filter_rows(uint32_t n_queries, uint32_t k) const { return rows_of(filter_form(n_queries, k)); }
@@ -66,6 +69,15 @@ struct Snapshot
 {
 	std::vector<Source> sources; // segments, then the delta
 	uint64_t n_rows = 0;         // dead ones included
+
+	uint64_t host_bytes() const
+	{
+		uint64_t bytes = 0;
+
+		for (const Source &source : sources)
+			bytes += source.host_bytes();
+		return bytes;
+	}
 };
 
 } // namespace vectorgpu::cuda

@@ -2,6 +2,7 @@
 // buffers. The margins, the way of a chunk's queries to the device, and small helpers of all searches in chunks.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 
@@ -13,6 +14,18 @@ namespace vectorgpu::cuda
 {
 
 constexpr size_t kMostChunkQueries = 16384;
+
+// Bytes of rows in host memory that a chunk reads at most if it has more than one query: a second or two.
+constexpr uint64_t kMostHostBytes = uint64_t{64} << 30;
+
+/// Queries of a chunk, where each of them may read all of these bytes in host memory.
+inline size_t
+most_chunk_queries(uint64_t host_bytes)
+{
+	return host_bytes == 0
+		? kMostChunkQueries
+		: static_cast<size_t>(std::clamp<uint64_t>(kMostHostBytes / host_bytes, 1, kMostChunkQueries));
+}
 
 /// Bytes of a query's small values: as it is sent (k, after, flags), as its result (count, flags), and while a source
 /// is searched (threshold, count, flags).

@@ -34,8 +34,8 @@ suits(const SearchCall &call, bool reals, const Source &source)
 	const bool serves = reals ? kernels::ivf_few_serves_reals(call.spec.metric, source.block->form, call.shape.dim_pad)
 							  : kernels::ivf_few_serves(call.spec.metric, source.block->form, call.shape.dim_pad);
 
-	return serves && lists.with_vectors && lists.n_lists() > 0 && lists.n_lists() <= kernels::kIvfFewMostLists &&
-		source.n_rows > 0 &&
+	return serves && lists.with_vectors && !source.block->on_host() && lists.n_lists() > 0 &&
+		lists.n_lists() <= kernels::kIvfFewMostLists && source.n_rows > 0 &&
 		std::all_of(call.queries.begin(), call.queries.end(),
 			[&](const SearchQuery &query)
 			{

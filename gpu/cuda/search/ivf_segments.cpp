@@ -31,8 +31,12 @@ public:
 		: call_(call), sources_(sources), arena_(call.context->workspace.get(), call.context->workspace.bytes()),
 		  scan_(call, &arena_)
 	{
-		byte_rows_ = std::any_of(sources_.begin(), sources_.end(), [&](const Source *source)
-			{ return kernels::ivf_bytes_are_exact(call.spec.metric, source->block->form, call.shape.dim_pad); });
+		byte_rows_ = std::any_of(sources_.begin(), sources_.end(),
+			[&](const Source *source)
+			{
+				return !source->block->on_host() &&
+					kernels::ivf_bytes_are_exact(call.spec.metric, source->block->form, call.shape.dim_pad);
+			});
 	}
 
 	/// As search_segments.
@@ -137,14 +141,18 @@ private:
 	size_t most_queries(bool careful) const
 	{
 		uint64_t n_rows = 0; // of scans in tiles: those of codes have none
+		uint64_t host_bytes = 0;
 
 		for (size_t s = 0; s < sources_.size(); s++)
 			if (!by_codes_[s])
+			{
 				n_rows = std::max<uint64_t>(n_rows, sources_[s]->n_rows);
+				host_bytes += sources_[s]->host_bytes();
+			}
 
 		const uint64_t tiles_each = (n_rows / kernels::kIvfRowsPerTile + 1) / kernels::kIvfQueriesPerTile + 1;
 
-		return std::min<size_t>(careful ? kCarefulQueries : kMostChunkQueries,
+		return std::min<size_t>(std::min(careful ? kCarefulQueries : kMostChunkQueries, most_chunk_queries(host_bytes)),
 			std::max<uint64_t>(kernels::kIvfQueriesPerTile, kMostTiles / tiles_each));
 	}
 

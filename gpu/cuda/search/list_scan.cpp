@@ -83,7 +83,7 @@ ListScan::scan(const Source &source, size_t s, const ListChunk &chunk)
 		VECTORGPU_TRY(find_thresholds(chunk, scan));
 	}
 
-	const bool bytes = chunk.byte_queries != nullptr && n >= kLeastByteQueries &&
+	const bool bytes = chunk.byte_queries != nullptr && n >= kLeastByteQueries && !source.block->on_host() &&
 		kernels::ivf_bytes_are_exact(call_.spec.metric, source.block->form, call_.shape.dim_pad);
 
 	if (!bytes && static_cast<double>(chunk.n_pairs[s]) < kLeastQueriesPerList * source.lists->n_lists())

@@ -126,7 +126,7 @@ private:
 	/// noticed between chunks. All of them are tried first: to try one more at a time takes longer than some searches.
 	size_t chunk_size(std::span<const uint32_t> numbers, bool may_filter, uint32_t n_bins) const
 	{
-		const size_t most = std::min(numbers.size(), kMostChunkQueries);
+		const size_t most = std::min(numbers.size(), most_chunk_queries(call_.snapshot.host_bytes()));
 		size_t max_k = 1;
 		size_t n = 0;
 

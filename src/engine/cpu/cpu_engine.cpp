@@ -257,6 +257,7 @@ public:
 
 		for (const auto &[id, copy] : copies_)
 			stats.resident_bytes += copy.get()->host_bytes();
+		stats.host_bytes = stats.resident_bytes;
 		stats.n_copies = copies_.size();
 		stats.n_searches = n_searches_;
 		stats.n_batches = n_batches_;

@@ -53,7 +53,8 @@ struct CopySpec
 
 	DistanceSpec distance;
 	CopyKind kind = CopyKind::kRows;
-	bool rounded = false; // segments keep rounded rows, where the engine has such (Engine::rounded_row_bytes)
+	bool rounded = false;      // segments keep rounded rows, where the engine has such (Engine::rounded_row_bytes)
+	bool rows_on_host = false; // Engine::may_keep_rows_on_host(): vectors of segments begin in host memory
 };
 
 /// Whether the copy has lists with codes, which choose rows.
@@ -141,6 +142,7 @@ struct EngineStats
 	// them (for a device that compares every text: all live rows); dead ones included if codes chose them.
 	uint64_t n_rescored = 0;
 	uint64_t budget_bytes = 0; // most resident bytes; 0: no limit of its own
+	uint64_t host_bytes = 0;   // of host memory that copies take, where the engine knows it
 };
 
 /// A device of an engine that is made of several, for the views.
@@ -242,11 +244,25 @@ public:
 	/// copies.
 	virtual size_t rounded_row_bytes([[maybe_unused]] const CopySpec &spec) const { return 0; }
 
-	/// For such a copy: upload what is missing on the device; segments sealed later are uploaded too. kOutOfMemory:
-	/// some segments found no room there, the others are there.
+	/// Whether an engine with a device may keep the vectors of such a copy's segments in host memory, which the device
+	/// reads, and the rest of the copy on the device.
+	virtual bool may_keep_rows_on_host([[maybe_unused]] const CopySpec &spec) const { return false; }
+
+	/// Make room on the device for more of such a copy: move the vectors of one of its segments to host memory, those
+	/// of a segment that is being loaded first, or let those of segments that come begin there. Searches continue
+	/// meanwhile. most_bytes: of host memory that may be taken; kOutOfMemory: that is too little. kNotFound: nothing of
+	/// the copy is left to move.
+	virtual Status move_rows_to_host([[maybe_unused]] CopyId copy, [[maybe_unused]] uint64_t most_bytes)
+	{
+		return Status::error(StatusCode::kNotFound, "the engine has no rows to move");
+	}
+
+	/// For a copy of a kind that keeps_on_host(): upload what is missing on the device; segments sealed later are
+	/// uploaded too. For one with rows that were moved to host memory: bring them back. kOutOfMemory: some segments
+	/// found no room there, the others are there.
 	virtual Status attach([[maybe_unused]] CopyId copy) { return Status::ok(); }
 
-	/// The inverse: free the copy's device memory, and upload nothing until attach().
+	/// The inverse for the first kind: free the copy's device memory, and upload nothing until attach().
 	virtual Status detach([[maybe_unused]] CopyId copy) { return Status::ok(); }
 
 	/// Bytes of host memory that a copy takes; 0 if there is no such copy.

@@ -136,6 +136,26 @@ DeviceSet::lose(OpenedDevice *device)
 		options_.on_all_lost();
 }
 
+std::vector<engine::DeviceStats>
+DeviceSet::stats() const
+{
+	std::vector<engine::DeviceStats> all;
+
+	for (size_t i = 0; i < size(); i++)
+	{
+		engine::DeviceStats &stats = all.emplace_back();
+		const DevicePtr device = get(i);
+
+		stats.name = name(i);
+		stats.usable = device != nullptr;
+		if (device == nullptr)
+			continue;
+		stats.resident_bytes = device->bytes;
+		stats.budget_bytes = device->budget_bytes();
+	}
+	return all;
+}
+
 uint64_t
 DeviceSet::n_rescored() const
 {

@@ -118,6 +118,9 @@ public:
 	/// Of all engines, lost ones too.
 	uint64_t n_rescored() const;
 
+	/// Of all devices, in their order.
+	std::vector<engine::DeviceStats> stats() const;
+
 	/// Notice a call that does not return from a lost device. Called every second, by a thread that makes no such call.
 	void watch();
 

@@ -47,10 +47,19 @@ SpreadCopy::place_on(const OpenedDevice *device) const
 void
 SpreadCopy::charge()
 {
+	// Of a copy with rows in host memory the device has so much less.
+	const auto charge_place = [this](const PlacePtr &place, uint64_t bytes)
+	{
+		const auto counted = DeviceSet::count_call(place->device.get());
+		const bool apart = !place->device->lost && place->device->engine->may_keep_rows_on_host(record.spec);
+
+		place->charge(bytes - std::min(bytes, apart ? place->device->engine->host_bytes(place->id) : 0));
+	};
+
 	if (!sharded)
 	{
 		for (const PlacePtr &place : places)
-			place->charge(record_bytes(record));
+			charge_place(place, record_bytes(record));
 		return;
 	}
 	for (const PlacePtr &place : places)
@@ -66,7 +75,7 @@ SpreadCopy::charge()
 					bytes += range.n_rows * record.bytes_per_segment_row +
 						(range.first == 0 ? rows.structure_bytes : 0); // the structure is with the first row
 		}
-		place->charge(bytes);
+		charge_place(place, bytes);
 	}
 }
 

@@ -40,6 +40,7 @@ struct DevicePlace
 	const DevicePtr device;
 	const CopyId id;
 	std::atomic<uint64_t> bytes{0};
+	bool refused = false; // the last change, for want of memory. Under the copy's write mutex
 };
 
 using PlacePtr = std::shared_ptr<DevicePlace>;

@@ -324,6 +324,19 @@ public:
 		return devices.empty() ? 0 : devices.front()->engine->rounded_row_bytes(spec);
 	}
 
+	bool may_keep_rows_on_host(const engine::CopySpec &spec) const override
+	{
+		const std::vector<DevicePtr> devices = devices_.usable();
+
+		return !devices.empty() && devices.front()->engine->may_keep_rows_on_host(spec);
+	}
+
+	Status move_rows_to_host(CopyId id, uint64_t most_bytes) override
+	{
+		return write(
+			id, [&](SpreadCopy *copy) { return placement_.move_rows_to_host(copy, most_bytes); }, [](SpreadCopy *) {});
+	}
+
 	Status attach(CopyId id) override
 	{
 		return each_place(id, [](Engine &e, CopyId c) { return e.attach(c); });
@@ -368,6 +381,7 @@ public:
 
 			stats.resident_bytes += own.resident_bytes;
 			stats.budget_bytes += budget;
+			stats.host_bytes += own.host_bytes;
 			limited = limited && budget != 0;
 		}
 		if (!limited)
@@ -382,24 +396,7 @@ public:
 
 	uint64_t n_rescored() const override { return devices_.n_rescored(); }
 
-	std::vector<engine::DeviceStats> devices() const override
-	{
-		std::vector<engine::DeviceStats> all;
-
-		for (size_t i = 0; i < devices_.size(); i++)
-		{
-			engine::DeviceStats &stats = all.emplace_back();
-			const DevicePtr device = devices_.get(i);
-
-			stats.name = devices_.name(i);
-			stats.usable = device != nullptr;
-			if (device == nullptr)
-				continue;
-			stats.resident_bytes = device->bytes;
-			stats.budget_bytes = device->budget_bytes();
-		}
-		return all;
-	}
+	std::vector<engine::DeviceStats> devices() const override { return devices_.stats(); }
 
 	bool has_lost(CopyId id) const override
 	{
@@ -528,6 +525,7 @@ private:
 					devices_.run(place->device.get(), [&](Engine &engine) { return call(engine, place->id); });
 				!one.is_ok())
 				status = one;
+		copy->charge();
 		return status.code == StatusCode::kUnavailable ? SpreadPlacement::not_resident() : status;
 	}
 

@@ -161,7 +161,7 @@ SpreadPlacement::create(SpreadCopy *copy)
 
 	copy->cuts = std::make_shared<PassingCuts>();
 	copy->on_host = !devices.empty() && devices.front()->engine->keeps_on_host(copy->record.spec.kind);
-	copy->sharded = copy->on_host; // once in host memory is enough
+	copy->sharded = copy->on_host || copy->record.spec.rows_on_host; // once in host memory is enough
 	for (const DevicePtr &device : devices)
 	{
 		PlacePtr place;
@@ -178,9 +178,41 @@ SpreadPlacement::create(SpreadCopy *copy)
 Status
 SpreadPlacement::change_place(DevicePlace *place, uint64_t n_bytes, const PlaceChange &change)
 {
-	if (n_bytes > 0 && place->device->refuses(n_bytes))
-		return full();
-	return devices_.run(place->device.get(), [&](engine::Engine &engine) { return change(engine, place->id); });
+	Status status = n_bytes > 0 && place->device->refuses(n_bytes)
+		? full()
+		: devices_.run(place->device.get(), [&](engine::Engine &engine) { return change(engine, place->id); });
+
+	place->refused = status.code == StatusCode::kOutOfMemory;
+	return status;
+}
+
+Status
+SpreadPlacement::move_rows_to_host(SpreadCopy *copy, uint64_t most_bytes)
+{
+	Status status = Status::error(StatusCode::kNotFound, "no rows of the copy are on a device that lacks memory");
+
+	if (!copy->sharded)
+	{
+		const bool has_replicas = copy->places.size() > 1;
+
+		shard(copy);
+		if (has_replicas) // further segments may go to the other devices
+			return Status::ok();
+	}
+	for (const PlacePtr &place : copy->places)
+	{
+		if (!place->refused)
+			continue;
+
+		const Status moved = devices_.run(place->device.get(),
+			[&](engine::Engine &engine) { return engine.move_rows_to_host(place->id, most_bytes); });
+
+		if (moved.is_ok())
+			return moved;
+		if (moved.code != StatusCode::kNotFound)
+			status = moved;
+	}
+	return status.code == StatusCode::kUnavailable ? not_resident() : status;
 }
 
 Status

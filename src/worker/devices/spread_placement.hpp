@@ -51,6 +51,10 @@ public:
 	Status grow_segment(
 		SpreadCopy *copy, SegmentId segment, uint64_t n_rows, uint64_t n_bytes, const PlaceChange &change);
 
+	/// As Engine::move_rows_to_host, on the devices that have refused the last change. A copy in replicas becomes
+	/// shards first: rows are in host memory once.
+	Status move_rows_to_host(SpreadCopy *copy, uint64_t most_bytes);
+
 	/// Bring one copy to a device that has room for it. Called when nothing else is to be done.
 	void spread_one(uint64_t now_ns);
 

@@ -108,7 +108,10 @@ info_of(const Copy &copy)
 	info.current = copy.current ? 1 : 0;
 	info.leased = copy.lease != 0 ? 1 : 0;
 
-	const std::vector<uint64_t> on_devices = copy.engine.device_bytes(copy.id); // quick, and holds no lock of a search
+	// Both quick, and without a lock of a search or a writer.
+	const std::vector<uint64_t> on_devices = copy.engine.device_bytes(copy.id);
+
+	info.host_bytes = copy.engine.host_bytes(copy.id);
 
 	info.n_devices = static_cast<uint32_t>(std::min(on_devices.size(), kMostDevices));
 	std::copy_n(on_devices.begin(), info.n_devices, info.device_bytes);

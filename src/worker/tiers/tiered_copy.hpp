@@ -13,6 +13,7 @@ namespace vectorgpu::worker
 
 constexpr uint64_t kSecondNs = uint64_t{1000} * 1000 * 1000;
 constexpr uint64_t kLeastPauseNs = 10 * kSecondNs; // after a failed return to the device; doubles
+constexpr uint64_t kMostPauseNs = 600 * kSecondNs;
 
 /// A copy inside one of the engines; dropped there by the destructor.
 struct Place : CopyPlace
@@ -44,10 +45,11 @@ struct TieredCopy : CopyRecord
 	bool host_only = false; // the device does not hold such copies
 	uint64_t pause_ns = kLeastPauseNs;
 	uint64_t not_before_ns = 0; // do not try to return to the device before this
-	uint64_t host_charged = 0;  // of the host's budget, wherever the copy is
+	bool rows_moved = false;    // the device has moved rows of the copy to host memory, or lets them begin there
 
-	std::atomic<bool> complete{true}; // if it stays: the device has all of its part
+	std::atomic<bool> complete{true}; // on the device: all that can be there is
 	std::atomic<uint64_t> bytes{0};
+	std::atomic<uint64_t> host_charged{0}; // of the host's budget, wherever the copy is; written under the write mutex
 	std::atomic<uint64_t> last_used_ns{0};
 	mutable std::mutex place_mutex;
 	std::shared_ptr<Place> place;

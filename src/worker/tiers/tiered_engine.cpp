@@ -22,8 +22,6 @@ namespace vectorgpu::worker
 namespace
 {
 
-constexpr uint64_t kMostPauseNs = 600 * kSecondNs;
-
 class Impl final : public TieredEngine
 {
 public:
@@ -141,7 +139,7 @@ public:
 
 		const std::shared_ptr<Place> place = copy->get_place();
 
-		if (needs_host(*copy, *place) && !placement_.host_has_room(rows.n_rows * copy->bytes_per_row))
+		if (!placement_.host_has_room(host_growth(*copy, *place, rows.n_rows * copy->bytes_per_row, 0)))
 			return false;
 
 		Status appended;
@@ -313,6 +311,7 @@ public:
 		stats.n_batches += host.n_batches;
 		stats.n_rescored += host.n_rescored;
 		stats.n_copies = placement_.n_copies();
+		stats.host_bytes = placement_.host_bytes();
 		return stats;
 	}
 
@@ -336,6 +335,14 @@ public:
 		return place != nullptr && place->is_device ? device_.device_bytes(place->id) : std::vector<uint64_t>();
 	}
 
+	/// As it is charged. Quick.
+	uint64_t host_bytes(CopyId id) const override
+	{
+		const std::shared_ptr<TieredCopy> copy = placement_.find(id);
+
+		return copy != nullptr ? copy->host_charged.load(std::memory_order_relaxed) : 0;
+	}
+
 	uint64_t n_rescored() const override { return device_.n_rescored() + host_.n_rescored(); }
 
 	void rebalance() override
@@ -351,10 +358,12 @@ public:
 				now - copy->last_used_ns.load(std::memory_order_relaxed) > options_.idle_ns ||
 				(!copy->stays && !copy->movable))
 				continue;
-			if (const Status status = copy->stays ? placement_.attach(copy.get()) : placement_.come_back(copy.get());
-				status.is_ok())
+			const bool on_host = !copy->get_place()->is_device;
+
+			if (bring(copy.get()).is_ok())
 			{
-				copy->pause_ns = kLeastPauseNs;
+				if (copy->stays || on_host) // rows that came back may have to go again soon
+					copy->pause_ns = kLeastPauseNs;
 				return;
 			}
 			copy->not_before_ns = now + copy->pause_ns;
@@ -371,6 +380,14 @@ public:
 	}
 
 private:
+	/// Bring what is missing on the device. Caller holds the copy's write mutex.
+	Status bring(TieredCopy *copy)
+	{
+		if (copy->stays)
+			return placement_.attach(copy);
+		return copy->get_place()->is_device ? placement_.bring_rows(copy) : placement_.come_back(copy);
+	}
+
 	static Status not_resident() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 
 	/// The memory that a change needs.
@@ -389,8 +406,9 @@ private:
 			seal_bytes(copy, growth.indexed);
 	}
 
-	/// Make `change` in the copy's place. If the device refuses, idle copies give way; if it still refuses, this copy
-	/// moves to the host. `note` records the change for later moves.
+	/// Make `change` in the copy's place. If the device refuses, idle copies give way; if it still refuses, rows that
+	/// the device may read in host memory go there; if that does not help, this copy moves to the host. `note` records
+	/// the change for later moves.
 	template <class Change, class Note>
 	Status write(CopyId id, const Growth &growth, Change change, Note note)
 	{
@@ -402,15 +420,19 @@ private:
 		const std::lock_guard writing(copy->write_mutex);
 		std::shared_ptr<Place> place = copy->get_place();
 		const uint64_t bytes = bytes_of(*copy, growth);
+		const uint64_t segment_bytes = growth.n_rows * copy->bytes_per_segment_row;
 
 		if (copy->dropped)
 			return not_resident();
-		if (needs_host(*copy, *place) && !placement_.host_has_room(bytes))
+		if (!placement_.host_has_room(host_growth(*copy, *place, bytes, segment_bytes)))
 			return out_of_host_memory();
 
 		Status status = change(place->engine, place->id);
 
 		while (may_move(*copy, *place) && status.code == StatusCode::kOutOfMemory && placement_.give_way(copy.get()))
+			status = change(place->engine, place->id);
+		while (may_move(*copy, *place) && status.code == StatusCode::kOutOfMemory &&
+			placement_.host_has_room(segment_bytes) && placement_.move_rows(copy.get()))
 			status = change(place->engine, place->id);
 		if (may_move(*copy, *place) && !status.is_ok() && host_may_do_better(status))
 		{

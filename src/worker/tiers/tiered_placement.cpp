@@ -10,9 +10,9 @@ namespace vectorgpu::worker
 namespace
 {
 
-/// True if an engine with a device keeps the copy, or a part of it, in host memory.
+/// True if an engine with a device keeps the copy as a whole in host memory.
 bool
-kept_on_host(const TieredCopy &copy)
+stays_on_host(const TieredCopy &copy)
 {
 	return copy.spec.kind == engine::CopyKind::kMatch || copy.stays;
 }
@@ -71,10 +71,12 @@ host_may_do_better(const Status &status)
 		status.code == StatusCode::kInternal;
 }
 
-bool
-needs_host(const TieredCopy &copy, const Place &place)
+uint64_t
+host_growth(const TieredCopy &copy, const Place &place, uint64_t n_bytes, uint64_t segment_bytes)
 {
-	return !place.is_device || kept_on_host(copy);
+	if (!place.is_device || stays_on_host(copy))
+		return n_bytes;
+	return copy.rows_moved ? segment_bytes : 0; // the delta and structures are on the device
 }
 
 bool
@@ -199,13 +201,55 @@ TieredPlacement::come_back(TieredCopy *copy)
 
 	while (budget != 0 && device_->stats().resident_bytes + bytes > budget && give_way(copy))
 		;
-	return move(copy, *device_, true);
+
+	const Status status = move(copy, *device_, true, false);
+
+	return status.code == StatusCode::kOutOfMemory && device_->may_keep_rows_on_host(copy->spec)
+		? move(copy, *device_, true, true)
+		: status;
+}
+
+bool
+TieredPlacement::move_rows(TieredCopy *copy)
+{
+	const std::shared_ptr<Place> place = copy->get_place();
+
+	if (!place->is_device || !device_->may_keep_rows_on_host(copy->spec))
+		return false;
+
+	const uint64_t charged = host_bytes_.load(std::memory_order_relaxed);
+	const uint64_t room = options_.host_bytes - std::min(options_.host_bytes, charged);
+	const Reservation reserved(
+		&host_bytes_, options_.host_bytes, std::min(room, copy->bytes.load(std::memory_order_relaxed)));
+
+	if (!reserved.made() || !device_->move_rows_to_host(place->id, room).is_ok())
+		return false;
+	// They do not come back at once: what made them go may go on.
+	copy->not_before_ns = options_.clock() + copy->pause_ns;
+	copy->pause_ns = std::min(2 * copy->pause_ns, kMostPauseNs);
+	if (!std::exchange(copy->rows_moved, true))
+		say("a copy's codes are on the device, rows of it in host memory: the device has no room for them");
+	copy->complete = false;
+	charge_host(copy);
+	return true;
+}
+
+Status
+TieredPlacement::bring_rows(TieredCopy *copy)
+{
+	const std::shared_ptr<Place> place = copy->get_place();
+	Status status = place->engine.attach(place->id);
+
+	copy->complete = status.is_ok();
+	copy->rows_moved = !status.is_ok();
+	charge_host(copy);
+	return status;
 }
 
 void
 TieredPlacement::uncharge(TieredCopy *copy)
 {
-	host_bytes_.fetch_sub(std::exchange(copy->host_charged, 0), std::memory_order_relaxed);
+	host_bytes_.fetch_sub(copy->host_charged.exchange(0), std::memory_order_relaxed);
 }
 
 void
@@ -214,11 +258,11 @@ TieredPlacement::charge_host(TieredCopy *copy)
 	const std::shared_ptr<Place> place = copy->get_place();
 	uint64_t bytes = 0;
 
-	if (kept_on_host(*copy))
+	if (stays_on_host(*copy) || (place->is_device && copy->rows_moved))
 		bytes = place->engine.host_bytes(place->id);
 	else if (!place->is_device)
 		bytes = copy->bytes.load(std::memory_order_relaxed);
-	host_bytes_.fetch_add(bytes - std::exchange(copy->host_charged, bytes), std::memory_order_relaxed); // modulo 2^64
+	host_bytes_.fetch_add(bytes - copy->host_charged.exchange(bytes), std::memory_order_relaxed); // modulo 2^64
 }
 
 bool
@@ -235,7 +279,8 @@ TieredPlacement::give_way(const TieredCopy *to)
 
 		if (!writing.owns_lock() || copy->dropped || device_bytes(*copy) == 0)
 			continue;
-		if (copy->stays ? detach(copy.get()) : host_has_room(copy->bytes) && move_to_host(copy.get()).is_ok())
+		if (copy->stays ? detach(copy.get())
+						: move_rows(copy.get()) || (host_has_room(copy->bytes) && move_to_host(copy.get()).is_ok()))
 			return true;
 	}
 	return false;
@@ -254,22 +299,28 @@ TieredPlacement::detach(TieredCopy *copy)
 	return true;
 }
 
-/// Move the whole copy to another engine. After a failure it is where it was.
+/// Move the whole copy to another engine. After a failure it is where it was. rows_on_host: of a copy that goes to the
+/// device, rows stay in host memory.
 Status
-TieredPlacement::move(TieredCopy *copy, Engine &to, bool to_device)
+TieredPlacement::move(TieredCopy *copy, Engine &to, bool to_device, bool rows_on_host)
 {
+	const bool needs_host = !to_device || rows_on_host;
+	engine::CopySpec spec = copy->spec;
+
 	if (!copy->movable)
 		return Status::error(StatusCode::kOutOfMemory, "out of memory when the copy was changed: it stays where it is");
 
-	const Reservation room(&host_bytes_, to_device ? UINT64_MAX : options_.host_bytes,
-		to_device ? 0 : copy->bytes.load(std::memory_order_relaxed));
+	const Reservation room(&host_bytes_, needs_host ? options_.host_bytes : UINT64_MAX,
+		needs_host ? copy->bytes.load(std::memory_order_relaxed) : 0);
 
 	if (!room.made())
 		return out_of_host_memory();
 
 	const std::shared_ptr<Place> from = copy->get_place();
 	auto place = std::make_shared<Place>(to, to_device);
-	Status status = to.create(copy->spec, &place->id);
+	spec.rows_on_host = rows_on_host;
+
+	Status status = to.create(spec, &place->id);
 
 	if (!status.is_ok())
 		return status;
@@ -278,6 +329,8 @@ TieredPlacement::move(TieredCopy *copy, Engine &to, bool to_device)
 	if (!status.is_ok())
 		return status;
 	copy->set_place(std::move(place));
+	copy->rows_moved = rows_on_host;
+	copy->complete = !rows_on_host;
 	charge_host(copy);
 	return status;
 }

@@ -20,8 +20,9 @@ namespace vectorgpu::worker
 /// process.
 bool host_may_do_better(const Status &status);
 
-/// True if the copy takes host memory for all of its data or for a part.
-bool needs_host(const TieredCopy &copy, const Place &place);
+/// Bytes of the host's budget that a change may take of n_bytes; segment_bytes: those of them that are rows of
+/// segments.
+uint64_t host_growth(const TieredCopy &copy, const Place &place, uint64_t n_bytes, uint64_t segment_bytes);
 
 /// True if the copy can move from the device to host memory.
 bool may_move(const TieredCopy &copy, const Place &place);
@@ -49,6 +50,7 @@ public:
 	std::vector<std::shared_ptr<TieredCopy>> by_last_use(bool latest_first) const;
 	size_t n_copies() const;
 	bool host_has_room(uint64_t bytes) const;
+	uint64_t host_bytes() const { return host_bytes_.load(std::memory_order_relaxed); } // charged to all copies
 	void say(const std::string &line) const;
 
 	// The caller holds the copy's write mutex.
@@ -59,10 +61,17 @@ public:
 	/// Upload the device's part of a copy that stays in its place; idle copies give way.
 	Status attach(TieredCopy *copy);
 
-	/// Move any other copy to the device; idle copies give way.
+	/// Move any other copy to the device; idle copies give way. If only codes find room, rows stay in host memory.
 	Status come_back(TieredCopy *copy);
 
-	Status move_to_host(TieredCopy *copy) { return move(copy, *host_, false); }
+	/// Move rows of a copy that is on the device to host memory, which the device reads. False if there are none, or no
+	/// room for them.
+	bool move_rows(TieredCopy *copy);
+
+	/// Bring such rows back, as far as the device has room; no other copy gives way.
+	Status bring_rows(TieredCopy *copy);
+
+	Status move_to_host(TieredCopy *copy) { return move(copy, *host_, false, false); }
 
 	/// The copy is dropped: release its share of the host's budget.
 	void uncharge(TieredCopy *copy);
@@ -74,7 +83,7 @@ public:
 private:
 	bool detach(TieredCopy *copy);
 	void charge_host(TieredCopy *copy);
-	Status move(TieredCopy *copy, Engine &to, bool to_device);
+	Status move(TieredCopy *copy, Engine &to, bool to_device, bool rows_on_host);
 
 	const TieredEngineOptions options_;
 	const std::unique_ptr<Engine> device_;

@@ -1,10 +1,11 @@
 // Search of product quantiser's codes of as many rows as the device holds, made by the device.
-//   gpu_codes_at_scale_bench [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH
-//   PROBES]
+//   gpu_codes_at_scale_bench [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--rows-on-host 1]
+//   [--json FILE] [--only BATCH PROBES]
 // A kernel makes rows, codes, terms and lists from a seed (made_lists.cu) in the layout of an engine's copy, and
 // search_lists searches them as it searches copies: ranking, scan of codes, canonical scores of candidates. Recall
 // means nothing for such rows. Some answers of each line are compared with those of engine/ivf on the CPU over the same
-// codes, bit for bit.
+// codes, bit for bit. At the end scores of random candidates alone are timed, without ranking and scan. --rows-on-host:
+// rows are in pinned host memory, and the device reads them over the bus.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,6 +25,7 @@
 #include "engine/ivf/code_query.hpp"
 #include "kernels/codes/codes.hpp"
 #include "made_lists.hpp"
+#include "random_scores.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -45,6 +47,7 @@ struct Options
 	uint32_t dim = 96;
 	uint32_t m = 48;
 	uint32_t n_candidates = 100;
+	bool rows_on_host = false;
 	std::array<uint32_t, 2> only = {};
 	const char *json = nullptr;
 };
@@ -160,7 +163,7 @@ public:
 
 			check(*device_,
 				cudaMemcpy(row.data(), source().block->vectors.as<float>() + candidate.row * shape().dim_pad,
-					options_.dim * sizeof(float), cudaMemcpyDeviceToHost),
+					options_.dim * sizeof(float), cudaMemcpyDefault),
 				"read a row");
 			engine::compute_scores(spec_, query, row.data(), options_.dim * sizeof(float), 1, &score);
 			found.push_back({score, 3 * candidate.row + 7});
@@ -234,7 +237,16 @@ private:
 		for (size_t list = 0; list < options_.n_lists; list++)
 			std::copy_n(centroids_.data() + list * options_.dim, options_.dim, padded.data() + list * dim_pad);
 		std::iota(list_ids.begin(), list_ids.end(), 0);
-		must(cuda::make_block(&budget_, kernels::Form::kFloat32, options_.dim, n_rows, false, &source.block));
+		if (options_.rows_on_host)
+		{
+			std::shared_ptr<cuda::Block> block;
+
+			must(cuda::make_block_on_host(device_, kernels::Form::kFloat32, options_.dim, n_rows, &block));
+			must(cuda::pin_block(device_, &block));
+			source.block = std::move(block);
+		}
+		else
+			must(cuda::make_block(&budget_, kernels::Form::kFloat32, options_.dim, n_rows, false, &source.block));
 		lists->layout = {options_.n_lists, options_.dim, options_.n_rows};
 		lists->dim_pad = dim_pad;
 		send(&lists->offsets, offsets_, "offsets");
@@ -329,6 +341,8 @@ parse(int argc, char **argv, Options *options)
 			options->m = static_cast<uint32_t>(value);
 		else if (std::strcmp(argv[i], "--candidates") == 0)
 			options->n_candidates = static_cast<uint32_t>(value);
+		else if (std::strcmp(argv[i], "--rows-on-host") == 0)
+			options->rows_on_host = value != 0;
 		else if (std::strcmp(argv[i], "--json") == 0)
 			options->json = argv[i + 1];
 		else if (std::strcmp(argv[i], "--only") == 0 && i + 2 < argc)
@@ -397,6 +411,30 @@ public:
 		return equal;
 	}
 
+	/// Time the scores of random rows: their bytes in a second are those of the memory, or of the bus, where they are.
+	void measure_scores(uint32_t batch)
+	{
+		const uint32_t dim_pad = held_->shape().dim_pad;
+		std::vector<float> padded(size_t{batch} * dim_pad);
+		double bytes = 0;
+
+		for (size_t i = 0; i < batch; i++)
+			std::copy_n(query(i), options_.dim, padded.data() + i * dim_pad);
+
+		const double median =
+			time_random_scores(*device_, *context_, held_->source(), padded, dim_pad, options_.n_candidates, &bytes);
+
+		std::printf("scores of %u random rows each in %s memory, batch %u: %.4f ms, %.2f GB/s\n", options_.n_candidates,
+			options_.rows_on_host ? "host" : "device", batch, median, bytes / median / 1e6);
+		std::fflush(stdout);
+		if (json_ != nullptr)
+			std::fprintf(json_,
+				"{\"rows\": %llu, \"dim\": %u, \"batch\": %u, \"candidates\": %u, \"rows_on_host\": %s, "
+				"\"scores_ms\": %.4f, \"scored_bytes\": %.0f}\n",
+				static_cast<unsigned long long>(options_.n_rows), options_.dim, batch, options_.n_candidates,
+				options_.rows_on_host ? "true" : "false", median, bytes);
+	}
+
 private:
 	/// Sizes of lists that queries look at.
 	struct Scanned
@@ -447,10 +485,11 @@ private:
 		if (json_ != nullptr)
 			std::fprintf(json_,
 				"{\"rows\": %llu, \"dim\": %u, \"lists\": %u, \"m\": %u, \"batch\": %u, \"probes\": %u, "
-				"\"candidates\": %u, \"median_ms\": %.4f, "
+				"\"candidates\": %u, \"rows_on_host\": %s, \"median_ms\": %.4f, "
 				"\"list_bytes\": %.0f, \"same\": %s}\n",
 				static_cast<unsigned long long>(options_.n_rows), options_.dim, options_.n_lists, options_.m, batch,
-				n_probes, options_.n_candidates, median, bytes, equal ? "true" : "false");
+				n_probes, options_.n_candidates, options_.rows_on_host ? "true" : "false", median, bytes,
+				equal ? "true" : "false");
 	}
 
 	const Options options_;
@@ -471,8 +510,8 @@ main(int argc, char **argv)
 	if (!parse(argc, argv, &options))
 	{
 		std::fprintf(stderr,
-			"usage: %s [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--json FILE] [--only BATCH "
-			"PROBES]\n",
+			"usage: %s [--rows N] [--lists N] [--dim D] [--m BYTES] [--candidates N] [--rows-on-host 1] [--json FILE] "
+			"[--only BATCH PROBES]\n",
 			argv[0]);
 		return 2;
 	}
@@ -494,9 +533,10 @@ main(int argc, char **argv)
 	bool all_same = true;
 
 	std::printf("# %llu rows of %u dimensions, %u lists, %u bytes a code, %u candidates; made on the device in %.1f s, "
-				"%.1f GB there\n",
+				"%.1f GB there%s\n",
 		static_cast<unsigned long long>(options.n_rows), options.dim, options.n_lists, options.m, options.n_candidates,
-		(now_ms() - start) / 1000, static_cast<double>(held.bytes()) / 1e9);
+		(now_ms() - start) / 1000, static_cast<double>(held.bytes()) / 1e9,
+		options.rows_on_host ? ", rows in host memory" : "");
 	std::printf("%8s %8s %12s %12s %14s %12s %12s %12s %9s %12s\n", "batch", "probes", "median ms", "queries/s",
 		"rows a query", "GB of lists", "floor ms", "look-ups ms", "x floor", "as the CPU");
 	for (const uint32_t batch : {1u, 64u, 10000u})
@@ -510,5 +550,7 @@ main(int argc, char **argv)
 
 		all_same = all_same && equal;
 	}
+	for (const uint32_t batch : {1u, 8u, 64u, 1000u})
+		bench.measure_scores(batch);
 	return all_same ? 0 : 1;
 }

@@ -54,7 +54,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_belongs_to_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 20);
+	EXPECT_EQ(kProtocolVersion, 21);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -227,12 +227,14 @@ TEST(Golden, state)
 	info.current = 1;
 	info.leased = 1;
 	info.n_devices = 2;
+	info.host_bytes = 11;
 	info.device_bytes[0] = 9;
 	info.device_bytes[1] = 10;
 	EXPECT_EQ(hex(info),
 		kKeyBytes + " " + kVersionBytes +
 			" 0100000000000000 0200000000000000 0300000000000000 0400000000000000 0500000000000000 "
-			"0600000000000000 0700000000000000 0800000001000100 0200000000000000 0900000000000000 0a00000000000000" +
+			"0600000000000000 0700000000000000 0800000001000100 0200000000000000 0b00000000000000 0900000000000000 "
+			"0a00000000000000" +
 			zeros(14));
 }
 
@@ -250,16 +252,17 @@ TEST(Golden, statistics)
 	WorkerStats stats{};
 	uint64_t *fields = &stats.started_ns;
 
-	for (uint64_t i = 0; i < 21; i++)
+	for (uint64_t i = 0; i < 22; i++)
 		fields[i] = i + 1;
 	EXPECT_EQ(stats.n_queued, 7u);
 	EXPECT_EQ(stats.n_invalid, 14u);
 	EXPECT_EQ(stats.kept_bytes, 19u);
 	EXPECT_EQ(stats.n_filters_found, 21u);
-	EXPECT_EQ(offsetof(WorkerStats, latency_histogram), 168u);
-	EXPECT_EQ(offsetof(WorkerStats, device), 424u);
-	EXPECT_EQ(offsetof(WorkerStats, n_devices), 488u);
-	EXPECT_EQ(sizeof(WorkerStats), 496u + 16 * 40);
+	EXPECT_EQ(stats.host_bytes, 22u);
+	EXPECT_EQ(offsetof(WorkerStats, latency_histogram), 176u);
+	EXPECT_EQ(offsetof(WorkerStats, device), 432u);
+	EXPECT_EQ(offsetof(WorkerStats, n_devices), 496u);
+	EXPECT_EQ(sizeof(WorkerStats), 504u + 16 * 40);
 
 	WorkerDevice device{};
 

@@ -31,9 +31,11 @@ using engine::SegmentId;
 
 constexpr uint32_t kDim = 16;
 constexpr uint64_t kBytesPerRow = kDim * 4 + 16;
+constexpr uint64_t kHostRowBytes = kDim * 4 + sizeof(RowId); // of a row that the device reads in host memory
 
 /// Refuses rows beyond `limit`, as a device does. Keeps copies of graphs with codes and of sets in host memory. The
-/// structure of a segment counts as on the device if there was room for it at the seal or at attach().
+/// structure of a segment counts as on the device if there was room for it at the seal or at attach(). With reads_host
+/// rows of lists with codes may lie in host memory.
 class SmallDevice final : public engine::Engine
 {
 public:
@@ -44,6 +46,7 @@ public:
 	std::atomic<bool> unsupported_seal{
 		false}; // seal_segment() fails with kUnsupported, as for codes that it cannot scan
 	std::atomic<uint64_t> n_searches{0};
+	bool reads_host = false;       // set before any copy is made
 	std::function<void()> on_read; // called before the next read of rows, as a move makes
 
 	const char *name() const override { return "cuda"; }
@@ -61,14 +64,67 @@ public:
 
 		if (status.is_ok() && keeps_on_host(spec.kind))
 			kept_[*copy];
+		if (status.is_ok() && may_keep_rows_on_host(spec))
+			coded_[*copy].begins = spec.rows_on_host;
 		return status;
 	}
 
 	Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
 	{
 		const std::lock_guard guard(lock_);
+		const auto found = coded_.find(copy);
 
-		return kept_.contains(copy) || has_room(rows) ? inner_->load_segment(copy, segment, rows) : full();
+		if (found == coded_.end())
+			return kept_.contains(copy) || has_room(rows) ? inner_->load_segment(copy, segment, rows) : full();
+
+		const auto [place, is_new] = found->second.segments.try_emplace(segment);
+
+		if (is_new)
+			place->second.on_host = found->second.begins;
+
+		const Status status =
+			place->second.on_host || has_room(rows) ? inner_->load_segment(copy, segment, rows) : full();
+
+		if (status.is_ok())
+			place->second.n_rows += rows.n_rows;
+		else if (is_new)
+			found->second.segments.erase(place);
+		return status;
+	}
+
+	bool may_keep_rows_on_host(const CopySpec &spec) const override
+	{
+		return reads_host && spec.kind == engine::CopyKind::kCodedLists;
+	}
+
+	/// A segment that is being loaded, else the largest that fits.
+	Status move_rows_to_host(CopyId copy, uint64_t most_bytes) override
+	{
+		const std::lock_guard guard(lock_);
+		Coded &coded = coded_.at(copy);
+		CodedSegment *chosen = nullptr;
+		bool too_large = false;
+
+		for (auto &[id, segment] : coded.segments)
+		{
+			const bool fits = segment.n_rows * kHostRowBytes <= most_bytes;
+
+			if (segment.on_host || segment.n_rows == 0)
+				continue;
+			too_large |= !fits;
+			if (fits &&
+				(chosen == nullptr || (!segment.sealed && chosen->sealed) ||
+					(segment.sealed == chosen->sealed && segment.n_rows > chosen->n_rows)))
+				chosen = &segment;
+		}
+		n_moves++;
+		if (chosen != nullptr)
+			chosen->on_host = true;
+		else if (too_large)
+			return full();
+		else if (std::exchange(coded.begins, true))
+			return Status::error(StatusCode::kNotFound, "nothing to move");
+		return Status::ok();
 	}
 
 	Status seal_segment(CopyId copy, SegmentId segment) override
@@ -82,6 +138,8 @@ public:
 
 		const Status status = inner_->seal_segment(copy, segment);
 
+		if (const auto coded = coded_.find(copy); status.is_ok() && coded != coded_.end())
+			coded->second.segments[segment].sealed = true;
 		if (const auto found = kept_.find(copy); status.is_ok() && found != kept_.end())
 		{
 			found->second.segments[segment].sealed = true;
@@ -94,6 +152,9 @@ public:
 	Status load_structure(CopyId copy, SegmentId segment, uint32_t parameter, std::span<const uint8_t> bytes) override
 	{
 		const std::lock_guard guard(lock_);
+
+		if (coded_.contains(copy) && resident_bytes() + bytes.size() > limit)
+			return full();
 
 		const Status status = inner_->load_structure(copy, segment, parameter, bytes);
 
@@ -113,6 +174,8 @@ public:
 
 		Status status;
 
+		if (const auto found = coded_.find(copy); found != coded_.end())
+			return bring_rows(&found->second);
 		kept_.at(copy).attached = true;
 		for (auto &[id, segment] : kept_.at(copy).segments)
 			if (segment.sealed && !bring(&segment))
@@ -164,6 +227,8 @@ public:
 
 		if (const auto found = kept_.find(copy); found != kept_.end())
 			found->second.segments.erase(segment);
+		if (const auto found = coded_.find(copy); found != coded_.end())
+			found->second.segments.erase(segment);
 		return inner_->drop_segment(copy, segment);
 	}
 
@@ -191,6 +256,7 @@ public:
 		const std::lock_guard guard(lock_);
 
 		kept_.erase(copy);
+		coded_.erase(copy);
 		return inner_->drop(copy);
 	}
 
@@ -218,7 +284,26 @@ public:
 	}
 
 	/// Count the rows as if they were on the device.
-	uint64_t host_bytes(CopyId copy) const override { return inner_->host_bytes(copy); }
+	uint64_t host_bytes(CopyId copy) const override
+	{
+		const std::lock_guard guard(lock_);
+		const auto found = coded_.find(copy);
+
+		return found == coded_.end() ? inner_->host_bytes(copy) : moved_bytes(found->second);
+	}
+
+	/// Rows of all copies that lie in host memory.
+	uint64_t n_moved() const
+	{
+		const std::lock_guard guard(lock_);
+		uint64_t bytes = 0;
+
+		for (const auto &[copy, coded] : coded_)
+			bytes += moved_bytes(coded);
+		return bytes / kHostRowBytes;
+	}
+
+	std::atomic<uint64_t> n_moves{0}; // calls of move_rows_to_host
 	uint64_t n_rescored() const override { return inner_->n_rescored(); }
 
 private:
@@ -235,6 +320,45 @@ private:
 		std::map<SegmentId, KeptSegment> segments;
 	};
 
+	struct CodedSegment
+	{
+		uint64_t n_rows = 0;
+		bool on_host = false;
+		bool sealed = false;
+	};
+
+	struct Coded
+	{
+		bool begins = false; // new segments begin in host memory
+		std::map<SegmentId, CodedSegment> segments;
+	};
+
+	static uint64_t moved_bytes(const Coded &coded)
+	{
+		uint64_t bytes = 0;
+
+		for (const auto &[id, segment] : coded.segments)
+			bytes += segment.on_host ? segment.n_rows * kHostRowBytes : 0;
+		return bytes;
+	}
+
+	Status bring_rows(Coded *coded)
+	{
+		Status status;
+
+		for (auto &[id, segment] : coded->segments)
+			if (segment.on_host && segment.sealed)
+			{
+				if (resident_bytes() + segment.n_rows * kHostRowBytes <= limit)
+					segment.on_host = false;
+				else
+					status = full();
+			}
+		if (status.is_ok())
+			coded->begins = false;
+		return status;
+	}
+
 	uint64_t resident_bytes() const
 	{
 		const std::lock_guard guard(lock_);
@@ -243,6 +367,8 @@ private:
 
 		for (const auto &[copy, kept] : kept_)
 			bytes -= inner_->host_bytes(copy);
+		for (const auto &[copy, coded] : coded_)
+			bytes -= moved_bytes(coded);
 		return bytes;
 	}
 
@@ -258,6 +384,7 @@ private:
 	std::unique_ptr<engine::Engine> inner_ = engine::make_cpu_engine({});
 	mutable std::recursive_mutex lock_; // calls come from any thread; a place is dropped by the last search in it
 	std::map<CopyId, Kept> kept_;
+	std::map<CopyId, Coded> coded_; // if reads_host
 };
 
 inline uint64_t test_now_ns = 1;
