@@ -67,7 +67,7 @@ struct HostSegments
 
 		add_values(&rows, values, 200, n, rng, first_id);
 		return CodedRows(
-			ListRows(rows, n_lists, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.pq_bits, codes.opq);
+			ListRows(rows, n_lists, rng), codes.kind, std::min(codes.pq_m, spec.dim), codes.bits, codes.opq);
 	}
 
 	static Status load_in_parts(const CodedRows &segment, Engine *engine, CopyId copy, SegmentId id)
