@@ -24,6 +24,7 @@
 #include "cuda/resident/device_hashed_copy.hpp"
 #include "cuda/resident/device_match_copy.hpp"
 #include "cuda/resident/device_sparse_copy.hpp"
+#include "cuda/search/results.hpp"
 #include "cuda/search/ways.hpp"
 #include "engine/copies/match_delta.hpp"
 #include "kernels/canonical/listed.hpp"
@@ -209,8 +210,9 @@ public:
 	Status search(engine::CopyId copy, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control) override
 	{
-		results->clear();
-		return guarded(
+		begin_results(queries.size(), results);
+
+		const Status searched = guarded(
 			[&]
 			{
 				const std::shared_ptr<ResidentCopy> held = find(copy); // stays alive if it is dropped meanwhile
@@ -239,6 +241,10 @@ public:
 				totals_.n_batches += 1;
 				return Status::ok();
 			});
+
+		if (!searched.is_ok())
+			results->clear();
+		return searched;
 	}
 
 	Status read_rows(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids,

@@ -118,6 +118,9 @@ protected:
 		return Status::ok();
 	}
 
+	/// What is assigned is on the device when it is offered.
+	size_t rows_together() const override { return kBatchRows; }
+
 	engine::ivf::Call host_call() override
 	{
 		if (pool_ == nullptr)
@@ -168,7 +171,7 @@ protected:
 		{
 			const uint32_t here = static_cast<uint32_t>(std::min<size_t>(kBatchRows, n - begin));
 
-			// Already there, if they came in one part and are not scaled.
+			// Already there, if they came in one part (rows_together) and are not scaled.
 			if (n > kBatchRows || spec().rows.metric == Metric::kCosine)
 				VECTORGPU_TRY(rows_.put(rows + begin * dim, dim, here));
 			VECTORGPU_TRY(offer_batch(first + begin, here));

@@ -10,6 +10,15 @@
 namespace vectorgpu::cuda
 {
 
+/// Makes room for the answers to n queries, without any yet. Earlier ones leave their memory.
+inline void
+begin_results(size_t n, Results *results)
+{
+	results->resize(n);
+	for (std::vector<engine::Neighbor> &result : *results)
+		result.clear();
+}
+
 /// Removes rows without a score, which are the last. True if there were any.
 inline bool
 drop_nan(std::vector<engine::Neighbor> *result)

@@ -27,7 +27,7 @@ class Impl final : public SpreadEngine
 public:
 	explicit Impl(const SpreadOptions &options)
 		: options_(options), devices_(options.devices), placement_(devices_, options.stripe_bytes),
-		  search_(devices_, options.least_piece)
+		  search_(devices_, options.cuts)
 	{
 	}
 
@@ -262,12 +262,11 @@ public:
 	Status search(CopyId id, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control) override
 	{
-		return guarded(
+		const Status searched = guarded(
 			[&]
 			{
 				const CopyPtr copy = placement_.find(id);
 
-				results->clear();
 				if (copy == nullptr)
 					return SpreadPlacement::not_resident();
 				copy->last_used_ns.store(options_.devices.clock(), std::memory_order_relaxed);
@@ -283,6 +282,10 @@ public:
 				n_batches_ += 1;
 				return status;
 			});
+
+		if (!searched.is_ok())
+			results->clear(); // else the answers have the memory of earlier ones
+		return searched;
 	}
 
 	Status read_rows(
@@ -427,6 +430,8 @@ public:
 		devices_.tend();
 		placement_.spread_one(options_.devices.clock());
 	}
+
+	SpreadTimes times() const override { return search_.times(); }
 
 	void lose(size_t device) override
 	{
