@@ -193,9 +193,10 @@ report_parts(const worker::SpreadEngine &engine, const worker::SpreadTimes &befo
 	const worker::SpreadTimes now = engine.times();
 	const auto ms = [n](uint64_t from, uint64_t to) { return static_cast<double>(to - from) / 1e6 / n; };
 
-	printf("%-34s whole %.2f ms: calls of a device %.2f, copying %.2f, merging %.2f, waiting %.2f\n", "  a batch",
-		ms(before.whole, now.whole), ms(before.in_devices, now.in_devices) / static_cast<double>(n_devices),
-		ms(before.copying, now.copying), ms(before.merging, now.merging), ms(before.waiting, now.waiting));
+	printf("%-34s whole %.2f ms: calls of a device %.2f, copying %.2f, merging %.2f, waiting %.2f\n",
+		n_devices == 1 ? "  a batch, one" : "  a batch, all", ms(before.whole, now.whole),
+		ms(before.in_devices, now.in_devices) / static_cast<double>(n_devices), ms(before.copying, now.copying),
+		ms(before.merging, now.merging), ms(before.waiting, now.waiting));
 }
 
 /// The time of a batch where callers make one after the other.

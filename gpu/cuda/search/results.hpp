@@ -19,6 +19,15 @@ begin_results(size_t n, Results *results)
 		result.clear();
 }
 
+/// Returns the status of a search, after a failure without results.
+inline Status
+end_results(const Status &status, Results *results)
+{
+	if (!status.is_ok())
+		results->clear();
+	return status;
+}
+
 /// Removes rows without a score, which are the last. True if there were any.
 inline bool
 drop_nan(std::vector<engine::Neighbor> *result)
