@@ -26,6 +26,7 @@
 #include "cuda/resident/device_hashed_copy.hpp"
 #include "cuda/resident/device_match_copy.hpp"
 #include "cuda/resident/device_sparse_copy.hpp"
+#include "cuda/search/results.hpp"
 #include "cuda/search/ways.hpp"
 #include "engine/copies/match_delta.hpp"
 
@@ -193,37 +194,38 @@ public:
 	Status search(engine::CopyId copy, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control) override
 	{
-		results->clear();
-		return guarded(
-			[&]
+		const auto search = [&]
+		{
+			const std::shared_ptr<ResidentCopy> held = find(copy); // stays alive if it is dropped meanwhile
+
+			if (held == nullptr)
+				return not_resident();
+			for (const engine::SearchQuery &query : queries)
 			{
-				const std::shared_ptr<ResidentCopy> held = find(copy); // stays alive if it is dropped meanwhile
+				if (query.query == nullptr)
+					return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
+				if (query.coverage != nullptr)
+					*query.coverage = engine::Coverage::kAll;
+				if (query.filter_way != nullptr)
+					*query.filter_way = engine::FilterWay::kNone;
+			}
 
-				if (held == nullptr)
-					return not_resident();
-				for (const engine::SearchQuery &query : queries)
-				{
-					if (query.query == nullptr)
-						return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
-					if (query.coverage != nullptr)
-						*query.coverage = engine::Coverage::kAll;
-					if (query.filter_way != nullptr)
-						*query.filter_way = engine::FilterWay::kNone;
-				}
+			const ContextPool::Lease context(&contexts_);
+			BatchCounts counts;
 
-				const ContextPool::Lease context(&contexts_);
-				BatchCounts counts;
+			VECTORGPU_TRY(held->search(
+				{&device_, context.get(), &ways_, &one_pass_, &lane_, options_.packed.on ? &packed_ : nullptr}, queries,
+				results, &counts, control));
+			totals_.add(counts);
+			if (is_stopped(control))
+				return stopped();
+			totals_.n_searches += queries.size();
+			totals_.n_batches += 1;
+			return Status::ok();
+		};
 
-				VECTORGPU_TRY(held->search(
-					{&device_, context.get(), &ways_, &one_pass_, &lane_, options_.packed.on ? &packed_ : nullptr},
-					queries, results, &counts, control));
-				totals_.add(counts);
-				if (is_stopped(control))
-					return stopped();
-				totals_.n_searches += queries.size();
-				totals_.n_batches += 1;
-				return Status::ok();
-			});
+		begin_results(queries.size(), results);
+		return end_results(guarded(search), results);
 	}
 
 	Status read_rows(engine::CopyId copy, engine::SegmentId segment, uint64_t first, size_t n_rows, RowId *row_ids,

@@ -1,8 +1,10 @@
 // Several devices in one worker against one of them: batches of searches without a structure, in lists and in a graph,
 // the parts of builds that devices do, and a copy that is larger than a device. Batches are made one after the other,
 // and by several callers at a time. Answers are compared bit by bit.
-//   devices_bench [--cpus N] [--rows N] [--dims N] [--queries N]
-// Without --cpus: all GPUs of the machine. One line each: what, milliseconds with one, with all, the quotient.
+//   devices_bench [--cpus N] [--rows N] [--dims N] [--queries N] [--pieces N] [--shard-pieces N]
+// Without --cpus: all GPUs of the machine. One line each: what, milliseconds with one, with all, the quotient; then
+// where the time of a batch on all went: of each device's calls, and of all threads for copying, merging and waiting.
+// --pieces, --shard-pieces: into how many pieces a batch is cut for a device, or for shards, if no other one runs.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -43,6 +45,7 @@ struct Options
 	size_t n_rows = 1000000;
 	size_t n_queries = 10000;
 	uint32_t dim = 128;
+	worker::SpreadCuts cuts;
 };
 
 Options options;
@@ -80,7 +83,7 @@ make_rows(size_t n, unsigned seed)
 }
 
 /// The first n devices as one engine. bytes: of copies on each; 0: all that there is.
-std::unique_ptr<Engine>
+std::unique_ptr<worker::SpreadEngine>
 open_devices(size_t n, uint64_t bytes)
 {
 	worker::SpreadOptions spread;
@@ -104,6 +107,7 @@ open_devices(size_t n, uint64_t bytes)
 		*engine = engine::make_cpu_engine({});
 		return Status::ok();
 	};
+	spread.cuts = options.cuts;
 	spread.devices.log = [](const char *line) { fprintf(stderr, "%s\n", line); };
 	must(worker::make_spread_engine(spread, &made));
 	return made;
@@ -182,6 +186,19 @@ search(Engine *engine, CopyId copy, const Batch &batch, std::vector<std::vector<
 	return best;
 }
 
+/// Say where the time of n batches went since `before`. n_devices: with the copy.
+void
+report_parts(const worker::SpreadEngine &engine, const worker::SpreadTimes &before, double n, size_t n_devices)
+{
+	const worker::SpreadTimes now = engine.times();
+	const auto ms = [n](uint64_t from, uint64_t to) { return static_cast<double>(to - from) / 1e6 / n; };
+
+	printf("%-34s whole %.2f ms: calls of a device %.2f, copying %.2f, merging %.2f, waiting %.2f\n",
+		n_devices == 1 ? "  a batch, one" : "  a batch, all", ms(before.whole, now.whole),
+		ms(before.in_devices, now.in_devices) / static_cast<double>(n_devices), ms(before.copying, now.copying),
+		ms(before.merging, now.merging), ms(before.waiting, now.waiting));
+}
+
 /// The time of a batch where callers make one after the other.
 double
 search_by_callers(Engine *engine, CopyId copy, const Batch &batch)
@@ -228,18 +245,26 @@ report(const char *what, double one, double all, bool is_same)
 }
 
 bool
-compare(const char *what, Engine *one, Engine *all, const Segment &segment, const std::vector<float> &asked)
+compare(const char *what, worker::SpreadEngine *one, worker::SpreadEngine *all, const Segment &segment,
+	const std::vector<float> &asked)
 {
 	std::vector<std::vector<engine::Neighbor>> results[2];
 	const CopyId copies[] = {load(one, segment), load(all, segment)};
 	const Batch batch(segment, asked);
-	const double ms[] = {search(one, copies[0], batch, &results[0]), search(all, copies[1], batch, &results[1])};
-	const double by_callers[] = {search_by_callers(one, copies[0], batch), search_by_callers(all, copies[1], batch)};
+	const double first = search(one, copies[0], batch, &results[0]);
+	const worker::SpreadTimes before[] = {one->times(), all->times()};
+	const double ms[] = {
+		std::min(first, search(one, copies[0], batch, &results[0])), search(all, copies[1], batch, &results[1])};
 	const bool is_same = same(results[0], results[1]);
+
+	report(what, ms[0], ms[1], is_same);
+	report_parts(*one, before[0], kRuns, 1);
+	report_parts(*all, before[1], kRuns, all->n_places(copies[1]));
+
+	const double by_callers[] = {search_by_callers(one, copies[0], batch), search_by_callers(all, copies[1], batch)};
 
 	must(one->drop(copies[0]));
 	must(all->drop(copies[1]));
-	report(what, ms[0], ms[1], is_same);
 	return report((std::string(what) + ", " + std::to_string(kCallers) + " callers").c_str(), by_callers[0],
 		by_callers[1], is_same);
 }
@@ -367,6 +392,10 @@ take_argument(const char *name, const char *value)
 		options.dim = static_cast<uint32_t>(n);
 	else if (strcmp(name, "--queries") == 0)
 		options.n_queries = n;
+	else if (strcmp(name, "--pieces") == 0)
+		options.cuts.pieces_of_device = n;
+	else if (strcmp(name, "--shard-pieces") == 0)
+		options.cuts.pieces_of_shards = n;
 	else
 		return false;
 	return n > 0;
@@ -380,7 +409,9 @@ main(int argc, char **argv)
 	for (int i = 1; i < argc; i += 2)
 		if (!take_argument(argv[i], i + 1 < argc ? argv[i + 1] : nullptr))
 		{
-			fprintf(stderr, "usage: devices_bench [--cpus N] [--rows N] [--dims N] [--queries N]\n");
+			fprintf(stderr,
+				"usage: devices_bench [--cpus N] [--rows N] [--dims N] [--queries N] [--pieces N]\n"
+				"                     [--shard-pieces N]\n");
 			return 2;
 		}
 
@@ -400,8 +431,8 @@ main(int argc, char **argv)
 
 	printf("%-34s %10s %10s %8s\n", "", "one, ms", "all, ms", "times");
 	{
-		const std::unique_ptr<Engine> one = open_devices(1, 0);
-		const std::unique_ptr<Engine> all = open_devices(n, 0);
+		const std::unique_ptr<worker::SpreadEngine> one = open_devices(1, 0);
+		const std::unique_ptr<worker::SpreadEngine> all = open_devices(n, 0);
 		Segment lists[2];
 		Segment graph[2];
 		std::vector<float> ordered[2];
@@ -423,8 +454,8 @@ main(int argc, char **argv)
 	}
 	{
 		// One device has room for it, of several each only for two thirds.
-		const std::unique_ptr<Engine> one = open_devices(1, 4 * bytes);
-		const std::unique_ptr<Engine> all = open_devices(n, bytes * 2 / 3);
+		const std::unique_ptr<worker::SpreadEngine> one = open_devices(1, 4 * bytes);
+		const std::unique_ptr<worker::SpreadEngine> all = open_devices(n, bytes * 2 / 3);
 
 		good &= compare("exact, 1.5 times a device", one.get(), all.get(), {CopyKind::kRows, &rows, {}}, asked);
 	}

@@ -129,6 +129,9 @@ protected:
 		return Status::ok();
 	}
 
+	/// What is assigned is on the device when it is offered.
+	size_t rows_together() const override { return most_rows_; }
+
 	engine::ivf::Call host_call() override
 	{
 		if (pool_ == nullptr)
@@ -173,7 +176,7 @@ protected:
 	Status offer_rows(uint64_t first, const void *, const float *rows, size_t n) override
 	{
 		const size_t dim = spec().rows.dim;
-		const bool are_there = n <= most_rows_ && spec().rows.metric != Metric::kCosine; // assigned at once, not scaled
+		const bool are_there = n <= most_rows_ && spec().rows.metric != Metric::kCosine; // came together (rows_together), not scaled
 
 		VECTORGPU_TRY(device_->use()); // not always by the thread that has assigned the rows
 		for (size_t begin = 0; begin < n; begin += kBatchRows)

@@ -8,6 +8,7 @@
 #include "cuda/passing/passing_lists.hpp"
 #include "cuda/passing/passing_masks.hpp"
 #include "cuda/passing/passing_probes.hpp"
+#include "cuda/search/results.hpp"
 #include "cuda/search/search.hpp"
 
 namespace vectorgpu::cuda
@@ -34,8 +35,7 @@ public:
 		std::vector<uint32_t> listed;
 		std::vector<uint32_t> masked;
 
-		call_.results->clear();
-		call_.results->resize(call_.queries.size());
+		begin_results(call_.queries.size(), call_.results);
 		for (uint32_t i = 0; i < call_.queries.size(); i++)
 		{
 			queries.push_back(exact(call_.queries[i]));

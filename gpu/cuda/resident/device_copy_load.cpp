@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cuda/device/host_team.hpp"
 #include "cuda/resident/device_copy.hpp"
 #include "cuda/resident/device_graph.hpp"
 #include "cuda/resident/ivf_lists.hpp"
@@ -71,7 +72,8 @@ DeviceCopy::fill(const Block &block, uint32_t first, const RowId *row_ids, const
 			done += here;
 			continue;
 		}
-		std::memcpy(pinned + id_bytes, vectors + done * each, row_bytes);
+		HostTeam::get().share(row_bytes, row_bytes, [&](size_t from, size_t to)
+			{ std::memcpy(pinned + id_bytes + from, vectors + done * each + from, to - from); });
 		VECTORGPU_TRY(device->check(
 			cudaMemcpyAsync(uploader_->staging.get(), pinned + id_bytes, row_bytes, cudaMemcpyHostToDevice, stream),
 			"send rows"));

@@ -75,8 +75,7 @@ search_alike(const SearchCall &call, GraphWays ways)
 	bool left_out = false;
 	uint32_t graph = 0;
 
-	call.results->clear();
-	call.results->resize(call.queries.size());
+	begin_results(call.queries.size(), call.results);
 	if (ways == 0)
 		return search_all_rows(call);
 	for (const Source &source : call.snapshot.sources)
@@ -184,8 +183,7 @@ search_graphs(const SearchCall &call)
 {
 	Status status = call.device->provoke(call.stream());
 
-	call.results->clear();
-	call.results->resize(call.queries.size());
+	begin_results(call.queries.size(), call.results);
 
 	const std::vector<GraphWays> ways = choose_ways(call);
 

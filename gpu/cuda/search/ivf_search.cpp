@@ -69,8 +69,7 @@ public:
 		Results others;
 		std::vector<Neighbor> scratch;
 
-		results->clear();
-		results->resize(queries.size());
+		begin_results(queries.size(), results);
 		if (queries.empty() || lists_.empty()) // there are lists unless options.candidates_only is set
 			return Status::ok();
 
@@ -192,8 +191,7 @@ search_lists(const SearchCall &call)
 {
 	Status status = call.device->provoke(call.stream());
 
-	call.results->clear();
-	call.results->resize(call.queries.size());
+	begin_results(call.queries.size(), call.results);
 	if (status.is_ok())
 		status = search(call);
 	return call.end(status);

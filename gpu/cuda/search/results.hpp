@@ -10,6 +10,24 @@
 namespace vectorgpu::cuda
 {
 
+/// Makes room for the answers to n queries, without any yet. Earlier ones leave their memory.
+inline void
+begin_results(size_t n, Results *results)
+{
+	results->resize(n);
+	for (std::vector<engine::Neighbor> &result : *results)
+		result.clear();
+}
+
+/// Returns the status of a search, after a failure without results.
+inline Status
+end_results(const Status &status, Results *results)
+{
+	if (!status.is_ok())
+		results->clear();
+	return status;
+}
+
 /// Removes rows without a score, which are the last. True if there were any.
 inline bool
 drop_nan(std::vector<engine::Neighbor> *result)

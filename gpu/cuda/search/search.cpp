@@ -14,6 +14,7 @@
 #include "cuda/search/filter_plan.hpp"
 #include "cuda/search/large_search.hpp"
 #include "cuda/search/one_pass.hpp"
+#include "cuda/search/results.hpp"
 #include "cuda/search/source_scan.hpp"
 #include "engine/distance/partial_reduce.hpp"
 #include "kernels/filter/tuning.hpp"
@@ -40,9 +41,7 @@ public:
 	{
 		std::map<uint32_t, std::vector<uint32_t>> by_bins; // 0: exact
 
-		call_.results->resize(call_.queries.size());
-		for (std::vector<Neighbor> &result : *call_.results)
-			result.clear(); // keeps its memory: large answers would allocate theirs each time
+		begin_results(call_.queries.size(), call_.results);
 		for (uint32_t i = 0; i < call_.queries.size(); i++)
 		{
 			const uint64_t k = call_.k_of(i);

@@ -18,7 +18,7 @@ namespace
 
 constexpr size_t kLoadRows = 65536;  // given to the searcher at a time
 constexpr size_t kSearchRows = 8192; // searched for at a time: other searches wait for a batch
-constexpr size_t kCallers = 2;       // for each batch that the searcher runs: it computes while lists are made
+constexpr size_t kCallers = 3;       // for each batch that the searcher runs: it computes while lists are made
 
 class NearestRows
 {

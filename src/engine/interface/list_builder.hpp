@@ -5,8 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/list_metric.hpp"
 #include "engine/ivf/list_coder.hpp"
+#include "engine/ivf/work.hpp"
 #include "engine/distance/topk.hpp"
 
 namespace vectorgpu::engine
@@ -211,28 +214,22 @@ public:
 	Status assign(
 		uint64_t first, const void *vectors, size_t n, uint32_t *labels, float *scores, const CodedRows &coded = {})
 	{
-		const size_t dim = spec_.rows.dim;
-
 		if (!lists_ready_)
 			return Status::error(StatusCode::kInvalidArgument, "there are no centroids");
 		if (!queries_.empty() && !queries_ready_)
 			return Status::error(StatusCode::kInvalidArgument, "queries are missing");
 		if (coder_ != nullptr && (!coder_->started() || coded.codes == nullptr))
 			return Status::error(StatusCode::kInvalidArgument, "codes have no model or no output arrays");
-		batch_.resize(n * dim);
-		ivf::list_floats(spec_.rows, vectors, n, batch_.data());
-		if (is_spherical())
-		{
-			unit_batch_ = batch_;
-			ivf::normalise_rows(unit_batch_.data(), n, dim);
-		}
 
-		const float *rows = is_spherical() ? unit_batch_.data() : batch_.data();
-		Status status = assign_rows(rows, n, labels, scores);
+		RowBatch batch = {first, vectors, nullptr, nullptr, n, !queries_.empty()};
+
+		convert(&batch);
+
+		Status status = take_rows(batch, labels, scores);
 
 		if (status.is_ok() && coder_ != nullptr)
-			status = coder_->encode(rows, labels, n, coded, host_call());
-		return status.is_ok() && !queries_.empty() ? offer_rows(first, vectors, batch_.data(), n) : status;
+			status = coder_->encode(batch.rows, labels, n, coded, host_call());
+		return status;
 	}
 
 	/// Set found to the nearest rows of the queries: [n_queries, k] in (score, number) order, kNoNeighbor behind the
@@ -245,6 +242,23 @@ public:
 	const ivf::KMeansReport &report() const { return report_; }
 
 protected:
+	/// Rows to be assigned.
+	struct RowBatch
+	{
+		uint64_t first;      // number of the first one
+		const void *vectors; // as they were sent
+		const float *floats; // [n, dim] the same in float32
+		const float *rows;   // [n, dim] what is assigned: for cosine of length 1
+		size_t n;
+		bool offered; // to the queries
+
+		RowBatch part(const DistanceSpec &spec, size_t begin, size_t n_rows) const
+		{
+			return {first + begin, static_cast<const uint8_t *>(vectors) + begin * vector_bytes(spec.element, spec.dim),
+				floats + begin * spec.dim, rows + begin * spec.dim, n_rows, offered};
+		}
+	};
+
 	// For a builder that is made of others, on several devices: their parts of its own calls.
 
 	/// Give another builder, which has received nothing, this one's centroids and queries.
@@ -268,9 +282,9 @@ protected:
 	{
 		return other->assign_rows(rows, n, labels, scores);
 	}
-	static Status offer_rows_in(ListBuilder *other, uint64_t first, const void *vectors, const float *rows, size_t n)
+	static Status take_rows_in(ListBuilder *other, const RowBatch &batch, uint32_t *labels, float *scores)
 	{
-		return other->offer_rows(first, vectors, rows, n);
+		return other->take_rows(batch, labels, scores);
 	}
 
 	static ivf::Call host_call_in(ListBuilder *other) { return other->host_call(); }
@@ -285,6 +299,24 @@ protected:
 	/// Called when centroids_ are set; they do not change afterwards.
 	virtual Status start_lists() = 0;
 	virtual Status assign_rows(const float *rows, size_t n, uint32_t *labels, float *scores) = 0;
+
+	/// Assign rows, and offer them to the queries: rows_together() at a time, so that they are where assign_rows has
+	/// put them.
+	virtual Status take_rows(const RowBatch &batch, uint32_t *labels, float *scores)
+	{
+		Status status;
+
+		for (size_t begin = 0; begin < batch.n && status.is_ok(); begin += std::min(rows_together(), batch.n - begin))
+		{
+			const RowBatch part = batch.part(spec_.rows, begin, std::min(rows_together(), batch.n - begin));
+
+			status = assign_rows(part.rows, part.n, labels + begin, scores + begin);
+			if (status.is_ok() && part.offered)
+				status = offer_rows(part.first, part.vectors, part.floats, part.n);
+		}
+		return status;
+	}
+	virtual size_t rows_together() const { return std::numeric_limits<size_t>::max(); }
 
 	/// Called when queries_ [n_queries, dim] are set; they do not change afterwards.
 	virtual Status start_queries() = 0;
@@ -310,6 +342,66 @@ protected:
 
 private:
 	bool is_spherical() const { return ivf::list_kind(spec_.rows.metric) == ivf::ClusterKind::kSpherical; }
+
+	/// Rows whose floats several threads make.
+	struct Conversion
+	{
+		const DistanceSpec &spec;
+		const RowBatch *batch;
+		float *floats; // null: they are there
+		float *units;  // null: none are wanted
+		std::atomic<size_t> next{0};
+
+		void run(const RowBatch &part, size_t offset)
+		{
+			if (floats != nullptr)
+				ivf::list_floats(spec, part.vectors, part.n, floats + offset);
+			if (units == nullptr)
+				return;
+			std::copy_n(part.floats, part.n * spec.dim, units + offset);
+			ivf::normalise_rows(units + offset, part.n, spec.dim);
+		}
+
+		static void work(void *argument, size_t)
+		{
+			constexpr size_t kPieceRows = 1024;
+			Conversion *all = static_cast<Conversion *>(argument);
+			const size_t n = all->batch->n;
+
+			for (size_t at = all->next.fetch_add(kPieceRows); at < n; at = all->next.fetch_add(kPieceRows))
+				all->run(all->batch->part(all->spec, at, std::min(kPieceRows, n - at)), at * all->spec.dim);
+		}
+	};
+
+	/// Set the floats of a batch, and what is assigned. Floats that were sent as such are not copied.
+	void convert(RowBatch *batch)
+	{
+		constexpr size_t kLeastShared = size_t{1} << 18; // elements
+		const size_t n_elements = batch->n * spec_.rows.dim;
+		const bool as_sent = spec_.rows.element == ElementType::kFloat32 &&
+			reinterpret_cast<uintptr_t>(batch->vectors) % alignof(float) == 0;
+		Conversion conversion{spec_.rows, batch, nullptr, nullptr};
+
+		if (!as_sent)
+		{
+			batch_.resize(n_elements);
+			conversion.floats = batch_.data();
+		}
+		batch->floats = batch->rows = as_sent ? static_cast<const float *>(batch->vectors) : batch_.data();
+		if (is_spherical())
+		{
+			unit_batch_.resize(n_elements);
+			batch->rows = conversion.units = unit_batch_.data();
+		}
+		if (conversion.floats == nullptr && conversion.units == nullptr)
+			return;
+		if (n_elements < kLeastShared)
+			return Conversion::work(&conversion, 0);
+
+		const ivf::Call call = host_call();
+
+		ivf::run_workers(call, std::max<size_t>(call.n_threads, 1), Conversion::work, &conversion);
+	}
 
 	uint32_t n_lists() const { return static_cast<uint32_t>(centroids_.size() / spec_.rows.dim); }
 

@@ -2,16 +2,13 @@
 #include "worker/devices/spread_engine.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "engine/interface/graph_builder.hpp"
+#include "worker/devices/every_second.hpp"
 #include "worker/devices/spread_list_builder.hpp"
 #include "worker/devices/spread_placement.hpp"
 #include "worker/devices/spread_read.hpp"
@@ -27,20 +24,8 @@ class Impl final : public SpreadEngine
 public:
 	explicit Impl(const SpreadOptions &options)
 		: options_(options), devices_(options.devices), placement_(devices_, options.stripe_bytes),
-		  search_(devices_, options.least_piece)
+		  search_(devices_, options.cuts)
 	{
-	}
-
-	~Impl() override
-	{
-		{
-			const std::lock_guard lock(mutex_);
-
-			stopping_ = true;
-		}
-		stop_.notify_all();
-		for (std::thread &thread : threads_)
-			thread.join();
 	}
 
 	/// The part of the construction that can fail.
@@ -57,8 +42,8 @@ public:
 		describe();
 		if (options_.background)
 		{
-			threads_.emplace_back([this] { every_second([this] { devices_.watch(); }); });
-			threads_.emplace_back([this] { every_second([this] { tend(); }); });
+			background_.add([this] { devices_.watch(); });
+			background_.add([this] { tend(); });
 		}
 		return Status::ok();
 	}
@@ -262,12 +247,11 @@ public:
 	Status search(CopyId id, std::span<const engine::SearchQuery> queries,
 		std::vector<std::vector<engine::Neighbor>> *results, engine::SearchControl *control) override
 	{
-		return guarded(
+		const Status searched = guarded(
 			[&]
 			{
 				const CopyPtr copy = placement_.find(id);
 
-				results->clear();
 				if (copy == nullptr)
 					return SpreadPlacement::not_resident();
 				copy->last_used_ns.store(options_.devices.clock(), std::memory_order_relaxed);
@@ -283,6 +267,10 @@ public:
 				n_batches_ += 1;
 				return status;
 			});
+
+		if (!searched.is_ok())
+			results->clear(); // else the answers have the memory of earlier ones
+		return searched;
 	}
 
 	Status read_rows(
@@ -425,6 +413,8 @@ public:
 		placement_.spread_one(options_.devices.clock());
 	}
 
+	SpreadTimes times() const override { return search_.times(); }
+
 	void lose(size_t device) override
 	{
 		if (const DevicePtr held = devices_.get(device); held != nullptr)
@@ -542,27 +532,6 @@ private:
 		description_ = std::to_string(devices_.size()) + " x " + description_;
 	}
 
-	/// Call work() until the engine ends.
-	template <class Work>
-	void every_second(Work work)
-	{
-		std::unique_lock lock(mutex_);
-
-		while (!stop_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_; }))
-		{
-			lock.unlock();
-			try
-			{
-				work();
-			}
-			catch (const std::bad_alloc &)
-			{
-				// A copy that was being brought to a device is dropped there; the thread tries again.
-			}
-			lock.lock();
-		}
-	}
-
 	const SpreadOptions options_;
 	DeviceSet devices_;
 	SpreadPlacement placement_; // after the devices, which outlive the copies
@@ -573,11 +542,7 @@ private:
 	size_t n_threads_ = 1;
 	std::atomic<uint64_t> n_searches_{0};
 	std::atomic<uint64_t> n_batches_{0};
-
-	std::mutex mutex_; // stopping_
-	bool stopping_ = false;
-	std::condition_variable stop_;
-	std::vector<std::thread> threads_;
+	EverySecond background_; // the last: it ends first
 };
 
 } // namespace

@@ -8,6 +8,7 @@
 
 #include "engine/interface/engine.hpp"
 #include "worker/devices/device_set.hpp"
+#include "worker/devices/spread_search.hpp"
 
 namespace vectorgpu::worker
 {
@@ -16,8 +17,8 @@ struct SpreadOptions
 {
 	DeviceSetOptions devices;
 	uint64_t stripe_bytes = uint64_t{32} << 20; // rows of a large segment that follow each other on a device, at least
-	size_t least_piece = 512;                   // queries that are worth a device of their own
-	bool background = true;                     // threads tend and watch the devices; off: tests call tend()
+	SpreadCuts cuts;
+	bool background = true; // threads tend and watch the devices; off: tests call tend()
 };
 
 class SpreadEngine : public engine::Engine
@@ -25,6 +26,9 @@ class SpreadEngine : public engine::Engine
 public:
 	/// Open lost devices again, and bring one small copy to a device that does not have it.
 	virtual void tend() = 0;
+
+	/// For benchmarks: where the time of searches went.
+	virtual SpreadTimes times() const = 0;
 
 	/// For tests: lose a device.
 	virtual void lose(size_t device) = 0;

@@ -4,12 +4,11 @@
 #include "worker/devices/spread_list_builder.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "engine/cpu/thread_pool.hpp"
+#include "worker/devices/side_by_side.hpp"
 
 namespace vectorgpu::worker
 {
@@ -106,16 +105,16 @@ protected:
 			});
 	}
 
-	Status offer_rows(uint64_t first_row, const void *vectors, const float *rows, size_t n) override
+	/// No device waits for the others between its rows.
+	Status take_rows(const RowBatch &batch, uint32_t *labels, float *scores) override
 	{
-		const size_t row_bytes = vector_bytes(spec().rows.element, spec().rows.dim);
+		return each_piece(batch.n, [&](ListBuilder *builder, size_t first, size_t n_rows)
+			{ return take_rows_in(builder, batch.part(spec().rows, first, n_rows), labels + first, scores + first); });
+	}
 
-		return each_piece(n,
-			[&](ListBuilder *builder, size_t first, size_t n_rows)
-			{
-				return offer_rows_in(builder, first_row + first,
-					static_cast<const uint8_t *>(vectors) + first * row_bytes, rows + first * spec().rows.dim, n_rows);
-			});
+	Status offer_rows(uint64_t, const void *, const float *, size_t) override
+	{
+		return Status::error(StatusCode::kInternal, "the parts offer their rows");
 	}
 
 private:
@@ -135,23 +134,7 @@ private:
 	template <class Work>
 	Status each(size_t n, Work work)
 	{
-		std::atomic<size_t> next{0};
-		std::mutex mutex;
-		Status first;
-
-		pool_.run(n,
-			[&](size_t)
-			{
-				for (size_t i = next.fetch_add(1); i < n; i = next.fetch_add(1))
-					if (Status status = work(i); !status.is_ok())
-					{
-						const std::lock_guard lock(mutex);
-
-						if (first.is_ok())
-							first = std::move(status);
-					}
-			});
-		return first;
+		return run_side_by_side(&pool_, n, n, work);
 	}
 
 	/// Share n rows out among the parts: work(builder, first, n_rows). The same rows go to the same part each time.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "worker/devices/passing_cuts.hpp"
+#include "worker/devices/side_by_side.hpp"
 
 namespace vectorgpu::worker
 {
@@ -18,6 +19,7 @@ namespace
 constexpr uint64_t kReplicaShare = 2;                            // a copy of more than this part of a device is cut
 constexpr uint64_t kStripesOfHalf = 16;                          // least number of stripes that half a device takes
 constexpr uint64_t kPauseNs = uint64_t{10} * 1000 * 1000 * 1000; // after a replica could not be made
+constexpr uint64_t kLeastLargeBytes = 256 * 1024;                // of a change that goes to devices side by side
 constexpr int kMostWaits = 1000;                                 // milliseconds
 constexpr uint64_t kKeptFree = 8; // part of a device that is left free when a copy is brought there as a replica
 
@@ -218,10 +220,17 @@ SpreadPlacement::move_rows_to_host(SpreadCopy *copy, uint64_t most_bytes)
 Status
 SpreadPlacement::change(SpreadCopy *copy, uint64_t n_bytes, const PlaceChange &change)
 {
+	return change_all(copy, n_bytes, n_bytes >= kLeastLargeBytes, change);
+}
+
+/// As change. is_large: waking other threads takes less time than the change.
+Status
+SpreadPlacement::change_all(SpreadCopy *copy, uint64_t n_bytes, bool is_large, const PlaceChange &change)
+{
 	const auto make = [&]
 	{
 		return copy->sharded ? change_place(copy->places.front().get(), n_bytes, change)
-							 : change_replicas(copy, n_bytes, change);
+							 : change_replicas(copy, n_bytes, is_large, change);
 	};
 	const OpenedDevice *const only = copy->sharded ? copy->places.front()->device.get() : nullptr;
 	Status status = make();
@@ -232,20 +241,24 @@ SpreadPlacement::change(SpreadCopy *copy, uint64_t n_bytes, const PlaceChange &c
 }
 
 Status
-SpreadPlacement::change_replicas(SpreadCopy *copy, uint64_t n_bytes, const PlaceChange &change)
+SpreadPlacement::change_replicas(SpreadCopy *copy, uint64_t n_bytes, bool is_large, const PlaceChange &change)
 {
+	const size_t n = copy->places.size();
+	std::vector<Status> made(n);
 	std::vector<PlacePtr> good;
 	Status failed = DeviceSet::gone();
 
-	for (const PlacePtr &place : copy->places)
-	{
-		const Status status = change_place(place.get(), n_bytes, change);
-
-		if (status.is_ok())
-			good.push_back(place);
-		else if (status.code != StatusCode::kUnavailable)
-			failed = status;
-	}
+	(void) run_side_by_side(&pool_, is_large ? n : 1, n,
+		[&](size_t i)
+		{
+			made[i] = change_place(copy->places[i].get(), n_bytes, change);
+			return Status::ok();
+		});
+	for (size_t i = 0; i < n; i++)
+		if (made[i].is_ok())
+			good.push_back(copy->places[i]);
+		else if (made[i].code != StatusCode::kUnavailable)
+			failed = made[i];
 	if (good.empty()) // as a rule all refuse alike, and nothing has changed
 		return failed;
 	if (good.size() == copy->places.size())
@@ -261,7 +274,7 @@ Status
 SpreadPlacement::change_segment(SpreadCopy *copy, SegmentId segment, bool once, const PlaceChange &change)
 {
 	if (!copy->sharded)
-		return this->change(copy, 0, change);
+		return change_all(copy, 0, true, change);
 
 	const auto found = copy->ranges.find(segment);
 	std::vector<DevicePlace *> places;

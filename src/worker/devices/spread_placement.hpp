@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/cpu/thread_pool.hpp"
 #include "worker/devices/spread_copy.hpp"
 
 namespace vectorgpu::worker
@@ -21,7 +22,10 @@ using PlaceChange = std::function<Status(engine::Engine &engine, CopyId copy)>;
 class SpreadPlacement
 {
 public:
-	SpreadPlacement(DeviceSet &devices, uint64_t stripe_bytes) : devices_(devices), stripe_bytes_(stripe_bytes) {}
+	SpreadPlacement(DeviceSet &devices, uint64_t stripe_bytes)
+		: devices_(devices), stripe_bytes_(stripe_bytes), pool_(devices.size())
+	{
+	}
 
 	// Any thread.
 	CopyId add(CopyPtr copy);
@@ -36,8 +40,9 @@ public:
 	/// Make the copy on the devices.
 	Status create(SpreadCopy *copy);
 
-	/// Change all replicas, or the shard that has the delta. n_bytes: of memory that the change takes. A replica that
-	/// cannot follow is given up while another one can.
+	/// Change all replicas, or the shard that has the delta. n_bytes: of memory that the change takes. A large change
+	/// of replicas is made on all side by side: it is called by several threads. A replica that cannot follow is given
+	/// up while another one can.
 	Status change(SpreadCopy *copy, uint64_t n_bytes, const PlaceChange &change);
 
 	/// Change every place that has rows of the segment. once: a place that has succeeded is not called again.
@@ -61,7 +66,8 @@ public:
 	static Status not_resident() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 
 private:
-	Status change_replicas(SpreadCopy *copy, uint64_t n_bytes, const PlaceChange &change);
+	Status change_all(SpreadCopy *copy, uint64_t n_bytes, bool is_large, const PlaceChange &change);
+	Status change_replicas(SpreadCopy *copy, uint64_t n_bytes, bool is_large, const PlaceChange &change);
 	Status change_place(DevicePlace *place, uint64_t n_bytes, const PlaceChange &change);
 	Status grow_shard(
 		SpreadCopy *copy, SegmentId segment, uint64_t n_rows, uint64_t n_bytes, const PlaceChange &change);
@@ -80,6 +86,7 @@ private:
 	mutable std::mutex mutex_; // of the two below; never held during work on a copy
 	std::map<CopyId, CopyPtr> copies_;
 	CopyId next_copy_ = 1;
+	engine::ThreadPool pool_; // waits for devices
 };
 
 } // namespace vectorgpu::worker

@@ -89,7 +89,7 @@ protected:
 		spread.devices.log = [](const char *line) { fprintf(stderr, "%s\n", line); };
 		spread.devices.on_all_lost = [] { ADD_FAILURE() << "all GPUs are lost"; };
 		spread.stripe_bytes = 4096;
-		spread.least_piece = 16;
+		spread.cuts.least_piece = 16;
 		spread.background = false;
 		EXPECT_TRUE(worker::make_spread_engine(spread, &made).is_ok());
 		return made;

@@ -103,6 +103,62 @@ TEST(SpreadBuild, ListsAreThoseOfOneEngine)
 	}
 }
 
+/// Rows that several threads convert, and those at an odd address, have the lists of rows that come a few at a time.
+TEST(SpreadBuild, RowsThatComeTogetherHaveTheirLists)
+{
+	constexpr size_t kMany = 30000;
+
+	for (const DistanceSpec &spec : {DistanceSpec{Metric::kL2, ElementType::kFloat32, kDim},
+			 DistanceSpec{Metric::kCosine, ElementType::kFloat32, kDim},
+			 DistanceSpec{Metric::kCosine, ElementType::kFloat16, kDim}})
+	{
+		SpreadBench bench;
+		std::mt19937 rng(5);
+		Rows rows(spec);
+		const auto engine = bench.make(2, 0);
+		const size_t row_bytes = vector_bytes(spec.element, spec.dim);
+		Bytes moved;
+		std::vector<uint32_t> labels[2];
+		std::vector<float> scores[2];
+		std::vector<Neighbor> found[2];
+
+		rows.add_random(kMany, Data::kGaussian, rng, 1);
+		moved.resize(kMany * row_bytes + 1);
+		std::copy_n(static_cast<const uint8_t *>(rows.vector(0)), kMany * row_bytes, moved.begin() + 1);
+		for (const bool together : {false, true})
+		{
+			engine::ListBuildSpec build;
+			engine::SearchControl control;
+			std::unique_ptr<engine::ListBuilder> builder;
+			const size_t step = together ? kMany : 500;
+
+			build.rows = spec;
+			build.n_clusters = 20;
+			build.n_training = 900;
+			build.n_queries = 10;
+			build.k = 7;
+			labels[together].resize(kMany);
+			scores[together].resize(kMany);
+			ASSERT_OK(engine->make_list_builder(build, &control, &builder));
+			ASSERT_OK(builder->add_training(rows.vector(0), 900));
+			ASSERT_OK(builder->train());
+			ASSERT_OK(builder->add_queries(rows.vector(40), 10));
+			for (size_t first = 0; first < kMany; first += step)
+				ASSERT_OK(
+					builder->assign(first, together ? static_cast<const void *>(moved.data() + 1) : rows.vector(first),
+						step, labels[together].data() + first, scores[together].data() + first));
+			ASSERT_OK(builder->neighbors(&found[together]));
+		}
+		EXPECT_EQ(labels[0], labels[1]);
+		EXPECT_EQ(scores[0], scores[1]);
+		for (size_t i = 0; i < found[0].size(); i++)
+		{
+			ASSERT_EQ(found[0][i].row, found[1][i].row) << i;
+			ASSERT_EQ(bits_of(found[0][i].score), bits_of(found[1][i].score)) << i;
+		}
+	}
+}
+
 TEST(SpreadBuild, ABuildThatHasLostADeviceFailsAndTheNextDoesNot)
 {
 	SpreadBench bench;

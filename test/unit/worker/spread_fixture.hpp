@@ -58,7 +58,7 @@ struct SpreadBench
 		options.devices.on_all_lost = [this] { n_all_lost++; };
 		options.devices.fault = [this](const char *) { return lose_at > 0 && --lose_at == 0; };
 		options.stripe_bytes = 4096;
-		options.least_piece = 2;
+		options.cuts.least_piece = 2;
 		options.background = false;
 		EXPECT_TRUE(make_spread_engine(options, &engine).is_ok());
 		return engine;
