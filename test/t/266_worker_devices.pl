@@ -94,6 +94,7 @@ is(worker_stat($node, 'lost_devices'), '{}', 'and none is lost');
 like(worker_stat($node, 'device'), qr/^2 x cpu/, 'and what they are');
 is(of_index('devices', 'i'), '{cpu,cpu}', 'a small copy is on both');
 is(of_index('device_bytes[1] = device_bytes[2], device_bytes[1] >= 9000 * 64 * 4', 'i'), 't|t', 'with all its bytes');
+is(of_index('host_bytes', 'i'), '0', 'and none apart from the devices');
 $node->safe_psql('postgres', 'INSERT INTO u SELECT id + 1000000, category, v FROM t LIMIT 50; DELETE FROM t WHERE id % 100 = 3; VACUUM t; INSERT INTO g SELECT id + 1000000, category, v FROM t LIMIT 50');
 check_copies('replicas after changes');
 compare_with_pages('replicas after changes');

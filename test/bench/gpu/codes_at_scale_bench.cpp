@@ -161,10 +161,13 @@ public:
 			std::vector<float> row(options_.dim);
 			double score = 0;
 
-			check(*device_,
-				cudaMemcpy(row.data(), source().block->vectors.as<float>() + candidate.row * shape().dim_pad,
-					options_.dim * sizeof(float), cudaMemcpyDefault),
-				"read a row");
+			const float *held = source().block->vectors.as<float>() + candidate.row * shape().dim_pad;
+
+			if (options_.rows_on_host)
+				std::copy_n(held, options_.dim, row.data());
+			else
+				check(*device_, cudaMemcpy(row.data(), held, options_.dim * sizeof(float), cudaMemcpyDeviceToHost),
+					"read a row");
 			engine::compute_scores(spec_, query, row.data(), options_.dim * sizeof(float), 1, &score);
 			found.push_back({score, 3 * candidate.row + 7});
 		}

@@ -18,10 +18,9 @@ my $node = make_node('main',
 
 # Elements with many bits: no narrower form holds them. A row is 1/7 of a byte-wise pattern, so that queries have near rows.
 $node->safe_psql('postgres', <<"SQL");
-CREATE EXTENSION IF NOT EXISTS vectorgpu;
 CREATE FUNCTION made(i bigint) RETURNS vector LANGUAGE sql IMMUTABLE AS
 	\$\$ SELECT array_agg((hashint8extended(i % 500, d) % 1000 + hashint8extended(i, d + 1000) % 400)::float4 / 7)::vector FROM generate_series(1, $dims) d \$\$;
-CREATE TABLE t AS SELECT i AS id, made(i) AS v FROM generate_series(1, $rows) i;
+CREATE TABLE t AS SELECT i AS id, made(i)::vector($dims) AS v FROM generate_series(1, $rows) i;
 ALTER TABLE t ADD PRIMARY KEY (id);
 CREATE INDEX i ON t USING gpuivf (v vector_l2_ops) WITH (lists = 64, storage = sq8);
 SQL

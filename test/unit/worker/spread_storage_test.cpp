@@ -1,5 +1,6 @@
 // An engine of several devices and ways to store rows that only some engines have: rounded rows beside the vectors, and
 // codes that a device does not scan.
+#include "engine/coded_rows.hpp"
 #include "engine/list_rows.hpp"
 #include "worker/spread_fixture.hpp"
 #include "worker/tiered_fixture.hpp"
@@ -104,6 +105,61 @@ TEST(SpreadStorage, CodesThatNoDeviceScansGoToTheHost)
 			for (const engine::DeviceStats &device : below->devices())
 				EXPECT_EQ(device.resident_bytes, 0u);
 		}
+}
+
+/// Devices that have room for codes, and not for rows: a copy in replicas is cut, and each device reads the rows of its
+/// own segments.
+TEST(SpreadStorage, RowsThatDevicesReadAreInHostMemoryOnce)
+{
+	std::mt19937 rng(8);
+	Rows rows({Metric::kL2, ElementType::kFloat32, kDim});
+	Rows others(rows.spec);
+	SpreadBench bench;
+	std::vector<SmallDevice *> small;
+	TieredEngineOptions options;
+	CopyId copy = 0;
+
+	rows.add_random(600, Data::kGaussian, rng, 100);
+	others.add_random(500, Data::kGaussian, rng, 10000);
+	bench.make_device = [&]
+	{
+		auto device = std::make_unique<SmallDevice>();
+
+		device->reads_host = true;
+		device->limit = 48000;
+		small.push_back(device.get());
+		return device;
+	};
+
+	const CodedRows first(ListRows(rows, 9, rng), engine::ivf::CodeKind::kSq8);
+	const CodedRows second(ListRows(others, 7, rng), engine::ivf::CodeKind::kSq8);
+	std::unique_ptr<SpreadEngine> devices = bench.make(2, 0);
+	SpreadEngine *const below = devices.get();
+
+	options.host_bytes = (600 + 500) * kBytesPerRow; // once, and not twice
+	options.background = false;
+
+	const auto engine = make_tiered_engine(std::move(devices), engine::make_cpu_engine({}), options);
+	const engine::SegmentProbes probes[] = {{1, 3, 50}, {2, 3, 50}};
+	std::vector<std::vector<Neighbor>> results;
+	SearchQuery query = {rows.vector(17), 30, false, {}};
+
+	query.probes = probes;
+	ASSERT_OK(engine->create({rows.spec, CopyKind::kCodedLists}, &copy));
+	ASSERT_OK(first.load_coded(engine.get(), copy, 1));
+	ASSERT_OK(second.load_coded(engine.get(), copy, 2));
+	EXPECT_GT(small[0]->n_moved() + small[1]->n_moved(), 0u);
+	EXPECT_EQ(below->n_places(copy), 2u);
+	EXPECT_EQ(engine->host_bytes(copy), (small[0]->n_moved() + small[1]->n_moved()) * kHostRowBytes);
+	for (const engine::DeviceStats &device : below->devices())
+		EXPECT_LE(device.resident_bytes, 48000u);
+	ASSERT_OK(engine->search(copy, {&query, 1}, &results));
+	ASSERT_NO_FATAL_FAILURE(
+		expect_same(results[0], nearest_in_coded({{&first, 3, 50}, {&second, 3, 50}}, nullptr, query.query, 30)));
+	EXPECT_EQ(small[0]->n_searches, 1u);
+	EXPECT_EQ(small[1]->n_searches, 1u);
+	ASSERT_OK(engine->drop(copy));
+	EXPECT_EQ(engine->stats().host_bytes, 0u);
 }
 
 } // namespace
