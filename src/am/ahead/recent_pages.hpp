@@ -6,6 +6,7 @@
 #pragma once
 
 #include "common/types.hpp"
+#include "pg/postgres.hpp"
 
 extern "C"
 {
