@@ -44,6 +44,11 @@ public:
 
 	Status begin() { return device_->check(cudaMemsetAsync(counter(), 0, kCounterBytes, stream()), "clear counts"); }
 
+	Status begin_stats()
+	{
+		return device_->check(cudaMemsetAsync(stats(), 0, sizeof(kernels::RowStats), stream()), "clear counts");
+	}
+
 	/// Add the differences counted on the device. Waits for the stream.
 	Status end(uint64_t *n_different)
 	{
@@ -119,6 +124,7 @@ look_at_values(Look *look, const engine::DistanceSpec &spec, const Shape &shape,
 
 	if (block.values.bytes() == 0)
 		return Status::ok();
+	VECTORGPU_TRY(look->begin_stats()); // they may have those of other rows
 	VECTORGPU_TRY(look->items(block.values, sizeof(float), first, n,
 		[&](uint64_t at, uint64_t here, uint8_t *to)
 		{
