@@ -17,7 +17,7 @@ constexpr uint64 kPlacesPerAnswer = 2;
 constexpr uint64 kMoreRows = 16;
 constexpr uint64 kMostTimes = 4; // the rows that are asked for
 constexpr uint64 kHitsBeforePages = 64;
-constexpr uint32 kMostPrefetched = 16; // rows of an answer
+constexpr uint64 kMostPrefetched = 16; // rows of an answer
 
 /// The rows to ask for ahead. An exact order is the same however it is cut, and the number that a scan asks for drifts
 /// with the share of dead rows (batch_plan.cpp). So half as many more are asked for there, or as many as before. known:
@@ -140,16 +140,16 @@ note(AheadTable *table, uint32 at, const ScanState *state, uint64 k, const uint8
 	request->n_uses++;
 }
 
-/// Ask for the memory of rows that will be fetched soon: of the next answer's rows themselves, of the one behind that
-/// what leads to them.
+/// Ask for the memory of the k rows that the next scans will fetch: of the next answer's rows themselves, of the one
+/// behind that what leads to them.
 void
-prefetch_after(const AheadTable *table, const AheadAnswer *answer)
+prefetch_after(const AheadTable *table, const AheadAnswer *answer, uint64 k)
 {
 	for (uint64 number = answer->number + 1; number < Min(answer->number + 3, table->n_answers); number++)
 	{
 		const AheadAnswer *next = table->wanted[number];
 
-		for (uint64 i = 0; i < Min(next->header.n_items, kMostPrefetched) && next->answered; i++)
+		for (uint64 i = 0; i < Min(Min(next->header.n_items, k), kMostPrefetched) && next->answered; i++)
 			if (number == answer->number + 1)
 				recent_pages_prefetch_row(table->pages, next->rows[i].row);
 			else
@@ -275,7 +275,7 @@ ahead_answer(Relation index, ScanState *state, Ask *ask)
 	if (table->pages == nullptr && table->n_hits == kHitsBeforePages && state->heap != nullptr)
 		table->pages = recent_pages_make(table->context, state->heap);
 	if (table->pages != nullptr)
-		prefetch_after(table, answer);
+		prefetch_after(table, answer, ask->k);
 	return true;
 }
 
