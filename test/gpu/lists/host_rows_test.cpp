@@ -22,6 +22,7 @@ constexpr CodesCase kCodes[] = {
 	{CodeKind::kSq8, 0, 0, false},
 	{CodeKind::kPq, 16, 8, false},
 	{CodeKind::kPq, 5, 4, true},
+	{CodeKind::kRabitq, 0, 4, false},
 };
 
 engine::CopySpec
