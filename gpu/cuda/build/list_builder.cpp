@@ -176,7 +176,8 @@ protected:
 	Status offer_rows(uint64_t first, const void *, const float *rows, size_t n) override
 	{
 		const size_t dim = spec().rows.dim;
-		const bool are_there = n <= most_rows_ && spec().rows.metric != Metric::kCosine; // came together (rows_together), not scaled
+		const bool are_there =
+			n <= most_rows_ && spec().rows.metric != Metric::kCosine; // came together (rows_together), not scaled
 
 		VECTORGPU_TRY(device_->use()); // not always by the thread that has assigned the rows
 		for (size_t begin = 0; begin < n; begin += kBatchRows)
