@@ -200,15 +200,7 @@ public:
 
 			if (held == nullptr)
 				return not_resident();
-			for (const engine::SearchQuery &query : queries)
-			{
-				if (query.query == nullptr)
-					return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
-				if (query.coverage != nullptr)
-					*query.coverage = engine::Coverage::kAll;
-				if (query.filter_way != nullptr)
-					*query.filter_way = engine::FilterWay::kNone;
-			}
+			VECTORGPU_TRY(begin_queries(queries));
 
 			const ContextPool::Lease context(&contexts_);
 			BatchCounts counts;

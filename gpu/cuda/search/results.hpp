@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "cuda/search/search_call.hpp"
 #include "kernels/kernels.hpp"
@@ -17,6 +18,22 @@ begin_results(size_t n, Results *results)
 	results->resize(n);
 	for (std::vector<engine::Neighbor> &result : *results)
 		result.clear();
+}
+
+/// Sets what the queries report to what holds until a search knows more. Error: one has no vector.
+inline Status
+begin_queries(std::span<const engine::SearchQuery> queries)
+{
+	for (const engine::SearchQuery &query : queries)
+	{
+		if (query.query == nullptr)
+			return Status::error(StatusCode::kInvalidArgument, "a query without a vector");
+		if (query.coverage != nullptr)
+			*query.coverage = engine::Coverage::kAll;
+		if (query.filter_way != nullptr)
+			*query.filter_way = engine::FilterWay::kNone;
+	}
+	return Status::ok();
 }
 
 /// Returns the status of a search, after a failure without results.
