@@ -172,7 +172,7 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 	if (depths == nullptr)
 		memory.deep.n = 0;
 	choose_queries(graph, memory.queries);
-	memory.search.set_entries(graph);
+	memory.search.set_entries(graph, memory.queries.n);
 
 	Outcome outcome = find_truth(graph, memory.queries, &memory.truth, call);
 
