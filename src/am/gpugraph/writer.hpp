@@ -22,7 +22,8 @@ struct GraphWriter
 	Size memory;        // bytes: maintenance_work_mem
 	uint64 n_rows;
 	GraphBase *base;  // of a merge: the graph that it may insert into; null: none
-	BufFile *vectors; // as stored, in TID order
+	BufFile *vectors;    // as stored, in TID order; null: in the index already
+	SegmentEntry placed; // with the stream of these
 	BufFile *edges;   // kEdgeStream; null before the graph is built
 	GraphModel model;
 	GraphPart *parts;              // [model.n_parts]

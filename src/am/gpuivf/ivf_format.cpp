@@ -316,6 +316,7 @@ ivf_phase_name(int64 phase)
 const SegmentFormat kIvfFormat = {
 	.begin = format_begin,
 	.put = format_put,
+	.placed = nullptr,
 	.prepare = format_prepare,
 	.write = format_write,
 	.end = format_end,
