@@ -81,13 +81,13 @@ begin_rows(const IvfWriter *writer, CodeRows *rows)
 	rows->constants = static_cast<double *>(palloc0(rows->batch * sizeof(double)));
 }
 
-/// Reads the next n rows of both files.
+/// Reads rows [first, first + n); the file of labels is at the first.
 void
-read_rows(IvfWriter *writer, CodeRows *rows, uint64 n)
+read_rows(IvfWriter *writer, CodeRows *rows, uint64 first, uint64 n)
 {
 	const Size code_bytes = writer->layout.code_bytes;
 
-	spool_read(writer->codes, rows->rows, n * writer->coded_bytes);
+	row_store_read(&writer->codes, first, n, rows->rows);
 	spool_read(writer->labels, rows->labels, n * sizeof(uint32));
 	for (uint64 i = 0; i < n; i++)
 	{
@@ -180,9 +180,8 @@ look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries
 	query->worst = -HUGE_VAL;
 	for (uint64 n = 0; n < neighbors->n; n++)
 	{
-		spool_seek(writer->codes, neighbors->numbers()[n] * writer->coded_bytes);
 		spool_seek(writer->labels, neighbors->numbers()[n] * sizeof(uint32));
-		read_rows(writer, rows, 1);
+		read_rows(writer, rows, neighbors->numbers()[n], 1);
 		score_rows(query, rows, 1, HUGE_VAL, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
 		if (rounded)
@@ -240,7 +239,6 @@ scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *r
 {
 	double *scores = static_cast<double *>(palloc(rows->batch * sizeof(double)));
 
-	spool_seek(writer->codes, 0);
 	spool_seek(writer->labels, 0);
 	for (uint64 first = 0; first < writer->n_rows; first += rows->batch)
 	{
@@ -248,7 +246,7 @@ scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *r
 
 		if (ivf_gives_way(writer))
 			return false;
-		read_rows(writer, rows, n);
+		read_rows(writer, rows, first, n);
 		for (uint64 i = 0; i < n_queries; i++)
 			count_better(&queries[i], rows, first, n, scores);
 	}
@@ -349,6 +347,7 @@ ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
 	CodedQuery *coded = static_cast<CodedQuery *>(MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(CodedQuery)));
 	CodeRows rows;
 
+	ivf_reserve(writer, n * query_bytes);
 	begin_rows(writer, &rows);
 	for (uint64 i = 0; i < n; i++)
 	{
