@@ -10,7 +10,7 @@ namespace vectorgpu::am
 enum class WriteMode : uint8
 {
 	kBulk, // a relation that no other session can see: past the buffer cache, logged in batches, fsynced by bulk_finish
-	kBuffers, // a live relation: through shared buffers, a full image of each page
+	kBuffers,  // a live relation: through shared buffers, a full image of each page
 	kReserved, // as kBulk, but into blocks that stream_reserve has made; several processes write at a time
 };
 

@@ -62,7 +62,7 @@ struct Leader
 	int n_sources;
 	RowSource *sources; // of the workers, then the leader's own
 	RowSender own;
-	bool scans; // the leader may still take chunks of the table
+	bool scans;         // the leader may still take chunks of the table
 	double heap_tuples; // that it has seen itself
 };
 

@@ -1,5 +1,5 @@
-// See placed_vectors.hpp. Who has the turn also extends the file, to the last page that it is going to write: so segments
-// of the file are made in order, by one process at a time, and pages lie in blocks that exist.
+// See placed_vectors.hpp. Who has the turn also extends the file, to the last page that it is going to write: so
+// segments of the file are made in order, by one process at a time, and pages lie in blocks that exist.
 #include "am/build/placed_vectors.hpp"
 
 #include "pg/fault.hpp"
@@ -68,9 +68,9 @@ chunk_vectors_add(ChunkVectors *chunk, const char *vector, Size n_bytes)
 	{
 		const Size capacity = Max(Max(chunk->capacity * 2, kFirstBytes), chunk->n_bytes + n_bytes);
 
-		chunk->bytes = static_cast<char *>(chunk->bytes == nullptr
-				? MemoryContextAllocHuge(CurrentMemoryContext, capacity)
-				: repalloc_huge(chunk->bytes, capacity));
+		chunk->bytes =
+			static_cast<char *>(chunk->bytes == nullptr ? MemoryContextAllocHuge(CurrentMemoryContext, capacity)
+														: repalloc_huge(chunk->bytes, capacity));
 		chunk->capacity = capacity;
 	}
 	memcpy(chunk->bytes + chunk->n_bytes, vector, n_bytes);
@@ -103,8 +103,8 @@ chunk_vectors_place(SharedVectors *shared, Relation index, uint64 number, ChunkV
 		if (first_page + n_pages > MaxBlockNumber - shared->start_block)
 			ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-					errmsg("index \"%s\" cannot have more than %u blocks", RelationGetRelationName(index),
-						MaxBlockNumber),
+					errmsg(
+						"index \"%s\" cannot have more than %u blocks", RelationGetRelationName(index), MaxBlockNumber),
 					errhint("Partition the table.")));
 		memcpy(before, shared->tail, n_before);
 		memcpy(shared->tail, chunk->bytes + chunk->n_bytes - n_after, n_after);

@@ -38,8 +38,8 @@ constexpr uint64 kMinQueries = 20;     // where memory is short
 constexpr double kMostCodeWork = 2e9; // bytes of codes that are compared without this
 constexpr uint32 kNearShare = 16;
 constexpr uint64 kFarStride = 16;
-constexpr Size kMemoryShare = 4;       // of maintenance_work_mem, for each query's lists
-constexpr double kLoss = 0.002;        // of the true neighbours: the loss of codes when all lists are looked at
+constexpr Size kMemoryShare = 4; // of maintenance_work_mem, for each query's lists
+constexpr double kLoss = 0.002;  // of the true neighbours: the loss of codes when all lists are looked at
 // The candidates for each wanted row that are tried; the loss of the last one is accepted.
 constexpr uint16 kFactors[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
 
@@ -62,13 +62,13 @@ struct CodedQuery
 /// Waiting codes of the file, split into their parts, or some of these.
 struct CodeRows
 {
-	uint64 batch;  // capacity in rows
-	uint64 n;      // of rows
+	uint64 batch;    // capacity in rows
+	uint64 n;        // of rows
 	uint64 *numbers; // [batch]
-	char *rows;    // [batch, coded_bytes]
-	uint8 *codes;  // [batch, code_bytes]
-	uint8 *blocks; // the same in blocks; null unless codes are scored so
-	float *terms;  // [batch]; null: no terms
+	char *rows;      // [batch, coded_bytes]
+	uint8 *codes;    // [batch, code_bytes]
+	uint8 *blocks;   // the same in blocks; null unless codes are scored so
+	float *terms;    // [batch]; null: no terms
 	uint32 *labels;
 	double *constants; // [batch] of the rows' lists, for a query
 };

@@ -1,6 +1,6 @@
-// SegmentFormat of gpuivf. Rows wait in memory or in a temporary file. When all have come, each is assigned to a list and coded
-// (with the model of the segment that the rows come from, or a new one), and the stored data is written list by list.
-// PG dialect.
+// SegmentFormat of gpuivf. Rows wait in memory or in a temporary file. When all have come, each is assigned to a list
+// and coded (with the model of the segment that the rows come from, or a new one), and the stored data is written list
+// by list. PG dialect.
 #include "am/gpuivf/stored_rows.hpp"
 #include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"

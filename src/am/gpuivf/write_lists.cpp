@@ -218,8 +218,7 @@ are_in_memory(const IvfWriter *writer)
 {
 	const Size held = row_store_held(&writer->vectors) + row_store_held(&writer->codes);
 
-	return row_store_in_memory(&writer->vectors) &&
-		(writer->coded_bytes == 0 || row_store_in_memory(&writer->codes)) &&
+	return row_store_in_memory(&writer->vectors) && (writer->coded_bytes == 0 || row_store_in_memory(&writer->codes)) &&
 		held + writer->n_rows * sizeof(uint32) <= writer->memory;
 }
 

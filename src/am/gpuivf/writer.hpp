@@ -1,6 +1,6 @@
 // The state of a segment being written: rows wait, in memory or in a temporary file, until all have come, since lists
-// are known only then. PG dialect. Used by ivf_format.cpp (the callbacks, the assignment), write_lists.cpp, train*.cpp and
-// calibrate*.cpp.
+// are known only then. PG dialect. Used by ivf_format.cpp (the callbacks, the assignment), write_lists.cpp, train*.cpp
+// and calibrate*.cpp.
 #pragma once
 
 #include "am/gpuivf/build_phases.hpp"

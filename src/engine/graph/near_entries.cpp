@@ -140,8 +140,8 @@ EntryMatrix::choose(
 		const uint32_t n_here = std::min(kNearColumns, n_columns_ - first);
 		const size_t n_panels = (n_here + panel_width_ - 1) / panel_width_;
 
-		ivf::ivf_kernels().multiply({memory.floats, dim_, 1, n, dim_},
-			{panels_ + size_t{first} * dim_, n_panels}, memory.products, kNearColumns);
+		ivf::ivf_kernels().multiply({memory.floats, dim_, 1, n, dim_}, {panels_ + size_t{first} * dim_, n_panels},
+			memory.products, kNearColumns);
 		for (uint32_t i = 0; i < n; i++)
 		{
 			const float *products = memory.products + size_t{i} * kNearColumns;

@@ -1,5 +1,5 @@
-// The entry points nearest to rows, for many rows at a time: a matrix product chooses them, canonical scores judge them.
-// Internal to the folder.
+// The entry points nearest to rows, for many rows at a time: a matrix product chooses them, canonical scores judge
+// them. Internal to the folder.
 #pragma once
 
 #include "engine/graph/graph.hpp"
@@ -36,7 +36,8 @@ public:
 
 	/// near [n, kSearchEntries]: for each of the rows nodes [n], n at most kNearRows, the columns nearest to it, in no
 	/// order; kNoNode where products overflow. The same on every instruction set.
-	void choose(const GraphRows &rows, const uint32_t *nodes, uint32_t n, uint32_t *near, const NearMemory &memory) const;
+	void choose(
+		const GraphRows &rows, const uint32_t *nodes, uint32_t n, uint32_t *near, const NearMemory &memory) const;
 
 private:
 	static constexpr uint32_t kNearColumns = 512; // of the products of a block: these fit a processor's cache

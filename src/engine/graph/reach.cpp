@@ -18,10 +18,10 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kRowsPerTrial = 16;       // of the first pass
-constexpr uint32_t kTrialsPerFailure = 1000; // where fewer fail, the first pass is the last
-constexpr uint32_t kWidth = 16;              // of a trial's search: narrower than those that calibration chooses
-constexpr uint32_t kRound = 1024;            // trials between additions
+constexpr uint32_t kRowsPerTrial = 16;              // of the first pass
+constexpr uint32_t kTrialsPerFailure = 1000;        // where fewer fail, the first pass is the last
+constexpr uint32_t kWidth = 16;                     // of a trial's search: narrower than those that calibration chooses
+constexpr uint32_t kRound = 1024;                   // trials between additions
 constexpr uint32_t kPiece = EntryMatrix::kNearRows; // trials that a task takes at a time
 constexpr size_t kMostTasks = 64;
 
@@ -182,8 +182,8 @@ is_reached(const Reach &reach, uint32_t node, const Nearest &nearest, const Tria
 	spec.width = kWidth;
 	spec.probe_steps = kSearchSteps;
 
-	const Outcome outcome = graph_search(view, spec, nearest.entries, nearest.n, memory.found, &n_found, &stats,
-		memory.search, memory.search_bytes);
+	const Outcome outcome = graph_search(
+		view, spec, nearest.entries, nearest.n, memory.found, &n_found, &stats, memory.search, memory.search_bytes);
 
 	// Nothing is as near to a row as the row itself.
 	if (trial.found || !outcome.is_ok() || n_found == 0)

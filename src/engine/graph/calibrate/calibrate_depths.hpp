@@ -17,10 +17,10 @@ struct DeepQueries
 {
 	uint32_t stride = kDeepStride; // a multiple of it
 	uint32_t n = 0;                // queries; 0: nothing is measured
-	uint32_t n_depths = 0; // of kDepths
-	uint32_t *numbers;     // [n] row numbers
-	double *last_scores;   // [n, kDepthCount] of the last true neighbour of each depth
-	uint32_t *hits;        // [n, kDepthCount]
+	uint32_t n_depths = 0;         // of kDepths
+	uint32_t *numbers;             // [n] row numbers
+	double *last_scores;           // [n, kDepthCount] of the last true neighbour of each depth
+	uint32_t *hits;                // [n, kDepthCount]
 	TruthMemory truth;
 
 	/// False if the arena is short. With codes nothing is measured.
