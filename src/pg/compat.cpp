@@ -322,6 +322,19 @@ next_sorted(Tuplesortstate *sort, Datum *value, bool *is_null)
 #endif
 }
 
+void
+write_blocks(Relation relation, BlockNumber first, const Page *pages, uint32 n)
+{
+	const SMgrRelation smgr = RelationGetSmgr(relation);
+
+#if PG_VERSION_NUM >= 170000
+	smgrwritev(smgr, MAIN_FORKNUM, first, reinterpret_cast<const void **>(const_cast<Page *>(pages)), n, true);
+#else
+	for (uint32 i = 0; i < n; i++)
+		smgrwrite(smgr, MAIN_FORKNUM, first + i, pages[i], true);
+#endif
+}
+
 WaitEventSet *
 new_wait_event_set(int n_events)
 {

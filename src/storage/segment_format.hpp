@@ -37,6 +37,11 @@ struct SegmentFormat
 	/// Take the next row that has a value, in TID order.
 	void (*put)(void *state, RowId row, const void *vector, const RowOrigin &origin);
 
+	/// Called before `prepare`, if not null, instead of `put` for each row: kVectors, which entry describes, has been
+	/// written in TID order, as in plain segments. `write` leaves it alone then. Only in builds. Null: rows always come
+	/// by `put`.
+	void (*placed)(void *state, const SegmentEntry *entry);
+
 	/// Called after the last row. Set n_bytes of every stream that `write` will write (kVectors and the format's own):
 	/// a merge takes exactly the blocks that they need. entry->n_rows is set. Returns false if it gave way.
 	bool (*prepare)(void *state, SegmentEntry *entry);

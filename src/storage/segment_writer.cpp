@@ -226,6 +226,11 @@ segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const ch
 		return;
 	}
 	BufFileWrite(writer->row_ids, &row, sizeof(row));
+	if (writer->placed)
+	{
+		writer->entry.n_rows++;
+		return;
+	}
 	if (writer->format != nullptr)
 	{
 		const MemoryContext old = MemoryContextSwitchTo(writer->format_context);
@@ -236,6 +241,32 @@ segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const ch
 	else
 		stream_write(&writer->vectors, vector, meta_vector_bytes(writer->meta));
 	writer->entry.n_rows++;
+}
+
+void
+segment_write_expect_placed(SegmentWriter *writer)
+{
+	writer->placed = true;
+	if (writer->format != nullptr)
+		stream_write_begin(&writer->vectors, writer->index, writer->mode, writer->meta->uuid, writer->entry.id,
+			StreamKind::kVectors, writer->start_block);
+}
+
+void
+segment_write_placed(SegmentWriter *writer, uint32 n_pages, const void *tail, Size tail_bytes)
+{
+	StreamEntry *vectors = &writer->entry.streams[static_cast<int>(StreamKind::kVectors)];
+	MemoryContext old;
+
+	stream_write_skip(&writer->vectors, n_pages);
+	stream_write(&writer->vectors, tail, tail_bytes);
+	if (writer->format == nullptr)
+		return;
+	stream_write_end(&writer->vectors, vectors);
+	writer->start_block += static_cast<BlockNumber>(stream_blocks(vectors->n_bytes));
+	old = MemoryContextSwitchTo(writer->format_context);
+	writer->format->placed(writer->format_state, &writer->entry);
+	MemoryContextSwitchTo(old);
 }
 
 bool

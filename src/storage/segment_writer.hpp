@@ -23,6 +23,7 @@ struct SegmentWriter
 	MemoryContext format_context;
 	BlockNumber start_block;
 	SegmentEntry entry;
+	bool placed; // other processes write kVectors
 	StreamWriter vectors;
 	BufFile *row_ids; // spooled, since streams are written one after the other
 	BufFile *null_row_ids;
@@ -46,6 +47,13 @@ void segment_write_place(SegmentWriter *writer, uint32 segment_id, BlockNumber s
 /// Add a row. vector is null for NULL. keys: the image of its key columns; null if the index has none. Rows must come
 /// in ascending order of row id (checked).
 void segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const char *keys, const RowOrigin &origin);
+
+/// Have other processes write the pages of kVectors, before the first row; segment_write_row then reads no vector. The
+/// segment is placed, its format null or one that takes such vectors.
+void segment_write_expect_placed(SegmentWriter *writer);
+
+/// After the last row: they have written n_pages; the stream ends with these bytes.
+void segment_write_placed(SegmentWriter *writer, uint32 n_pages, const void *tail, Size tail_bytes);
 
 /// Call after the last row. *n_blocks: total blocks of the segment. Returns false if the format gave way.
 bool segment_write_prepare(SegmentWriter *writer, uint64 *n_blocks);

@@ -5,6 +5,12 @@
 
 #include <cstring>
 
+extern "C"
+{
+#include "miscadmin.h"
+#include "storage/smgr.h"
+}
+
 namespace vectorgpu::am
 {
 
@@ -200,6 +206,36 @@ stream_read(Relation index, const MetaData *meta, const SegmentEntry *segment, S
 	}
 	page_run_end(&pages);
 	return !foreign;
+}
+
+void
+stream_read_written(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, uint64 offset,
+	Size n_bytes, void *dest)
+{
+	const StreamEntry *entry = &segment->streams[static_cast<int>(kind)];
+	char *out = static_cast<char *>(dest);
+	const Page page = pg::palloc_pages(1, false);
+
+	Assert(offset + n_bytes <= entry->n_bytes);
+	while (n_bytes > 0)
+	{
+		const uint32 position = static_cast<uint32>(offset / kPayloadBytes);
+		const BlockNumber block = entry->start_block + position;
+		const Size start = offset % kPayloadBytes;
+		const Size part = Min(n_bytes, kPayloadBytes - start);
+		const PageTag *tag = page_tag(page);
+
+		CHECK_FOR_INTERRUPTS();
+		smgrread(RelationGetSmgr(index), MAIN_FORKNUM, block, page);
+		if (!uuid_equal(tag->uuid, meta->uuid) || tag->stream != kind || tag->owner != segment->id ||
+			tag->position != position)
+			page_corrupted(index, block, "The page is not the one that the build has written.");
+		memcpy(out, page_payload(page) + start, part);
+		out += part;
+		offset += part;
+		n_bytes -= part;
+	}
+	pfree(page);
 }
 
 bool

@@ -49,6 +49,11 @@ void stream_close(StreamCursor *cursor);
 bool stream_read(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, uint64 offset,
 	Size n_bytes, void *dest, BufferAccessStrategy strategy);
 
+/// The same for a stream that this transaction has written past the buffer cache, of a relation that no other session
+/// sees: reads the files. An error if a page is none of the stream.
+void stream_read_written(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind,
+	uint64 offset, Size n_bytes, void *dest);
+
 /// Copy the n items with the given numbers to dest [n, item_bytes]. Consecutive items on one page lock it once.
 /// item_bytes divides kPayloadBytes. Returns false if a page was foreign.
 bool stream_gather(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, Size item_bytes,

@@ -31,7 +31,6 @@ flush_bulk(StreamWriter *writer)
 {
 	Page pages[kBulkBatchPages];
 	BlockNumber blocks[kBulkBatchPages];
-	SMgrRelation smgr = RelationGetSmgr(writer->index);
 
 	for (uint32 i = 0; i < writer->n_pages; i++)
 	{
@@ -39,13 +38,15 @@ flush_bulk(StreamWriter *writer)
 		blocks[i] = writer->next_block + i;
 	}
 	(void) VG_FAULT("bulk_write");
-	if (RelationNeedsWAL(writer->index))
+	if (writer->logged)
 		log_newpages(&pg::file_of(writer->index), MAIN_FORKNUM, static_cast<int>(writer->n_pages), blocks, pages, true);
 	for (uint32 i = 0; i < writer->n_pages; i++)
-	{
 		PageSetChecksumInplace(pages[i], blocks[i]);
-		smgrextend(smgr, MAIN_FORKNUM, blocks[i], pages[i], true);
-	}
+	if (writer->mode == WriteMode::kReserved)
+		pg::write_blocks(writer->index, writer->next_block, pages, writer->n_pages);
+	else
+		for (uint32 i = 0; i < writer->n_pages; i++)
+			smgrextend(RelationGetSmgr(writer->index), MAIN_FORKNUM, blocks[i], pages[i], true);
 }
 
 void
@@ -63,10 +64,10 @@ flush(StreamWriter *writer)
 	if (writer->n_pages == 0)
 		return;
 	CHECK_FOR_INTERRUPTS();
-	if (writer->mode == WriteMode::kBulk)
-		flush_bulk(writer);
-	else
+	if (writer->mode == WriteMode::kBuffers)
 		flush_buffers(writer);
+	else
+		flush_bulk(writer);
 	writer->next_block += writer->n_pages;
 	writer->n_pages = 0;
 }
@@ -105,6 +106,7 @@ stream_write_begin(StreamWriter *writer, Relation index, WriteMode mode, const I
 	memset(writer, 0, sizeof(*writer));
 	writer->index = index;
 	writer->mode = mode;
+	writer->logged = RelationNeedsWAL(index);
 	writer->uuid = uuid;
 	writer->segment = segment;
 	writer->kind = kind;
@@ -159,6 +161,43 @@ stream_write_end(StreamWriter *writer, StreamEntry *entry)
 	entry->start_block = writer->start_block;
 	entry->reserved = 0;
 	entry->n_bytes = writer->n_bytes;
+}
+
+void
+stream_reserve(Relation index, BlockNumber last)
+{
+	const Page page = pg::palloc_pages(1, true);
+
+	smgrextend(RelationGetSmgr(index), MAIN_FORKNUM, last, page, true);
+	pfree(page);
+}
+
+void
+stream_write_part_begin(StreamWriter *writer, Relation index, bool logged, const IndexUuid &uuid, uint32 segment,
+	StreamKind kind, BlockNumber start_block, uint32 position)
+{
+	stream_write_begin(writer, index, WriteMode::kReserved, uuid, segment, kind, start_block);
+	writer->logged = logged;
+	writer->next_block = start_block + position;
+	writer->position = position;
+}
+
+void
+stream_write_part_end(StreamWriter *writer)
+{
+	Assert(writer->page_fill == 0);
+	flush(writer);
+	pfree(writer->pages);
+	writer->pages = nullptr;
+}
+
+void
+stream_write_skip(StreamWriter *writer, uint32 n_pages)
+{
+	Assert(writer->n_bytes == 0);
+	writer->next_block += n_pages;
+	writer->position += n_pages;
+	writer->n_bytes = n_pages * kPayloadBytes;
 }
 
 void

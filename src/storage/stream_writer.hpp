@@ -10,7 +10,8 @@ namespace vectorgpu::am
 enum class WriteMode : uint8
 {
 	kBulk, // a relation that no other session can see: past the buffer cache, logged in batches, fsynced by bulk_finish
-	kBuffers, // a live relation: through shared buffers, a full image of each page
+	kBuffers,  // a live relation: through shared buffers, a full image of each page
+	kReserved, // as kBulk, but into blocks that stream_reserve has made; several processes write at a time
 };
 
 constexpr uint32 kBulkBatchPages = 32; // log_newpages takes XLR_MAX_BLOCK_ID pages per record
@@ -20,6 +21,7 @@ struct StreamWriter
 {
 	Relation index;
 	WriteMode mode;
+	bool logged;
 	IndexUuid uuid;
 	uint32 segment;
 	StreamKind kind;
@@ -36,6 +38,19 @@ struct StreamWriter
 void stream_write_begin(StreamWriter *writer, Relation index, WriteMode mode, const IndexUuid &uuid, uint32 segment,
 	StreamKind kind, BlockNumber start_block);
 void stream_write(StreamWriter *writer, const void *data, Size n_bytes);
+
+/// Extend the file, so that it ends behind block `last`. Other blocks that this adds are zeros. One process at a time.
+void stream_reserve(Relation index, BlockNumber last);
+
+/// Write whole pages of a stream from page `position` on, in blocks that are reserved: stream_write, in all a multiple
+/// of a page's payload, then stream_write_part_end. logged: whether the relation is, of which the creating process
+/// decides.
+void stream_write_part_begin(StreamWriter *writer, Relation index, bool logged, const IndexUuid &uuid, uint32 segment,
+	StreamKind kind, BlockNumber start_block, uint32 position);
+void stream_write_part_end(StreamWriter *writer);
+
+/// Count pages that others have written as the stream's first ones. Nothing has been written yet.
+void stream_write_skip(StreamWriter *writer, uint32 n_pages);
 void stream_write_zeros(StreamWriter *writer, uint64 n_bytes);
 
 /// Write what is left in the batch; *entry describes the finished stream.

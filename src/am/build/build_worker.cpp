@@ -30,17 +30,6 @@ namespace
 
 constexpr Size kMessageBytes = 32 * 1024; // a message is sent when it exceeds this size
 
-/// Packs rows into messages.
-struct RowSender
-{
-	shm_mq_handle *queue;
-	Size vector_bytes; // 0: stored values
-	Size key_bytes;    // 0: no key columns
-	Size size;
-	Size capacity;
-	char *message; // [capacity], grows to hold a row beyond kMessageBytes
-};
-
 void
 send_message(RowSender *sender)
 {
@@ -68,52 +57,76 @@ put_bytes(RowSender *sender, const void *bytes, Size n)
 	sender->size += padded_vector(n);
 }
 
-/// A RowSink; state is a RowSender.
+} // namespace
+
+void
+row_sender_init(RowSender *sender, const SharedBuild *shared, const KeyCoder *coder, shm_mq_handle *queue)
+{
+	memset(sender, 0, sizeof(*sender));
+	sender->queue = queue;
+	sender->placed = shared->vectors.used;
+	sender->vector_bytes =
+		value_format(&shared->shape) != nullptr ? 0 : vectorgpu::vector_bytes(shared->shape.element, shared->shape.dim);
+	sender->key_bytes = coder != nullptr ? key_image_bytes(&coder->layout) : 0;
+	sender->capacity =
+		kMessageBytes + sizeof(uint64) + padded_vector(sender->key_bytes) + padded_vector(sender->vector_bytes);
+	sender->message = static_cast<char *>(palloc(sender->capacity));
+}
+
 void
 send_row(void *state, RowId row, const char *vector, const char *keys)
 {
 	RowSender *sender = static_cast<RowSender *>(state);
 	const uint64 header = vector == nullptr ? row | kNullRow : row;
-	const Size n_bytes = vector == nullptr ? 0 : sender->vector_bytes > 0 ? sender->vector_bytes : stored_bytes(vector);
+	const Size n_bytes = vector == nullptr || sender->placed ? 0
+		: sender->vector_bytes > 0                           ? sender->vector_bytes
+															 : stored_bytes(vector);
 	const Size wanted = sender->size + sizeof(header) + padded_vector(sender->key_bytes) + padded_vector(n_bytes);
 
 	if (wanted > sender->capacity)
 	{
-		sender->capacity = wanted;
+		sender->capacity = Max(wanted, sender->placed ? 2 * sender->capacity : 0);
 		sender->message = static_cast<char *>(repalloc_huge(sender->message, sender->capacity));
 	}
 
 	put_bytes(sender, &header, sizeof(header));
 	put_bytes(sender, keys, sender->key_bytes);
 	put_bytes(sender, vector, n_bytes);
-	if (sender->size >= kMessageBytes)
+	if (sender->placed)
+	{
+		// The message waits until the chunk is placed: a full queue would keep others from placing theirs.
+		if (vector != nullptr)
+			chunk_vectors_add(&sender->chunk, vector, sender->vector_bytes);
+	}
+	else if (sender->size >= kMessageBytes)
 		send_message(sender);
 }
 
-/// Scan chunks until none is left. Return the number of live rows seen.
-double
-scan_chunks(SharedBuild *shared, Relation heap, Relation index, IndexInfo *info, BlockRows *rows)
+bool
+scan_chunk(const ChunkScan *scan, double *heap_tuples)
 {
+	SharedBuild *shared = scan->shared;
 	const Snapshot snapshot = shared->concurrent ? GetActiveSnapshot() : SnapshotAny;
-	double heap_tuples = 0;
+	const uint64 first = pg_atomic_fetch_add_u64(&shared->next_block, shared->chunk_blocks);
+	TableScanDesc table;
 
-	for (;;)
+	CHECK_FOR_INTERRUPTS();
+	if (first >= shared->n_blocks)
+		return false;
+	table = table_beginscan_strat(scan->heap, snapshot, 0, nullptr, true, false);
+	heap_setscanlimits(table, static_cast<BlockNumber>(first),
+		Min(shared->chunk_blocks, shared->n_blocks - static_cast<BlockNumber>(first)));
+	*heap_tuples += table_index_build_scan(
+		scan->heap, scan->index, scan->info, true, false, block_rows_callback, scan->rows, table);
+	block_rows_flush(scan->rows);
+	if (shared->vectors.used)
 	{
-		const uint64 first = pg_atomic_fetch_add_u64(&shared->next_block, shared->chunk_blocks);
-		TableScanDesc scan;
-
-		CHECK_FOR_INTERRUPTS();
-		if (first >= shared->n_blocks)
-			return heap_tuples;
-		scan = table_beginscan_strat(heap, snapshot, 0, nullptr, true, false);
-		heap_setscanlimits(scan, static_cast<BlockNumber>(first),
-			Min(shared->chunk_blocks, shared->n_blocks - static_cast<BlockNumber>(first)));
-		heap_tuples += table_index_build_scan(heap, index, info, true, false, block_rows_callback, rows, scan);
-		block_rows_flush(rows);
+		chunk_vectors_place(&shared->vectors, scan->index, first / shared->chunk_blocks, &scan->sender->chunk);
+		if (scan->sender->queue != nullptr)
+			send_message(scan->sender);
 	}
+	return true;
 }
-
-} // namespace
 
 } // namespace vectorgpu::am
 
@@ -128,34 +141,33 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	shm_mq *queue = reinterpret_cast<shm_mq *>(queues + ParallelWorkerNumber * shared->queue_bytes);
 	BlockRows *rows = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
 	const uint64 end = kEndOfRows;
-	RowSender sender = {};
+	RowSender sender;
+	ChunkScan scan;
 	const KeyCoder *coder;
 	Relation heap;
 	Relation index;
 	IndexInfo *info;
-	double heap_tuples;
+	shm_mq_handle *attached;
+	double heap_tuples = 0;
 
 	debug_query_string = static_cast<const char *>(shm_toc_lookup(toc, kKeyQueryText, true));
 	pgstat_report_activity(STATE_RUNNING, debug_query_string);
 	shm_mq_set_sender(queue, MyProc);
-	sender.queue = shm_mq_attach(queue, segment, nullptr);
-	sender.vector_bytes =
-		value_format(&shared->shape) != nullptr ? 0 : vectorgpu::vector_bytes(shared->shape.element, shared->shape.dim);
+	attached = shm_mq_attach(queue, segment, nullptr);
 
 	// The lock modes that the leader holds.
 	heap = table_open(shared->heap, shared->concurrent ? ShareUpdateExclusiveLock : ShareLock);
 	index = index_open(shared->index, shared->concurrent ? RowExclusiveLock : AccessExclusiveLock);
 	coder = index_key_coder(index);
-	sender.key_bytes = coder != nullptr ? key_image_bytes(&coder->layout) : 0;
-	sender.capacity =
-		kMessageBytes + sizeof(uint64) + padded_vector(sender.key_bytes) + padded_vector(sender.vector_bytes);
-	sender.message = static_cast<char *>(palloc(sender.capacity));
+	row_sender_init(&sender, shared, coder, attached);
 	block_rows_init(rows, &shared->shape, coder, {send_row, &sender});
 	info = BuildIndexInfo(index);
 	info->ii_Concurrent = shared->concurrent;
 
 	InstrStartParallelQuery();
-	heap_tuples = scan_chunks(shared, heap, index, info, rows);
+	scan = {shared, heap, index, info, rows, &sender};
+	while (scan_chunk(&scan, &heap_tuples))
+		;
 	memcpy(sender.message + sender.size, &end, sizeof(end));
 	sender.size += sizeof(end);
 	send_message(&sender);

@@ -40,12 +40,13 @@ constexpr Size kMinQueueBytes = 256 * 1024;
 constexpr Size kMaxQueueBytes = 4 * 1024 * 1024;
 constexpr BlockNumber kMaxChunkBlocks = 256;
 
-/// The leader's end of one worker's queue.
+/// The leader's end of one worker's queue, or its own rows.
 struct RowSource
 {
-	shm_mq_handle *queue;
-	const char *next; // the rest of the message
+	shm_mq_handle *queue; // null: the leader's own
+	const char *next;     // the rest of the message
 	const char *end;
+	bool has_head;
 	uint64 header; // of the head row; kEndOfRows after the last row
 	RowId row;
 };
@@ -55,10 +56,14 @@ struct Leader
 	BuildState *state;
 	ParallelContext *context;
 	SharedBuild *shared;
-	Size padded_bytes; // of a vector; 0: stored values
+	Size padded_bytes; // of a vector in a message; 0: stored values
+	bool placed;       // messages have no vectors
 	Size padded_keys;  // of the image of a row's key columns; 0: there are none
 	int n_sources;
-	RowSource *sources;
+	RowSource *sources; // of the workers, then the leader's own
+	RowSender own;
+	bool scans;         // the leader may still take chunks of the table
+	double heap_tuples; // that it has seen itself
 };
 
 /// A queue was detached. Raise the worker's own error if it has one, else an error here.
@@ -75,16 +80,33 @@ worker_lost(Leader *leader)
 	pg_unreachable();
 }
 
-/// Advance a source to its next row; wait for it if necessary.
-void
-next_row(Leader *leader, RowSource *source)
+/// Read the head of a source unless it has one. If it is not there yet: wait, or return false.
+bool
+read_head(Leader *leader, RowSource *source, bool wait)
 {
+	if (source->has_head)
+		return true;
 	if (source->next == source->end)
 	{
 		Size size;
 		void *data;
+		shm_mq_result result;
 
-		if (shm_mq_receive(source->queue, &size, &data, false) != SHM_MQ_SUCCESS)
+		if (source->queue == nullptr)
+		{
+			// Rows of the chunks that the leader may take are not before these blocks.
+			source->row = leader->scans
+				? make_row_id(static_cast<BlockNumber>(Min(pg_atomic_read_u64(&leader->shared->next_block),
+								  static_cast<uint64>(leader->shared->n_blocks))),
+					  0)
+				: kEndOfRows;
+			source->header = kEndOfRows;
+			return true;
+		}
+		result = shm_mq_receive(source->queue, &size, &data, !wait);
+		if (result == SHM_MQ_WOULD_BLOCK)
+			return false;
+		if (result != SHM_MQ_SUCCESS)
 			worker_lost(leader);
 		source->next = static_cast<const char *>(data);
 		source->end = source->next + size;
@@ -92,6 +114,8 @@ next_row(Leader *leader, RowSource *source)
 	memcpy(&source->header, source->next, sizeof(source->header));
 	source->next += sizeof(source->header);
 	source->row = source->header == kEndOfRows ? kEndOfRows : source->header & ~kNullRow;
+	source->has_head = true;
+	return true;
 }
 
 void
@@ -102,25 +126,28 @@ write_head(Leader *leader, RowSource *source)
 
 	source->next += leader->padded_keys;
 	build_write_row(leader->state, source->row, is_null ? nullptr : source->next, keys);
-	if (!is_null)
+	if (!is_null && !leader->placed)
 		source->next += leader->padded_bytes > 0 ? leader->padded_bytes : padded_vector(stored_bytes(source->next));
-	next_row(leader, source);
+	source->has_head = false;
 }
 
-/// Return the source with the smallest head; *bound: the smallest head of the others.
+/// Return the source with the smallest head; *bound: the smallest head of the others. Null: a head is not there yet.
 RowSource *
-smallest_head(Leader *leader, RowId *bound)
+smallest_head(Leader *leader, bool wait, RowId *bound)
 {
-	RowSource *best = &leader->sources[0];
+	RowSource *best = nullptr;
 
 	*bound = kEndOfRows;
-	for (int i = 1; i < leader->n_sources; i++)
+	for (int i = 0; i < leader->n_sources; i++)
 	{
 		RowSource *source = &leader->sources[i];
 
-		if (source->row < best->row)
+		if (!read_head(leader, source, wait))
+			return nullptr;
+		if (best == nullptr || source->row < best->row)
 		{
-			*bound = best->row;
+			if (best != nullptr)
+				*bound = best->row;
 			best = source;
 		}
 		else if (source->row < *bound)
@@ -129,34 +156,74 @@ smallest_head(Leader *leader, RowId *bound)
 	return best;
 }
 
+/// Merge rows: all, or those that are there already.
 void
-merge_rows(Leader *leader)
+merge_rows(Leader *leader, bool wait)
 {
-	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, leader->shared->n_blocks);
-	for (int i = 0; i < leader->n_sources; i++)
-		next_row(leader, &leader->sources[i]);
 	for (;;)
 	{
 		RowId bound;
-		RowSource *source = smallest_head(leader, &bound);
+		RowSource *source = smallest_head(leader, wait, &bound);
 
-		if (source->row == kEndOfRows)
+		if (source == nullptr || source->header == kEndOfRows)
 			break;
 		CHECK_FOR_INTERRUPTS();
 		pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, row_id_block(source->row));
 		do
 			write_head(leader, source);
-		while (source->row < bound);
+		while (read_head(leader, source, wait) && source->header != kEndOfRows && source->row < bound);
 	}
-	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, leader->shared->n_blocks);
 }
 
+/// Scan chunks of the table as the workers do, and merge what is there between them.
+void
+scan_chunks(Leader *leader)
+{
+	BuildState *state = leader->state;
+	BlockRows *rows = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
+	RowSource *own = &leader->sources[leader->n_sources - 1];
+	const ChunkScan scan = {leader->shared, state->heap, state->index, state->info, rows, &leader->own};
+
+	row_sender_init(&leader->own, leader->shared, state->coder, nullptr);
+	block_rows_init(rows, &state->shape, state->coder, {send_row, &leader->own});
+	while (leader->scans)
+	{
+		// Rows that wait go to the front of the message, which the next chunk's are added to.
+		const Size n_waiting = static_cast<Size>(own->end - own->next);
+
+		if (n_waiting > 0)
+			memmove(leader->own.message, own->next, n_waiting);
+		leader->own.size = n_waiting;
+		leader->scans = scan_chunk(&scan, &leader->heap_tuples);
+		own->next = leader->own.message;
+		own->end = own->next + leader->own.size;
+		merge_rows(leader, false);
+	}
+	block_rows_end(rows);
+	pfree(rows);
+}
+
+/// Bytes of a queue, and of the vectors of a chunk that a process collects to write them itself.
 Size
 queue_bytes_for(int n_workers)
 {
 	const Size share = static_cast<Size>(maintenance_work_mem) * 1024 / 4 / static_cast<Size>(n_workers);
 
 	return MAXALIGN(Min(Max(share, kMinQueueBytes), kMaxQueueBytes));
+}
+
+/// Blocks of a chunk whose rows, to judge by the last count, have about n_bytes of vectors.
+BlockNumber
+placed_chunk_blocks(const BuildState *state, Size n_bytes)
+{
+	const Form_pg_class table = state->heap->rd_rel;
+	const double counted = table->relpages > 0 ? static_cast<double>(table->reltuples) / table->relpages : 0;
+	const double rows_per_block = counted > 0 ? counted : static_cast<double>(MaxHeapTuplesPerPage);
+	const double block_bytes =
+		Max(rows_per_block, 1.0) * static_cast<double>(vector_bytes(state->shape.element, state->shape.dim));
+
+	return static_cast<BlockNumber>(
+		Max(Min(static_cast<double>(n_bytes) / block_bytes, static_cast<double>(kMaxChunkBlocks)), 1.0));
 }
 
 void
@@ -170,6 +237,11 @@ init_shared(SharedBuild *shared, const BuildState *state, Size queue_bytes)
 	shared->queue_bytes = queue_bytes;
 	shared->n_blocks = RelationGetNumberOfBlocks(state->heap);
 	shared->chunk_blocks = Min(static_cast<BlockNumber>(queue_bytes / BLCKSZ), kMaxChunkBlocks);
+	if (value_format(&state->shape) == nullptr && vectors_can_be_placed(&state->writer, shared->concurrent))
+	{
+		shared_vectors_init(&shared->vectors, state->index, &state->writer);
+		shared->chunk_blocks = placed_chunk_blocks(state, queue_bytes);
+	}
 	pg_atomic_init_u64(&shared->next_block, 0);
 	SpinLockInit(&shared->mutex);
 }
@@ -235,9 +307,9 @@ launch(Leader *leader, int n_workers)
 	LaunchParallelWorkers(context);
 	if (context->nworkers_launched == 0)
 		return false;
-	leader->n_sources = context->nworkers_launched;
-	leader->sources = static_cast<RowSource *>(palloc0(sizeof(RowSource) * context->nworkers_launched));
-	for (int i = 0; i < leader->n_sources; i++)
+	leader->n_sources = context->nworkers_launched + 1;
+	leader->sources = static_cast<RowSource *>(palloc0(sizeof(RowSource) * leader->n_sources));
+	for (int i = 0; i < context->nworkers_launched; i++)
 		leader->sources[i].queue = shm_mq_attach(
 			reinterpret_cast<shm_mq *>(queues + i * queue_bytes), context->seg, context->worker[i].bgwhandle);
 	// Raises an error if a worker could not be started. Otherwise the other workers would wait for the leader to drain
@@ -246,7 +318,7 @@ launch(Leader *leader, int n_workers)
 	// Before 17 core says of each index but a btree that it is built serially.
 	ereport(DEBUG1,
 		(errmsg_internal("index \"%s\": using %d parallel workers to read the table",
-			RelationGetRelationName(leader->state->index), leader->n_sources)));
+			RelationGetRelationName(leader->state->index), context->nworkers_launched)));
 	return true;
 }
 
@@ -262,7 +334,28 @@ collect(Leader *leader)
 		InstrAccumParallelQuery(&buffer_usage[i], &wal_usage[i]);
 	if (leader->shared->broken_hot_chain)
 		leader->state->info->ii_BrokenHotChain = true;
-	return leader->shared->heap_tuples;
+	return leader->shared->heap_tuples + leader->heap_tuples;
+}
+
+/// Write the rows of all processes.
+void
+write_rows(Leader *leader)
+{
+	SegmentWriter *writer = &leader->state->writer;
+	const SharedVectors *vectors = &leader->shared->vectors;
+
+	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_TOTAL, leader->shared->n_blocks);
+	leader->placed = leader->scans = vectors->used;
+	if (leader->placed)
+	{
+		segment_write_expect_placed(writer);
+		scan_chunks(leader);
+	}
+	merge_rows(leader, true);
+	WaitForParallelWorkersToFinish(leader->context);
+	if (leader->placed)
+		segment_write_placed(writer, static_cast<uint32>(vectors->n_pages), vectors->tail, vectors->tail_bytes);
+	pgstat_progress_update_param(PROGRESS_SCAN_BLOCKS_DONE, leader->shared->n_blocks);
 }
 
 } // namespace
@@ -288,8 +381,7 @@ parallel_build_scan(BuildState *state, double *heap_tuples)
 	launched = launch(&leader, n_workers);
 	if (launched)
 	{
-		merge_rows(&leader);
-		WaitForParallelWorkersToFinish(leader.context);
+		write_rows(&leader);
 		*heap_tuples = collect(&leader);
 	}
 	DestroyParallelContext(leader.context);

@@ -33,21 +33,41 @@ format_begin(const SegmentPlan *plan)
 	return writer;
 }
 
+[[noreturn]] void
+too_many_rows(const GraphWriter *writer)
+{
+	ereport(ERROR,
+		(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			errmsg("index \"%s\" cannot have more than " UINT64_FORMAT " rows in one segment",
+				RelationGetRelationName(writer->plan.index), kMaxSegmentRows),
+			errhint("Partition the table.")));
+	pg_unreachable();
+}
+
 void
 format_put(void *state, [[maybe_unused]] RowId row, const void *vector, const RowOrigin &origin)
 {
 	GraphWriter *writer = static_cast<GraphWriter *>(state);
 
 	if (writer->n_rows == kMaxSegmentRows)
-		ereport(ERROR,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				errmsg("index \"%s\" cannot have more than " UINT64_FORMAT " rows in one segment",
-					RelationGetRelationName(writer->plan.index), kMaxSegmentRows),
-				errhint("Partition the table.")));
+		too_many_rows(writer);
 	BufFileWrite(writer->vectors, const_cast<void *>(vector), writer->vector_bytes);
 	if (writer->base != nullptr)
 		graph_base_row(writer->base, origin, writer->n_rows, vector, writer->vector_bytes);
 	writer->n_rows++;
+}
+
+/// SegmentFormat::placed.
+void
+format_placed(void *state, const SegmentEntry *entry)
+{
+	GraphWriter *writer = static_cast<GraphWriter *>(state);
+
+	if (entry->n_rows > kMaxSegmentRows)
+		too_many_rows(writer);
+	spool_close(&writer->vectors);
+	writer->placed = *entry;
+	writer->n_rows = entry->n_rows;
 }
 
 bool
@@ -118,7 +138,9 @@ format_write(void *state, SegmentEntry *entry, BlockNumber start)
 				writer->n_rows * engine::graph::hash_code_bytes(model->hash_bits), true))
 			return InvalidBlockNumber;
 	}
-	if (!stream_run_copy(run, kEdgeStream, writer->edges, writer->n_rows * model->degree * sizeof(uint32), true) ||
+	if (!stream_run_copy(run, kEdgeStream, writer->edges, writer->n_rows * model->degree * sizeof(uint32), true))
+		return InvalidBlockNumber;
+	if (writer->vectors != nullptr &&
 		!stream_run_copy(run, StreamKind::kVectors, writer->vectors, writer->n_rows * writer->vector_bytes, true))
 		return InvalidBlockNumber;
 	return run->block;
@@ -147,6 +169,7 @@ may_be_older(const MetaData *meta, const SegmentEntry *segment)
 const SegmentFormat kGraphFormat = {
 	.begin = format_begin,
 	.put = format_put,
+	.placed = format_placed,
 	.prepare = format_prepare,
 	.write = format_write,
 	.end = format_end,

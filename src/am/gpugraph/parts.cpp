@@ -244,6 +244,12 @@ build_here(GraphWriter *writer, const BuildSpec *spec, const GraphRows *rows, bo
 void
 read_vectors(const GraphWriter *writer, uint64 first_row, uint64 n, char *vectors)
 {
+	if (writer->vectors == nullptr)
+	{
+		stream_read_written(writer->plan.index, writer->meta, &writer->placed, StreamKind::kVectors,
+			first_row * writer->vector_bytes, n * writer->vector_bytes, vectors);
+		return;
+	}
 	spool_seek(writer->vectors, first_row * writer->vector_bytes);
 	spool_read(writer->vectors, vectors, n * writer->vector_bytes);
 }

@@ -21,9 +21,10 @@ struct GraphWriter
 	Size vector_bytes;  // of one row
 	Size memory;        // bytes: maintenance_work_mem
 	uint64 n_rows;
-	GraphBase *base;  // of a merge: the graph that it may insert into; null: none
-	BufFile *vectors; // as stored, in TID order
-	BufFile *edges;   // kEdgeStream; null before the graph is built
+	GraphBase *base;     // of a merge: the graph that it may insert into; null: none
+	BufFile *vectors;    // as stored, in TID order; null: in the index already
+	SegmentEntry placed; // with the stream of these
+	BufFile *edges;      // kEdgeStream; null before the graph is built
 	GraphModel model;
 	GraphPart *parts;              // [model.n_parts]
 	uint32 *entries;               // [model.n_entries]

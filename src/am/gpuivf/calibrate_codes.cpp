@@ -33,8 +33,13 @@ constexpr Size kBatchBytes = 256 * 1024;
 constexpr double kCodeWork = 1e9;
 constexpr uint64 kWantedQueries = 100; // whatever they cost
 constexpr uint64 kMinQueries = 20;     // where memory is short
-constexpr Size kMemoryShare = 4;       // of maintenance_work_mem, for each query's lists
-constexpr double kLoss = 0.002;        // of the true neighbours: the loss of codes when all lists are looked at
+// Of many rows those in the lists near a query are compared, a kNearShare-th of the lists, and of the others every
+// kFarStride-th batch, whose rows then count for as many: hardly any of them has a better estimate than a neighbour.
+constexpr double kMostCodeWork = 2e9; // bytes of codes that are compared without this
+constexpr uint32 kNearShare = 16;
+constexpr uint64 kFarStride = 16;
+constexpr Size kMemoryShare = 4; // of maintenance_work_mem, for each query's lists
+constexpr double kLoss = 0.002;  // of the true neighbours: the loss of codes when all lists are looked at
 // The candidates for each wanted row that are tried; the loss of the last one is accepted.
 constexpr uint16 kFactors[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
 
@@ -44,6 +49,7 @@ struct CodedQuery
 	CodeQuery codes;
 	float *constants;          // [n_lists] of the lists; null: codes without constants
 	uint8 *points;             // [n_lists]: the first calibration point that looks at the list
+	uint8 near_point;          // lists with at most this point are near the query
 	double limits[kNeighbors]; // estimates of the true neighbours; NaN: none, as beyond the range of
 							   // halves
 	double worst;              // of these
@@ -53,14 +59,16 @@ struct CodedQuery
 				 [engine::ivf::kMaxCalibrationPoints]; // rows with a better estimate, by the point of their list
 };
 
-/// Waiting codes of the file, split into their parts.
+/// Waiting codes of the file, split into their parts, or some of these.
 struct CodeRows
 {
-	uint64 batch;  // capacity in rows
-	char *rows;    // [batch, coded_bytes]
-	uint8 *codes;  // [batch, code_bytes]
-	uint8 *blocks; // the same in blocks; null unless codes are scored so
-	float *terms;  // [batch]; null: no terms
+	uint64 batch;    // capacity in rows
+	uint64 n;        // of rows
+	uint64 *numbers; // [batch]
+	char *rows;      // [batch, coded_bytes]
+	uint8 *codes;    // [batch, code_bytes]
+	uint8 *blocks;   // the same in blocks; null unless codes are scored so
+	float *terms;    // [batch]; null: no terms
 	uint32 *labels;
 	double *constants; // [batch] of the rows' lists, for a query
 };
@@ -73,6 +81,8 @@ begin_rows(const IvfWriter *writer, CodeRows *rows)
 		kBatchBytes / writer->layout.code_bytes / engine::ivf::kCodeBlockRows * engine::ivf::kCodeBlockRows;
 
 	rows->batch = Max(Min(fitting, kMaxBatchRows), kMinBatchRows);
+	rows->n = 0;
+	rows->numbers = static_cast<uint64 *>(palloc(rows->batch * sizeof(uint64)));
 	rows->rows = static_cast<char *>(palloc(rows->batch * writer->coded_bytes));
 	rows->codes = static_cast<uint8 *>(palloc(rows->batch * writer->layout.code_bytes));
 	rows->blocks = blocks ? static_cast<uint8 *>(palloc(rows->batch * writer->layout.code_bytes)) : nullptr;
@@ -81,16 +91,18 @@ begin_rows(const IvfWriter *writer, CodeRows *rows)
 	rows->constants = static_cast<double *>(palloc0(rows->batch * sizeof(double)));
 }
 
-/// Reads the next n rows of both files.
+/// Reads the next n rows of both files, from number `first` on.
 void
-read_rows(IvfWriter *writer, CodeRows *rows, uint64 n)
+read_rows(IvfWriter *writer, CodeRows *rows, uint64 first, uint64 n)
 {
 	const Size code_bytes = writer->layout.code_bytes;
 
-	spool_read(writer->codes, rows->rows, n * writer->coded_bytes);
+	row_store_read(&writer->codes, first, n, rows->rows);
 	spool_read(writer->labels, rows->labels, n * sizeof(uint32));
+	rows->n = n;
 	for (uint64 i = 0; i < n; i++)
 	{
+		rows->numbers[i] = first + i;
 		memcpy(rows->codes + i * code_bytes, rows->rows + i * writer->coded_bytes, code_bytes);
 		if (rows->terms != nullptr)
 			memcpy(&rows->terms[i], rows->rows + i * writer->coded_bytes + code_bytes, sizeof(float));
@@ -99,14 +111,41 @@ read_rows(IvfWriter *writer, CodeRows *rows, uint64 n)
 		engine::ivf::code_make_blocks(writer->layout.codes, rows->codes, n, rows->blocks);
 }
 
-/// Scores [n] of the rows read, those above a limit not all (code_scores).
-void
-score_rows(const CodedQuery *query, const CodeRows *rows, uint64 n, double limit, double *scores)
+bool
+is_near(const CodedQuery *query, uint32 list)
 {
-	for (uint64 i = 0; query->constants != nullptr && i < n; i++)
+	return query->points[list] <= query->near_point;
+}
+
+/// Sets `near` to those of the rows that are in lists near the query.
+void
+take_near_rows(const IvfWriter *writer, const CodedQuery *query, const CodeRows *rows, CodeRows *near)
+{
+	const Size code_bytes = writer->layout.code_bytes;
+
+	near->n = 0;
+	for (uint64 i = 0; i < rows->n; i++)
+	{
+		if (!is_near(query, rows->labels[i]))
+			continue;
+		memcpy(near->codes + near->n * code_bytes, rows->codes + i * code_bytes, code_bytes);
+		if (rows->terms != nullptr)
+			near->terms[near->n] = rows->terms[i];
+		near->labels[near->n] = rows->labels[i];
+		near->numbers[near->n++] = rows->numbers[i];
+	}
+	if (near->blocks != nullptr && near->n > 0)
+		engine::ivf::code_make_blocks(writer->layout.codes, near->codes, near->n, near->blocks);
+}
+
+/// Scores [rows->n], those above a limit not all (code_scores).
+void
+score_rows(const CodedQuery *query, const CodeRows *rows, double limit, double *scores)
+{
+	for (uint64 i = 0; query->constants != nullptr && i < rows->n; i++)
 		rows->constants[i] = static_cast<double>(query->constants[rows->labels[i]]);
 	engine::ivf::mixed_code_scores(query->codes.query, rows->constants,
-		rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms, n, scores, limit);
+		rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms, rows->n, scores, limit);
 }
 
 /// Constants and points of the lists.
@@ -134,6 +173,10 @@ look_at_lists(const IvfWriter *writer, CodedQuery *query, const float *floats)
 			point++;
 		query->points[order[i].row] = static_cast<uint8>(point);
 	}
+	query->near_point = 0;
+	while (query->near_point + 1u < calibration->n_points &&
+		uint64{calibration->probes[query->near_point]} * kNearShare < n_lists)
+		query->near_point++;
 	for (uint32 i = 0; query->constants != nullptr && i < n_lists; i++)
 		query->constants[i] = static_cast<float>(engine::ivf::pq_list_constant(meta->metric, scores[i]));
 	pfree(order);
@@ -180,10 +223,9 @@ look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries
 	query->worst = -HUGE_VAL;
 	for (uint64 n = 0; n < neighbors->n; n++)
 	{
-		spool_seek(writer->codes, neighbors->numbers()[n] * writer->coded_bytes);
 		spool_seek(writer->labels, neighbors->numbers()[n] * sizeof(uint32));
-		read_rows(writer, rows, 1);
-		score_rows(query, rows, 1, HUGE_VAL, &query->limits[n]);
+		read_rows(writer, rows, neighbors->numbers()[n], 1);
+		score_rows(query, rows, HUGE_VAL, &query->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
 		if (rounded)
 			query->limits[n] +=
@@ -217,20 +259,23 @@ is_copy(const TrueNeighbors *neighbors, uint64 number)
 		neighbors->nearest + neighbors->n_copies();
 }
 
-/// Counts the rows of a batch, from number `first` on, that a search by codes prefers to the query's neighbours: among
-/// equal estimates it takes the first row. Where one row is far off, all others may have the same code.
+/// Counts the rows that a search by codes prefers to the query's neighbours: among equal estimates it takes the first
+/// row. Where one row is far off, all others may have the same code. far_weight: how many rows a row counts for that is
+/// not near the query.
 void
-count_better(CodedQuery *query, const CodeRows *rows, uint64 first, uint64 n, double *scores)
+count_better(CodedQuery *query, const CodeRows *rows, uint32 far_weight, double *scores)
 {
-	score_rows(query, rows, n, query->worst, scores);
-	for (uint64 i = 0; i < n; i++)
+	score_rows(query, rows, query->worst, scores);
+	for (uint64 i = 0; i < rows->n; i++)
 	{
-		if (!(scores[i] <= query->worst) || is_copy(&query->neighbors, first + i))
+		const uint64 number = rows->numbers[i];
+
+		if (!(scores[i] <= query->worst) || is_copy(&query->neighbors, number))
 			continue;
 		for (uint64 j = 0; j < query->neighbors.n; j++)
 			if (scores[i] < query->limits[j] || // the query's own row, too: one candidate more than needed
-				(scores[i] == query->limits[j] && first + i < query->neighbors.numbers()[j]))
-				query->better[j][query->points[rows->labels[i]]]++;
+				(scores[i] == query->limits[j] && number < query->neighbors.numbers()[j]))
+				query->better[j][query->points[rows->labels[i]]] += is_near(query, rows->labels[i]) ? 1 : far_weight;
 	}
 }
 
@@ -238,19 +283,33 @@ count_better(CodedQuery *query, const CodeRows *rows, uint64 first, uint64 n, do
 bool
 scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *rows)
 {
+	const double work = static_cast<double>(n_queries) * static_cast<double>(writer->n_rows) *
+		static_cast<double>(writer->layout.code_bytes);
+	const uint64 n_batches = (writer->n_rows + rows->batch - 1) / rows->batch;
+	const uint64 stride = work > kMostCodeWork ? Min(kFarStride, n_batches) : 1;
 	double *scores = static_cast<double *>(palloc(rows->batch * sizeof(double)));
+	CodeRows near;
 
-	spool_seek(writer->codes, 0);
+	begin_rows(writer, &near);
 	spool_seek(writer->labels, 0);
-	for (uint64 first = 0; first < writer->n_rows; first += rows->batch)
+	for (uint64 batch = 0; batch < n_batches; batch++)
 	{
-		const uint64 n = Min(rows->batch, writer->n_rows - first);
+		const uint64 first = batch * rows->batch;
 
 		if (ivf_gives_way(writer))
 			return false;
-		read_rows(writer, rows, n);
+		read_rows(writer, rows, first, Min(rows->batch, writer->n_rows - first));
 		for (uint64 i = 0; i < n_queries; i++)
-			count_better(&queries[i], rows, first, n, scores);
+		{
+			if (batch % stride == i % stride)
+			{
+				count_better(&queries[i], rows, static_cast<uint32>(stride), scores);
+				continue;
+			}
+			take_near_rows(writer, &queries[i], rows, &near);
+			if (near.n > 0)
+				count_better(&queries[i], &near, 0, scores);
+		}
 	}
 	pfree(scores);
 	return true;
@@ -349,6 +408,7 @@ ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
 	CodedQuery *coded = static_cast<CodedQuery *>(MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(CodedQuery)));
 	CodeRows rows;
 
+	ivf_reserve(writer, n * query_bytes);
 	begin_rows(writer, &rows);
 	for (uint64 i = 0; i < n; i++)
 	{

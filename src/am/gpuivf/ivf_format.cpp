@@ -1,6 +1,6 @@
-// SegmentFormat of gpuivf. Rows wait in a temporary file. When all have come, each is assigned to a list and coded
-// (with the model of the segment that the rows come from, or a new one), and the stored data is written list by list.
-// PG dialect.
+// SegmentFormat of gpuivf. Rows wait in memory or in a temporary file. When all have come, each is assigned to a list
+// and coded (with the model of the segment that the rows come from, or a new one), and the stored data is written list
+// by list. PG dialect.
 #include "am/gpuivf/stored_rows.hpp"
 #include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"
@@ -33,7 +33,7 @@ format_begin(const SegmentPlan *plan)
 	writer->vector_bytes = vector_bytes(writer->rows.element, writer->rows.dim);
 	writer->coded_bytes = writer->layout.code_bytes + (writer->layout.row_terms ? sizeof(float) : 0);
 	writer->memory = static_cast<Size>(maintenance_work_mem) * 1024;
-	writer->vectors = BufFileCreateTemp(false);
+	row_store_begin(&writer->vectors, writer->vector_bytes, ivf_room_for_rows(writer));
 	ivf_begin_drift(writer);
 	return writer;
 }
@@ -58,7 +58,7 @@ format_put(void *state, RowId row, const void *vector, const RowOrigin &origin)
 		pfree(floats);
 		vector = writer->narrowed;
 	}
-	BufFileWrite(writer->vectors, const_cast<void *>(vector), writer->vector_bytes);
+	row_store_put(&writer->vectors, vector);
 	ivf_note_source(writer, origin.segment);
 	writer->n_rows++;
 }
@@ -68,14 +68,16 @@ struct CodeBatch
 {
 	CodeEncoder encoder; // all zeros until this process codes rows
 	CodeArrays arrays;   // [batch_rows]
+	char *row;           // [coded_bytes]
 };
 
 void
 begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
 {
-	spool_close(&writer->codes);
-	writer->codes = BufFileCreateTemp(false);
+	row_store_end(&writer->codes);
+	row_store_begin(&writer->codes, writer->coded_bytes, ivf_room_for_rows(writer));
 	*batch = {};
+	batch->row = static_cast<char *>(palloc(writer->coded_bytes));
 	batch->arrays.codes =
 		static_cast<uint8 *>(MemoryContextAllocHuge(CurrentMemoryContext, batch_rows * writer->layout.code_bytes));
 	batch->arrays.terms = static_cast<float *>(palloc(batch_rows * sizeof(float)));
@@ -99,19 +101,16 @@ make_codes(IvfWriter *writer, CodeBatch *batch, const Assigner *assigner, uint64
 }
 
 void
-put_codes(IvfWriter *writer, const CodeArrays *arrays, uint64 n)
+put_codes(IvfWriter *writer, const CodeBatch *batch, uint64 n)
 {
 	const IvfLayout *layout = &writer->layout;
 
-	if (!layout->row_terms)
-	{
-		BufFileWrite(writer->codes, arrays->codes, n * layout->code_bytes);
-		return;
-	}
 	for (uint64 i = 0; i < n; i++)
 	{
-		BufFileWrite(writer->codes, arrays->codes + i * layout->code_bytes, layout->code_bytes);
-		BufFileWrite(writer->codes, &arrays->terms[i], sizeof(float));
+		memcpy(batch->row, batch->arrays.codes + i * layout->code_bytes, layout->code_bytes);
+		if (layout->row_terms)
+			memcpy(batch->row + layout->code_bytes, &batch->arrays.terms[i], sizeof(float));
+		row_store_put(&writer->codes, batch->row);
 	}
 }
 
@@ -122,6 +121,7 @@ end_codes(CodeBatch *batch)
 	pfree(batch->arrays.codes);
 	pfree(batch->arrays.terms);
 	pfree(batch->arrays.is_out);
+	pfree(batch->row);
 }
 
 /// Gets labels of the next batch, from `first` on, from the worker or by itself; its rows as floats, unless the worker
@@ -175,7 +175,7 @@ assign_rows(IvfWriter *writer)
 		if (!done)
 			break;
 		if (to_code)
-			put_codes(writer, &batch.arrays, n);
+			put_codes(writer, &batch, n);
 		for (uint64 i = 0; i < n; i++)
 			offsets[assigner.labels[i] + 1]++;
 		ivf_sample_depths(writer, &writer->depths, first, assigner.vectors, assigner.labels, n);
@@ -284,9 +284,9 @@ format_end(void *state)
 {
 	IvfWriter *writer = static_cast<IvfWriter *>(state);
 
-	spool_close(&writer->vectors);
+	row_store_end(&writer->vectors);
 	spool_close(&writer->labels);
-	spool_close(&writer->codes);
+	row_store_end(&writer->codes);
 	spool_close(&writer->list_rows);
 	spool_close(&writer->ordered_codes);
 }
@@ -316,6 +316,7 @@ ivf_phase_name(int64 phase)
 const SegmentFormat kIvfFormat = {
 	.begin = format_begin,
 	.put = format_put,
+	.placed = nullptr,
 	.prepare = format_prepare,
 	.write = format_write,
 	.end = format_end,

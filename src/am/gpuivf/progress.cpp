@@ -13,8 +13,29 @@ namespace vectorgpu::am
 void
 ivf_read_spooled(IvfWriter *writer, uint64 first, uint64 n, char *vectors)
 {
-	spool_seek(writer->vectors, first * writer->vector_bytes);
-	spool_read(writer->vectors, vectors, n * writer->vector_bytes);
+	row_store_read(&writer->vectors, first, n, vectors);
+}
+
+Size
+ivf_room_for_rows(const IvfWriter *writer)
+{
+	constexpr Size kLeastMemory = 256 * 1024 * 1024; // with less, a file costs little
+	const Size held = row_store_held(&writer->vectors) + row_store_held(&writer->codes);
+	const Size most = writer->memory < kLeastMemory ? 0 : writer->memory / 4 * 3;
+
+	return most - Min(most, held);
+}
+
+void
+ivf_reserve(IvfWriter *writer, Size n_bytes)
+{
+	const Size held = row_store_held(&writer->vectors) + row_store_held(&writer->codes);
+
+	if (held == 0 || held + n_bytes <= writer->memory)
+		return;
+	row_store_spill(&writer->vectors);
+	if (writer->codes.row_bytes > 0)
+		row_store_spill(&writer->codes);
 }
 
 bool

@@ -185,6 +185,7 @@ ivf_train(IvfWriter *writer)
 	spec.kind = engine::ivf::list_kind(writer->meta->metric);
 	spec.seed = kSeed;
 	iterate_further(&spec);
+	ivf_reserve(writer, engine::ivf::kmeans_work_bytes(spec) + spec.n_rows * dim * sizeof(float));
 	if (writer->centroids != nullptr)
 		pfree(writer->centroids);
 	writer->centroids = static_cast<float *>(

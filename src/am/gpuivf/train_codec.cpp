@@ -93,6 +93,7 @@ train_pq(IvfWriter *writer)
 	void *work;
 	bool done;
 
+	ivf_reserve(writer, pq_bytes(writer, training.n_rows));
 	if (worker_build_train_codec(writer, training.n_rows))
 		return true;
 	sample = ivf_read_sample(writer, training.n_rows);
@@ -127,6 +128,7 @@ train_sq8(IvfWriter *writer)
 	const uint64 n = sample_rows(writer);
 	float *sample;
 
+	ivf_reserve(writer, n * writer->meta->dim * sizeof(float));
 	if (worker_build_train_codec(writer, n))
 		return;
 	sample = ivf_read_sample(writer, n);
@@ -139,8 +141,10 @@ void
 train_rabitq(IvfWriter *writer)
 {
 	const uint64 n = sample_rows(writer);
-	float *sample = ivf_read_sample(writer, n);
+	float *sample;
 
+	ivf_reserve(writer, n * writer->meta->dim * sizeof(float));
+	sample = ivf_read_sample(writer, n);
 	engine::ivf::rabitq_train(writer->codec.model.rabitq, sample, n, writer->model.id);
 	pfree(sample);
 }

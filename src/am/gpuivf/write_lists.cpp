@@ -1,5 +1,6 @@
-// Writing a segment of gpuivf: rows are put in the order of their lists, and their data goes to its streams. Files may
-// be larger than memory: rows are first parted by ranges of lists that fit. PG dialect.
+// Writing a segment of gpuivf: rows are put in the order of their lists, and their data goes to its streams: from
+// memory, if all rows are there. Files may be larger than memory: rows are first parted by ranges of lists that fit. PG
+// dialect.
 #include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"
 #include "storage/stream_run.hpp"
@@ -46,23 +47,23 @@ stored_bytes(const IvfWriter *writer)
 	return writer->layout.kept_bytes + writer->coded_bytes;
 }
 
-/// Reads the stored data of the next row, in TID order.
+/// Reads the stored data of the next row, in TID order. Rows and codes are in files.
 void
 read_row(IvfWriter *writer, char *row)
 {
 	if (writer->layout.kept_bytes > 0)
-		spool_read(writer->vectors, row, writer->vector_bytes);
+		spool_read(writer->vectors.file, row, writer->vector_bytes);
 	if (writer->coded_bytes > 0)
-		spool_read(writer->codes, row + writer->layout.kept_bytes, writer->coded_bytes);
+		spool_read(writer->codes.file, row + writer->layout.kept_bytes, writer->coded_bytes);
 }
 
 void
 rewind_rows(IvfWriter *writer)
 {
-	spool_seek(writer->vectors, 0);
+	spool_seek(writer->vectors.file, 0);
 	spool_seek(writer->labels, 0);
-	if (writer->codes != nullptr)
-		spool_seek(writer->codes, 0);
+	if (writer->coded_bytes > 0)
+		spool_seek(writer->codes.file, 0);
 }
 
 /// Cuts the lists into ranges that fit half of the memory.
@@ -211,25 +212,83 @@ write_part(ListRun *run, const Part *part)
 	return true;
 }
 
-/// Writes kVectors, if vectors are kept; fills list_rows and ordered_codes. False: it gave way.
+/// True if write_from_memory may write the rows.
 bool
-write_rows(ListRun *run)
+are_in_memory(const IvfWriter *writer)
+{
+	const Size held = row_store_held(&writer->vectors) + row_store_held(&writer->codes);
+
+	return row_store_in_memory(&writer->vectors) && (writer->coded_bytes == 0 || row_store_in_memory(&writer->codes)) &&
+		held + writer->n_rows * sizeof(uint32) <= writer->memory;
+}
+
+/// Numbers [n_rows] of the rows, list by list, palloc'd.
+uint32 *
+order_rows(IvfWriter *writer)
+{
+	const Size n_bytes = writer->model.n_lists * sizeof(uint64);
+	uint64 *next = static_cast<uint64 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
+	uint32 *order =
+		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, writer->n_rows * sizeof(uint32)));
+	uint32 labels[kLabelsPerRead];
+
+	memcpy(next, writer->offsets, n_bytes);
+	spool_seek(writer->labels, 0);
+	for (uint64 first = 0; first < writer->n_rows; first += kLabelsPerRead)
+	{
+		const uint64 n = Min(kLabelsPerRead, writer->n_rows - first);
+
+		spool_read(writer->labels, labels, n * sizeof(uint32));
+		for (uint64 i = 0; i < n; i++)
+			order[next[labels[i]]++] = static_cast<uint32>(first + i);
+	}
+	pfree(next);
+	return order;
+}
+
+/// The same as all parts, of rows in memory. False: it gave way.
+bool
+write_from_memory(ListRun *run)
+{
+	IvfWriter *writer = run->writer;
+	uint32 *order = order_rows(writer);
+
+	for (uint64 i = 0; i < writer->n_rows; i++)
+	{
+		if (i % kLabelsPerRead == 0)
+		{
+			if (ivf_gives_way(writer))
+				return false;
+			ivf_report_rows(writer, i);
+		}
+		if (writer->layout.kept_bytes > 0)
+			stream_write(&run->streams.stream, row_store_row(&writer->vectors, order[i]), writer->vector_bytes);
+		if (writer->coded_bytes > 0)
+			BufFileWrite(writer->ordered_codes, const_cast<char *>(row_store_row(&writer->codes, order[i])),
+				writer->coded_bytes);
+	}
+	BufFileWrite(writer->list_rows, order, writer->n_rows * sizeof(uint32));
+	ivf_report_rows(writer, writer->n_rows);
+	pfree(order);
+	return true;
+}
+
+/// The rows of files, part by part. False: it gave way.
+bool
+write_parts(ListRun *run)
 {
 	IvfWriter *writer = run->writer;
 	Parts parts;
 	bool done = true;
 
-	ivf_start_phase(writer, kPhaseWriteLists);
-	writer->list_rows = BufFileCreateTemp(false);
+	row_store_spill(&writer->vectors);
 	if (writer->coded_bytes > 0)
-		writer->ordered_codes = BufFileCreateTemp(false);
+		row_store_spill(&writer->codes);
 	plan_parts(writer, &parts);
 	if (parts.n > 1)
 		done = distribute(writer, &parts);
 	else
 		rewind_rows(writer);
-	if (writer->layout.kept_bytes > 0)
-		stream_run_open(&run->streams, StreamKind::kVectors);
 	for (uint32 i = 0; i < parts.n; i++)
 	{
 		(void) VG_FAULT("ivf_write_part");
@@ -238,6 +297,23 @@ write_rows(ListRun *run)
 		done = done && write_part(run, &parts.parts[i]);
 		spool_close(&parts.parts[i].file);
 	}
+	return done;
+}
+
+/// Writes kVectors, if vectors are kept; fills list_rows and ordered_codes. False: it gave way.
+bool
+write_rows(ListRun *run)
+{
+	IvfWriter *writer = run->writer;
+	bool done;
+
+	ivf_start_phase(writer, kPhaseWriteLists);
+	writer->list_rows = BufFileCreateTemp(false);
+	if (writer->coded_bytes > 0)
+		writer->ordered_codes = BufFileCreateTemp(false);
+	if (writer->layout.kept_bytes > 0)
+		stream_run_open(&run->streams, StreamKind::kVectors);
+	done = are_in_memory(writer) ? write_from_memory(run) : write_parts(run);
 	if (done && writer->layout.kept_bytes > 0)
 		stream_run_close(&run->streams);
 	return done;

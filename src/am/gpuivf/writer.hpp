@@ -1,6 +1,6 @@
-// The state of a segment being written: rows wait in a temporary file until all have come, since lists are known only
-// then. PG dialect. Used by ivf_format.cpp (the callbacks, the assignment), write_lists.cpp, train*.cpp and
-// calibrate*.cpp.
+// The state of a segment being written: rows wait, in memory or in a temporary file, until all have come, since lists
+// are known only then. PG dialect. Used by ivf_format.cpp (the callbacks, the assignment), write_lists.cpp, train*.cpp
+// and calibrate*.cpp.
 #pragma once
 
 #include "am/gpuivf/build_phases.hpp"
@@ -8,7 +8,7 @@
 #include "am/gpuivf/worker_build.hpp"
 #include "engine/recall/near_copies.hpp"
 #include "engine/distance/topk.hpp"
-#include "storage/spool.hpp"
+#include "storage/row_store.hpp"
 
 namespace vectorgpu::am
 {
@@ -54,9 +54,9 @@ struct IvfWriter
 	Size coded_bytes;          // of a row in `codes`
 	Size memory;               // bytes: maintenance_work_mem
 	uint64 n_rows;
-	BufFile *vectors;       // in TID order
+	RowStore vectors;       // in TID order
 	BufFile *labels;        // uint32 list of each row, in TID order; null before rows are assigned
-	BufFile *codes;         // code and term of each row, in TID order; null without codes, or before they are made
+	RowStore codes;         // code and term of each row, in TID order; not begun without codes, or before they are made
 	BufFile *list_rows;     // kListRowStream; null before lists are written
 	BufFile *ordered_codes; // as `codes`, by place; null before lists are written
 	void *narrowed;         // scratch of one row
@@ -180,6 +180,12 @@ bool ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries);
 BlockNumber ivf_write_lists(IvfWriter *writer, SegmentEntry *entry, BlockNumber start);
 
 /// progress.cpp. Reads waiting rows [first, first + n); sets the file's position behind them.
+/// progress.cpp. Bytes that rows and codes may take in memory, beside those that are there already.
+Size ivf_room_for_rows(const IvfWriter *writer);
+
+/// progress.cpp. Have rows and codes leave memory if they do not leave n_bytes.
+void ivf_reserve(IvfWriter *writer, Size n_bytes);
+
 void ivf_read_spooled(IvfWriter *writer, uint64 first, uint64 n, char *vectors);
 
 /// progress.cpp. True if the merge should stop; looks at interrupts.

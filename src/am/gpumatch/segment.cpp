@@ -457,6 +457,7 @@ may_be_older(const MetaData *, const SegmentEntry *segment)
 const SegmentFormat kMatchFormat = {
 	.begin = match_begin,
 	.put = match_put,
+	.placed = nullptr,
 	.prepare = match_prepare,
 	.write = match_write,
 	.end = match_end,

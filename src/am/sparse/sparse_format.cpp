@@ -137,6 +137,7 @@ sparse_check(Relation index, const MetaData *meta, const SegmentEntry *segment, 
 const SegmentFormat kSparseFormat = {
 	.begin = sparse_begin,
 	.put = sparse_put,
+	.placed = nullptr,
 	.prepare = sparse_prepare,
 	.write = sparse_write,
 	.end = sparse_end,

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 
 #include "engine/graph/calibrate/hold_out.hpp"
+#include "engine/graph/near_entries.hpp"
 #include "engine/graph/search.hpp"
 #include "engine/ivf/work.hpp"
 #include "engine/recall/stratified.hpp"
@@ -16,17 +18,24 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
-constexpr uint32_t kRowsPerTrial = 16;       // of the first pass
-constexpr uint32_t kTrialsPerFailure = 1000; // where fewer fail, the first pass is the last
-constexpr uint32_t kWidth = 16;              // of a trial's search: narrower than those that calibration chooses
-constexpr uint32_t kRound = 1024;            // trials between additions
-constexpr uint32_t kPiece = 16;              // trials that a task takes at a time
+constexpr uint32_t kRowsPerTrial = 16;              // of the first pass
+constexpr uint32_t kTrialsPerFailure = 1000;        // where fewer fail, the first pass is the last
+constexpr uint32_t kWidth = 16;                     // of a trial's search: narrower than those that calibration chooses
+constexpr uint32_t kRound = 1024;                   // trials between additions
+constexpr uint32_t kPiece = EntryMatrix::kNearRows; // trials that a task takes at a time
 constexpr size_t kMostTasks = 64;
+
+/// The entry points nearest to a row, in order.
+struct Nearest
+{
+	Candidate entries[kSearchEntries];
+	uint32_t n;
+};
 
 /// What one thread searches with.
 struct TrialMemory
 {
-	Candidate *nearest; // [most_entries]
+	Candidate *entries; // [most_entries]
 	double *scores;     // [max(most_entries, degree)]
 	Candidate *found;   // [kWidth]
 	void *search;
@@ -36,8 +45,11 @@ struct TrialMemory
 struct Memory
 {
 	TrialMemory tasks[kMostTasks];
+	EntryMatrix::NearMemory near[kMostTasks];
+	EntryMatrix matrix;
 	size_t n_tasks;
 	uint8_t *unreached; // [kRound]
+	Nearest *nearest;   // [kRound]
 
 	bool take(ivf::Arena *arena, const GraphRows &rows, uint32_t degree, uint32_t most_entries, size_t n_threads)
 	{
@@ -51,12 +63,14 @@ struct Memory
 		n_tasks = std::clamp<size_t>(n_threads, 1, kMostTasks);
 		for (size_t i = 0; i < n_tasks; i++)
 		{
-			tasks[i].nearest = arena->take<Candidate>(most_entries);
+			tasks[i].entries = arena->take<Candidate>(most_entries);
 			tasks[i].scores = arena->take<double>(std::max(most_entries, degree));
 			tasks[i].found = arena->take<Candidate>(kWidth);
 			tasks[i].search_bytes = graph_search_bytes(shape, spec);
 			tasks[i].search = arena->take<uint8_t>(tasks[i].search_bytes);
 		}
+		matrix.take(arena, rows, most_entries, near, n_tasks);
+		nearest = arena->take<Nearest>(kRound);
 		unreached = arena->take<uint8_t>(kRound);
 		return unreached != nullptr;
 	}
@@ -94,26 +108,85 @@ wanted_score(const Reach &reach, uint32_t node, double *scores)
 	return scores[rank];
 }
 
-/// Whether a search finds `node`, or something as near to it as its nearest edges lead. A row without finite scores
-/// counts as found: no entry point helps.
+/// Sets nearest to the first of its entry points and of others [n], which lie in memory.entries as well then. True if
+/// one of these is among them.
 bool
-is_reached(const Reach &reach, uint32_t node, const TrialMemory &memory)
+add_nearest(
+	const Reach &reach, uint32_t node, const uint32_t *others, uint32_t n, const TrialMemory &memory, Nearest *nearest)
 {
-	MemoryGraph graph = {reach.rows, reach.edges, reach.degree, reach.rows.row(node)};
+	const uint32_t n_before = nearest->n;
+
+	score_rows(reach.rows, reach.rows.row(node), others, n, memory.scores);
+	std::copy_n(nearest->entries, n_before, memory.entries);
+	for (uint32_t i = 0; i < n; i++)
+		memory.entries[n_before + i] = {memory.scores[i], others[i]};
+	first_candidates(memory.entries, n_before + n, kSearchEntries);
+	nearest->n = std::min(n_before + n, kSearchEntries);
+
+	const bool changed = nearest->n != n_before ||
+		!std::equal(nearest->entries, nearest->entries + n_before, memory.entries,
+			[](const Candidate &a, const Candidate &b) { return a.node == b.node; });
+
+	std::copy_n(memory.entries, nearest->n, nearest->entries);
+	return changed;
+}
+
+/// A search for a row of the graph, which ends when it comes to that row.
+struct Trial
+{
+	MemoryGraph graph;
+	uint32_t node;
+	bool found;
+};
+
+bool
+trial_neighbors(void *context, uint32_t node, uint32_t *neighbors)
+{
+	const MemoryGraph &graph = static_cast<const Trial *>(context)->graph;
+
+	memcpy(neighbors, graph.edges + size_t{node} * graph.degree, graph.degree * sizeof(uint32_t));
+	return true;
+}
+
+bool
+trial_scores(void *context, const uint32_t *nodes, size_t n, double *scores)
+{
+	Trial *trial = static_cast<Trial *>(context);
+
+	trial->found = std::find(nodes, nodes + n, trial->node) != nodes + n;
+	if (trial->found)
+		return false;
+	score_rows(trial->graph.rows, trial->graph.query, nodes, n, scores);
+	return true;
+}
+
+/// Whether a search from the nearest entry points finds `node`, or something as near to it as its nearest edges lead. A
+/// row without finite scores counts as found: no entry point helps.
+bool
+is_reached(const Reach &reach, uint32_t node, const Nearest &nearest, const TrialMemory &memory)
+{
+	Trial trial = {{reach.rows, reach.edges, reach.degree, reach.rows.row(node)}, node, false};
+	GraphView view;
 	SearchSpec spec;
 	SearchStats stats;
 	uint32_t n_found = 0;
 
+	for (uint32_t i = 0; i < nearest.n; i++)
+		if (nearest.entries[i].node == node)
+			return true;
+	view.n_nodes = reach.rows.n_rows;
+	view.degree = reach.degree;
+	view.neighbors = trial_neighbors;
+	view.scores = trial_scores;
+	view.context = &trial;
 	spec.width = kWidth;
 	spec.probe_steps = kSearchSteps;
-	score_rows(reach.rows, graph.query, reach.entries, reach.n_entries, memory.scores);
-	for (uint32_t i = 0; i < reach.n_entries; i++)
-		memory.nearest[i] = {memory.scores[i], reach.entries[i]};
-	first_candidates(memory.nearest, reach.n_entries, kSearchEntries);
-	if (!graph_search(memory_view(&graph), spec, memory.nearest, std::min(reach.n_entries, kSearchEntries),
-			memory.found, &n_found, &stats, memory.search, memory.search_bytes)
-			.is_ok() ||
-		n_found == 0 || memory.found[0].node == node)
+
+	const Outcome outcome = graph_search(
+		view, spec, nearest.entries, nearest.n, memory.found, &n_found, &stats, memory.search, memory.search_bytes);
+
+	// Nothing is as near to a row as the row itself.
+	if (trial.found || !outcome.is_ok() || n_found == 0)
 		return true;
 	return memory.found[0].score <= wanted_score(reach, node, memory.scores);
 }
@@ -134,6 +207,7 @@ struct Round
 	Pass pass;
 	uint64_t first; // trial
 	uint32_t n_trials;
+	uint32_t n_entries; // before those that the round adds
 	std::atomic<uint32_t> next{0};
 	std::atomic<bool> stopped{false};
 
@@ -146,21 +220,68 @@ struct Round
 	}
 };
 
+/// Sets the entry points nearest to rows nodes [n], n at most kPiece.
+void
+find_nearest(const Round &round, const uint32_t *nodes, uint32_t n, size_t worker, Nearest *nearest)
+{
+	const Reach &reach = *round.reach;
+	const Memory &memory = *round.memory;
+	uint32_t columns[kPiece * kSearchEntries];
+
+	if (memory.matrix.is_usable())
+		memory.matrix.choose(reach.rows, nodes, n, columns, memory.near[worker]);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		uint32_t chosen[kSearchEntries];
+		uint32_t n_chosen = 0;
+
+		for (uint32_t j = 0; memory.matrix.is_usable() && j < kSearchEntries; j++)
+			if (columns[i * kSearchEntries + j] != kNoNode)
+				chosen[n_chosen++] = reach.entries[columns[i * kSearchEntries + j]];
+		nearest[i].n = 0;
+		if (n_chosen == std::min(round.n_entries, kSearchEntries))
+			(void) add_nearest(reach, nodes[i], chosen, n_chosen, memory.tasks[worker], &nearest[i]);
+		else
+			(void) add_nearest(reach, nodes[i], reach.entries, round.n_entries, memory.tasks[worker], &nearest[i]);
+	}
+}
+
 void
 try_rows(void *argument, size_t worker)
 {
 	Round *round = static_cast<Round *>(argument);
+	Memory *memory = round->memory;
+	uint32_t nodes[kPiece];
 
 	for (uint32_t at = round->next.fetch_add(kPiece); at < round->n_trials; at = round->next.fetch_add(kPiece))
 	{
+		const uint32_t n = std::min(kPiece, round->n_trials - at);
+
 		if (worker == 0 ? !round->go_on() : round->stopped.load(std::memory_order_relaxed))
 		{
 			round->stopped.store(true, std::memory_order_relaxed);
 			return;
 		}
-		for (uint32_t i = at; i < std::min(at + kPiece, round->n_trials); i++)
-			round->memory->unreached[i] = !is_reached(*round->reach, round->node(i), round->memory->tasks[worker]);
+		for (uint32_t i = 0; i < n; i++)
+			nodes[i] = round->node(at + i);
+		find_nearest(*round, nodes, n, worker, memory->nearest + at);
+		for (uint32_t i = 0; i < n; i++)
+			memory->unreached[at + i] =
+				!is_reached(*round->reach, nodes[i], memory->nearest[at + i], memory->tasks[worker]);
 	}
+}
+
+/// Whether trial i, which found nothing, does so with the entry points that the round has added since.
+bool
+is_reached_now(const Round &round, uint32_t i)
+{
+	const Reach &reach = *round.reach;
+	const TrialMemory &memory = round.memory->tasks[0];
+	Nearest *nearest = &round.memory->nearest[i];
+
+	return add_nearest(reach, round.node(i), reach.entries + round.n_entries, reach.n_entries - round.n_entries, memory,
+			   nearest) &&
+		is_reached(reach, round.node(i), *nearest, memory);
 }
 
 /// Adds the rows of a pass that are not found to entries, which reach has. False: cancelled.
@@ -170,8 +291,10 @@ run_pass(const Pass &pass, uint32_t most_entries, uint32_t *entries, Reach *reac
 	for (uint64_t first = 0; first < pass.n_trials && reach->n_entries < most_entries; first += kRound)
 	{
 		const uint32_t n = static_cast<uint32_t>(std::min<uint64_t>(kRound, pass.n_trials - first));
-		Round round = {reach, memory, &call, pass, first, n};
+		Round round = {reach, memory, &call, pass, first, n, reach->n_entries};
 
+		if (memory->matrix.is_usable())
+			memory->matrix.add(reach->rows, reach->entries, reach->n_entries, memory->near[0]);
 		ivf::run_workers(call, memory->n_tasks, try_rows, &round);
 		// One at a time, since an entry point serves the rows of its group that come behind it.
 		for (uint32_t i = 0, n_again = 0; i < n && reach->n_entries < most_entries; i++)
@@ -182,7 +305,7 @@ run_pass(const Pass &pass, uint32_t most_entries, uint32_t *entries, Reach *reac
 				continue;
 			if (n_again++ % kPiece == 0 && !round.go_on())
 				return false;
-			if (!is_reached(*reach, round.node(i), memory->tasks[0]))
+			if (!is_reached_now(round, i))
 				entries[reach->n_entries++] = round.node(i);
 		}
 		if (round.stopped.load())

@@ -3,6 +3,7 @@
 #include "engine/ivf/pq_train.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "engine/ivf/ivf_kernels.hpp"
@@ -18,14 +19,23 @@ namespace
 constexpr size_t kWidestPanel = 32;
 constexpr size_t kProductRows = 240;     // rows of a block of the matrix products
 constexpr uint32_t kFirstIterations = 4; // of the codebooks before the first rotation
+constexpr size_t kMostTasks = 64;
+
+/// Memory of the training of one sub-quantiser after another.
+struct TaskMemory
+{
+	uint32_t *labels; // [n_rows]
+	uint8_t *kmeans;
+};
 
 struct Memory
 {
 	float *residuals; // [n_rows, dim]
 	float *rotated;   // [n_rows, padded_dim]
-	uint32_t *labels; // [n_rows] of one sub-quantiser
 	float *codewords; // [m, n_codewords, sub_dim]
-	uint8_t *kmeans;  // work memory of a sub-quantiser's training
+	double *errors;   // [m]
+	TaskMemory tasks[kMostTasks];
+	size_t n_tasks;
 	size_t kmeans_bytes;
 	// with opq only:
 	uint8_t *codes;      // [n_rows, m]
@@ -45,7 +55,6 @@ kmeans_spec(const PqSpec &spec, const PqTraining &training, size_t sub_quantiser
 	kmeans.n_rows = training.n_rows;
 	kmeans.seed = training.seed + sub_quantiser;
 	kmeans.max_iterations = training.max_iterations;
-	kmeans.n_threads = training.n_threads;
 	return kmeans;
 }
 
@@ -60,10 +69,12 @@ take_memory(Arena *arena, const PqSpec &spec, const PqTraining &training)
 
 	memory.residuals = arena->take<float>(n * dim);
 	memory.rotated = arena->take<float>(n * pq_padded_dim(spec));
-	memory.labels = arena->take<uint32_t>(n);
 	memory.codewords = arena->take<float>(pq_codebook_floats(spec));
+	memory.errors = arena->take<double>(spec.m);
 	memory.kmeans_bytes = kmeans_work_bytes(kmeans_spec(spec, training, 0));
-	memory.kmeans = arena->take<uint8_t>(memory.kmeans_bytes);
+	memory.n_tasks = std::clamp<size_t>(training.n_threads, 1, std::min<size_t>(spec.m, kMostTasks));
+	for (size_t i = 0; i < memory.n_tasks; i++)
+		memory.tasks[i] = {arena->take<uint32_t>(n), arena->take<uint8_t>(memory.kmeans_bytes)};
 	memory.codes = arena->take<uint8_t>(opq * n * spec.m);
 	memory.panels = arena->take<float>(opq * depth * pq_rotated_stride(spec));
 	memory.products = arena->take<float>(opq * depth * pq_rotated_stride(spec));
@@ -80,20 +91,6 @@ struct Run
 	const Call &call;
 	Progress progress; // in trainings of a sub-quantiser
 };
-
-struct ProgressOfRun
-{
-	const Run *run;
-};
-
-/// Forward the progress of a sub-quantiser's training: its own counts are dropped.
-bool
-forward_progress(void *context, uint64_t, uint64_t)
-{
-	const Run &run = *static_cast<ProgressOfRun *>(context)->run;
-
-	return go_on(run.call, run.progress);
-}
 
 /// rotated = pad(R residuals).
 Outcome
@@ -131,37 +128,103 @@ rotate_sample(const Run &run)
 	return {};
 }
 
+/// The trainings of all sub-quantisers, which tasks share: each takes one thread, since a small training has many steps
+/// that threads would wait for each other in.
+struct CodebookJob
+{
+	const Run &run;
+	uint32_t n_iterations;
+	bool given;
+	bool want_codes;
+	std::atomic<size_t> next{0};
+	std::atomic<uint64_t> n_done{0};
+	std::atomic<bool> stop{false};
+	std::atomic<bool> failed{false};
+	Outcome failure = {}; // the first one
+};
+
+struct ProgressOfTask
+{
+	CodebookJob *job;
+	size_t worker;
+};
+
+/// Forward the progress of a sub-quantiser's training, whose own counts are dropped, from the caller's thread.
+bool
+forward_progress(void *context, uint64_t, uint64_t)
+{
+	const ProgressOfTask &task = *static_cast<ProgressOfTask *>(context);
+	CodebookJob *job = task.job;
+	const Progress &progress = job->run.progress;
+
+	if (task.worker == 0 &&
+		!go_on(job->run.call,
+			{std::min(progress.done + job->n_done.load(std::memory_order_relaxed), progress.total), progress.total}))
+		job->stop.store(true, std::memory_order_relaxed);
+	return !job->stop.load(std::memory_order_relaxed);
+}
+
+/// Train sub-quantiser j.
+Outcome
+train_codebook(CodebookJob *job, size_t j, size_t worker)
+{
+	const PqSpec &spec = job->run.model.spec;
+	const Memory &memory = job->run.memory;
+	const TaskMemory &own = memory.tasks[worker];
+	const size_t sub_dim = pq_sub_dim(spec);
+	KMeansSpec kmeans = kmeans_spec(spec, job->run.training, j);
+	KMeansReport report;
+	ProgressOfTask context = {job, worker};
+	Call call;
+
+	kmeans.max_iterations = job->n_iterations;
+	call.progress = forward_progress;
+	call.progress_context = &context;
+
+	const Outcome trained = kmeans_train_more(kmeans, {memory.rotated + j * sub_dim, pq_padded_dim(spec)},
+		{true, job->given, job->want_codes ? own.labels : nullptr},
+		memory.codewords + j * pq_n_codewords(spec) * sub_dim, nullptr, &report, own.kmeans, memory.kmeans_bytes, call);
+
+	for (size_t i = 0; trained.is_ok() && job->want_codes && i < job->run.training.n_rows; i++)
+		memory.codes[i * spec.m + j] = static_cast<uint8_t>(own.labels[i]);
+	memory.errors[j] = report.inertia;
+	return trained;
+}
+
+void
+codebook_task(void *argument, size_t worker)
+{
+	CodebookJob *job = static_cast<CodebookJob *>(argument);
+	const size_t m = job->run.model.spec.m;
+
+	for (size_t j = job->next.fetch_add(1); j < m && !job->stop.load(std::memory_order_relaxed);
+		j = job->next.fetch_add(1))
+	{
+		const Outcome trained = train_codebook(job, j, worker);
+
+		job->n_done.fetch_add(1, std::memory_order_relaxed);
+		if (trained.is_ok())
+			continue;
+		if (!job->failed.exchange(true))
+			job->failure = trained;
+		job->stop.store(true, std::memory_order_relaxed);
+	}
+}
+
 /// Train all codebooks on the rotated sample, from the present ones if `given`. error: Σ squared.
 Outcome
 train_codebooks(Run *run, uint32_t n_iterations, bool given, bool want_codes, double *error)
 {
-	const PqSpec &spec = run->model.spec;
-	const size_t sub_dim = pq_sub_dim(spec);
-	const size_t n_codewords = pq_n_codewords(spec);
+	const size_t m = run->model.spec.m;
+	CodebookJob job = {*run, n_iterations, given, want_codes};
 
+	run_workers(run->call, run->memory.n_tasks, codebook_task, &job);
 	*error = 0;
-	for (size_t j = 0; j < spec.m; j++)
-	{
-		KMeansSpec kmeans = kmeans_spec(spec, run->training, j);
-		KMeansReport report;
-		ProgressOfRun context = {run};
-		Call call = run->call;
-
-		kmeans.max_iterations = n_iterations;
-		call.progress = forward_progress;
-		call.progress_context = &context;
-
-		const Outcome trained = kmeans_train_more(kmeans, {run->memory.rotated + j * sub_dim, pq_padded_dim(spec)},
-			{true, given, want_codes ? run->memory.labels : nullptr}, run->memory.codewords + j * n_codewords * sub_dim,
-			nullptr, &report, run->memory.kmeans, run->memory.kmeans_bytes, call);
-
-		if (!trained.is_ok())
-			return trained;
-		for (size_t i = 0; want_codes && i < run->training.n_rows; i++)
-			run->memory.codes[i * spec.m + j] = static_cast<uint8_t>(run->memory.labels[i]);
-		*error += report.inertia;
-		run->progress.done = std::min(run->progress.done + 1, run->progress.total);
-	}
+	if (job.failed.load())
+		return job.failure;
+	for (size_t j = 0; j < m; j++)
+		*error += run->memory.errors[j];
+	run->progress.done = std::min(run->progress.done + m, run->progress.total);
 	return {};
 }
 

@@ -1,6 +1,7 @@
 // PQ: codes, decoded rows and scores against the definition; the rotation; the cases at the edges.
 #include "engine/ivf/pq.hpp"
 
+#include <atomic>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -18,7 +19,8 @@ namespace
 /// A trained index without lists on disk: everything that a test needs to encode and search.
 struct Index
 {
-	Index(const PqSpec &wanted, const Floats &sample, const Floats &lists, uint32_t opq_iterations = 4)
+	Index(const PqSpec &wanted, const Floats &sample, const Floats &lists, uint32_t opq_iterations = 4,
+		const Call &call = {})
 		: spec(wanted), centroids(lists), codebook(pq_codebook_floats(spec)), rotation(pq_rotation_floats(spec)),
 		  labels(oracle_labels(sample, lists, spec.dim)), model{spec, codebook.data(), rotation.data()},
 		  rotated(lists.size() / spec.dim * pq_padded_dim(spec)), encoder_memory(pq_encoder_bytes(spec))
@@ -31,10 +33,11 @@ struct Index
 		training.n_rows = sample.size() / spec.dim;
 		training.max_iterations = 6;
 		training.opq_iterations = opq_iterations;
+		training.n_threads = call.n_threads;
 
 		Buffer work(pq_train_work_bytes(spec, training));
 
-		outcome = pq_train(model, training, &mean_error, work.data(), work.size());
+		outcome = pq_train(model, training, &mean_error, work.data(), work.size(), call);
 		EXPECT_TRUE(outcome.is_ok()) << outcome.message;
 		pq_rotate(model, centroids.data(), centroids.size() / spec.dim, rotated.data());
 		EXPECT_TRUE(
@@ -157,10 +160,44 @@ TEST(Pq, CodesAreTheNearestCodewordsAtEveryLevel)
 		}
 
 		Threads threads(3);
+		Index by_threads(spec, sample, index.centroids, 4, threads.call());
 		Floats other_terms;
 
+		EXPECT_EQ(by_threads.codebook, index.codebook);
+		EXPECT_EQ(by_threads.rotation, index.rotation);
+		EXPECT_EQ(by_threads.mean_error, index.mean_error);
 		EXPECT_EQ(index.encode(rows, lists, &other_terms, threads.call()), codes);
 	}
+}
+
+TEST(Pq, TrainingByThreadsStops)
+{
+	struct Stop
+	{
+		std::atomic<int> n_calls{0};
+	} stop;
+	const PqSpec spec = {Metric::kL2, 64, 32, 8, false};
+	const Floats sample = normal_rows(4000, spec.dim, 1);
+	Floats codebook(pq_codebook_floats(spec));
+	const PqModel model = {spec, codebook.data(), nullptr};
+	PqTraining training;
+	Threads threads(4);
+	Call call = threads.call();
+
+	training.rows = sample.data();
+	training.n_rows = 4000;
+	training.n_threads = call.n_threads;
+	call.progress_context = &stop;
+	call.progress = [](void *context, uint64_t done, uint64_t total)
+	{
+		EXPECT_LE(done, total);
+		return static_cast<Stop *>(context)->n_calls.fetch_add(1) < 3;
+	};
+
+	Buffer work(pq_train_work_bytes(spec, training));
+
+	EXPECT_EQ(pq_train(model, training, nullptr, work.data(), work.size(), call).code, StatusCode::kCancelled);
+	EXPECT_LE(stop.n_calls.load(), 8);
 }
 
 TEST(Pq, ScoresAreThoseOfTheDecodedRowsWithinTheBound)

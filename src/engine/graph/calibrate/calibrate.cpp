@@ -172,7 +172,7 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 	if (depths == nullptr)
 		memory.deep.n = 0;
 	choose_queries(graph, memory.queries);
-	memory.search.set_entries(graph);
+	memory.search.set_entries(graph, memory.queries.n);
 
 	Outcome outcome = find_truth(graph, memory.queries, &memory.truth, call);
 
@@ -189,7 +189,7 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 	{
 		const uint32_t width = width_at(i);
 		const bool found = best >= kEnough; // by a narrower search: only the deep queries go on
-		const uint32_t stride = found ? kDeepStride : width > kWide ? kWideStride : 1;
+		const uint32_t stride = found ? memory.deep.stride : width > kWide ? kWideStride : 1;
 
 		if (found && (!std::has_single_bit(width) || least >= kDeepEnough))
 			continue;

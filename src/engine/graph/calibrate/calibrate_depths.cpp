@@ -24,7 +24,8 @@ DeepQueries::take(ivf::Arena *arena, const MeasuredGraph &graph, uint32_t n_quer
 	n_depths = 0;
 	while (n_depths < kDepthCount && graph.rows.n_rows / kRowsPerDepth >= kDepths[n_depths])
 		n_depths++;
-	n = graph.hash != nullptr || n_depths == 0 ? 0 : (n_queries + kDeepStride - 1) / kDeepStride;
+	stride = kDeepStride * std::max((n_queries + kDeepStride * kMostDeep - 1) / (kDeepStride * kMostDeep), 1u);
+	n = graph.hash != nullptr || n_depths == 0 ? 0 : (n_queries + stride - 1) / stride;
 	if (n == 0)
 		return true;
 	numbers = arena->take<uint32_t>(n);
@@ -39,7 +40,7 @@ DeepQueries::find(const MeasuredGraph &graph, const CalibrationQueries &queries,
 	if (n == 0)
 		return {};
 	for (uint32_t i = 0; i < n; i++)
-		numbers[i] = queries.numbers[i * kDeepStride];
+		numbers[i] = queries.numbers[i * stride];
 
 	const Outcome outcome = exact_search(graph, {numbers, n}, kDeepFound, &truth, call);
 
@@ -47,8 +48,8 @@ DeepQueries::find(const MeasuredGraph &graph, const CalibrationQueries &queries,
 		return outcome;
 	for (uint32_t i = 0; i < n; i++)
 	{
-		const uint32_t *gone = queries.left_out + size_t{i} * kDeepStride * kMostLeftOut;
-		const uint32_t *gone_end = gone + queries.n_left_out[i * kDeepStride];
+		const uint32_t *gone = queries.left_out + size_t{i} * stride * kMostLeftOut;
+		const uint32_t *gone_end = gone + queries.n_left_out[i * stride];
 		const uint64_t found = topk_finish(&truth.topks[i]);
 		uint32_t rank = 0;
 		uint32_t depth = 0;
@@ -68,11 +69,11 @@ DeepQueries::find(const MeasuredGraph &graph, const CalibrationQueries &queries,
 void
 DeepQueries::count(uint32_t q, const Candidate *found, uint32_t n_found) const
 {
-	if (n == 0 || q % kDeepStride != 0)
+	if (n == 0 || q % stride != 0)
 		return;
 	for (uint32_t d = 0; d < n_depths; d++)
 	{
-		const size_t at = size_t{q / kDeepStride} * kDepthCount + d;
+		const size_t at = size_t{q / stride} * kDepthCount + d;
 		const Candidate *end = std::upper_bound(found, found + std::min(n_found, kDepths[d]), last_scores[at],
 			[](double last, const Candidate &candidate) { return last < candidate.score; });
 

@@ -10,15 +10,17 @@ namespace vectorgpu::engine::graph
 constexpr uint32_t kDepths[] = {32, 112, 352, 1024}; // where a scan's steps end
 constexpr uint32_t kDepthCount = 4;
 constexpr uint32_t kDeepStride = 15; // one query of this many: 67 of 1,000
+constexpr uint32_t kMostDeep = 67;   // queries: they are compared with all rows
 
-/// The true neighbours of every kDeepStride-th query, and how many of them the last search has found.
+/// The true neighbours of every stride-th query, and how many of them the last search has found.
 struct DeepQueries
 {
-	uint32_t n = 0;        // queries; 0: nothing is measured
-	uint32_t n_depths = 0; // of kDepths
-	uint32_t *numbers;     // [n] row numbers
-	double *last_scores;   // [n, kDepthCount] of the last true neighbour of each depth
-	uint32_t *hits;        // [n, kDepthCount]
+	uint32_t stride = kDeepStride; // a multiple of it
+	uint32_t n = 0;                // queries; 0: nothing is measured
+	uint32_t n_depths = 0;         // of kDepths
+	uint32_t *numbers;             // [n] row numbers
+	double *last_scores;           // [n, kDepthCount] of the last true neighbour of each depth
+	uint32_t *hits;                // [n, kDepthCount]
 	TruthMemory truth;
 
 	/// False if the arena is short. With codes nothing is measured.

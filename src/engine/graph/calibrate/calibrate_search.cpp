@@ -53,20 +53,22 @@ struct LeftOut
 	bool has(uint32_t row) const { return std::find(rows, rows + n, row) != rows + n; }
 };
 
-/// Set task.entries to the entry points that are not left out, the nearest to the query first, and return how many of
-/// them the search begins at.
-uint32_t
+/// Set chosen, unless a narrower search has, to the entry points that are not left out, the nearest to the query first.
+void
 choose_entries(const MeasuredGraph &graph, const CalibrationSearch &all, const void *query, const LeftOut &left_out,
-	const CalibrationTask &task)
+	const CalibrationTask &task, QueryEntries *chosen)
 {
 	uint32_t n = 0;
 
+	if (chosen->n != kNoNode)
+		return;
 	score_rows(compared(graph), query, all.entries, all.n_entries, task.entry_scores);
 	for (uint32_t i = 0; i < all.n_entries; i++)
 		if (!left_out.has(all.entries[i]))
 			task.entries[n++] = {task.entry_scores[i], all.entries[i]};
 	first_candidates(task.entries, n, kSearchEntries);
-	return std::min(n, kSearchEntries);
+	chosen->n = std::min(n, kSearchEntries);
+	std::copy_n(task.entries, chosen->n, chosen->nearest);
 }
 
 /// The graph without some rows, as nearly as is possible without a build. If only the query's row and at most two
@@ -197,10 +199,11 @@ search_task(void *argument, size_t index)
 
 			without.left_out = {left_out, n};
 
-			const uint32_t n_entries = choose_entries(graph, *job->memory, without.held.query, without.left_out, task);
+			QueryEntries *chosen = &job->memory->chosen[2 * q + (wanted == &queries.without[q] ? 0 : 1)];
 
+			choose_entries(graph, *job->memory, without.held.query, without.left_out, task, chosen);
 			task.failure = graph_search(
-				view, spec, task.entries, n_entries, task.found, &n_found, &stats, task.search, task.search_bytes);
+				view, spec, chosen->nearest, chosen->n, task.found, &n_found, &stats, task.search, task.search_bytes);
 			count_hits(graph, query, task, n_found, wanted);
 			if (wanted == &queries.without[q])
 				job->queries.deep->count(static_cast<uint32_t>(q), task.found, n_found);
@@ -238,6 +241,7 @@ CalibrationSearch::take(
 
 	entries = arena->take<uint32_t>(graph.n_entries);
 	n_entries = 0;
+	chosen = arena->take<QueryEntries>(size_t{n_queries} * 2);
 	n_tasks = calibration_task_count(n_queries, n_threads);
 	for (size_t i = 0; i < n_tasks; i++)
 	{
@@ -256,8 +260,10 @@ CalibrationSearch::take(
 }
 
 void
-CalibrationSearch::set_entries(const MeasuredGraph &graph)
+CalibrationSearch::set_entries(const MeasuredGraph &graph, uint32_t n_queries)
 {
+	for (size_t i = 0; i < size_t{n_queries} * 2; i++)
+		chosen[i].n = kNoNode;
 	n_entries = 0;
 	for (uint32_t i = 0; i < graph.n_entries; i++)
 		if (graph.held_out == nullptr ||

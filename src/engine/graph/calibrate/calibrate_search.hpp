@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/graph/calibrate/calibrate_depths.hpp"
+#include "engine/graph/search.hpp"
 
 namespace vectorgpu::engine::graph
 {
@@ -19,18 +20,26 @@ struct CalibrationTask
 	Outcome failure;
 };
 
+/// The entry points that searches for a query begin at, the same at every width.
+struct QueryEntries
+{
+	Candidate nearest[kSearchEntries];
+	uint32_t n; // kNoNode: not chosen yet
+};
+
 /// Work memory of the searches.
 struct CalibrationSearch
 {
 	uint32_t *entries; // entry points of the graph without the rows held out
 	uint32_t n_entries;
+	QueryEntries *chosen; // [n_queries, 2]: without the query's copies, with them
 	CalibrationTask tasks[kMostCalibrationTasks];
 	size_t n_tasks;
 
 	/// Memory for searches up to a width. False if the arena is short.
 	bool take(ivf::Arena *arena, const MeasuredGraph &graph, uint32_t n_queries, uint32_t width, size_t n_threads);
-	/// Set the entry points.
-	void set_entries(const MeasuredGraph &graph);
+	/// Set the entry points, before the first width.
+	void set_entries(const MeasuredGraph &graph, uint32_t n_queries);
 };
 
 /// The queries of one width's searches.
