@@ -23,6 +23,7 @@ extern "C"
 #include "rewrite/rewriteManip.h"
 #include "storage/bufmgr.h"
 #include "storage/latch.h"
+#include "storage/smgr.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
 // ICU is not used here, and its headers need not be installed.
@@ -323,12 +324,12 @@ next_sorted(Tuplesortstate *sort, Datum *value, bool *is_null)
 }
 
 void
-write_blocks(Relation relation, BlockNumber first, const Page *pages, uint32 n)
+write_blocks(Relation relation, BlockNumber first, char *const *pages, uint32 n)
 {
 	const SMgrRelation smgr = RelationGetSmgr(relation);
 
 #if PG_VERSION_NUM >= 170000
-	smgrwritev(smgr, MAIN_FORKNUM, first, reinterpret_cast<const void **>(const_cast<Page *>(pages)), n, true);
+	smgrwritev(smgr, MAIN_FORKNUM, first, const_cast<const void **>(reinterpret_cast<void *const *>(pages)), n, true);
 #else
 	for (uint32 i = 0; i < n; i++)
 		smgrwrite(smgr, MAIN_FORKNUM, first + i, pages[i], true);
