@@ -20,7 +20,7 @@ CREATE FUNCTION pg_temp.ops(class text) RETURNS text LANGUAGE sql AS $$
 	SELECT CASE split_part(class, '_', 2) WHEN 'l2' THEN '<->' WHEN 'ip' THEN '<#>' WHEN 'cosine' THEN '<=>' ELSE '<+>' END
 $$;
 -- Every combination. With all lists answers are those of a sequential scan. With a part of them they are a part of these: in
--- order, with the table's distances, and complete at any LIMIT, since scans widen.
+-- order (strict), with the table's distances, and complete at any LIMIT (relaxed), since scans widen.
 CREATE FUNCTION pg_temp.each_storage(classes text[], storages text[]) RETURNS TABLE (class text, storage text, result text)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -37,14 +37,14 @@ BEGIN
 			PERFORM vectorgpu_check('codes_i', true);
 			PERFORM set_config('gpuivf.probes', '20', true);
 			result := pg_temp.compare_scans('codes', query, 'LIMIT 10') || '; ' || pg_temp.compare_scans('codes', query, 'OFFSET 0');
-			PERFORM set_config('gpuivf.probes', '5', true), set_config('enable_seqscan', 'off', true);
+			PERFORM set_config('gpuivf.probes', '5', true), set_config('enable_seqscan', 'off', true), set_config('vectorgpu.scan_order', 'strict', true);
 			EXECUTE format('SELECT array_agg(id), array_agg(d), count(*) FILTER (WHERE same) FROM (SELECT id, d, '
 				'd IS NOT DISTINCT FROM (SELECT %1$s FROM codes c WHERE c.id = s.id) AS same FROM '
 				'(SELECT id, %1$s AS d FROM codes ORDER BY %1$s LIMIT 20) s) t', query)
 				INTO ids, distances, right_ones;
 			result := result || format('; %s rows, %s distances right, %s', cardinality(ids), right_ones,
 				CASE WHEN distances = (SELECT array_agg(d ORDER BY d) FROM unnest(distances) d) THEN 'in order' ELSE 'NOT IN ORDER' END);
-			PERFORM set_config('enable_indexscan', 'off', true), set_config('enable_seqscan', 'on', true);
+			PERFORM set_config('enable_indexscan', 'off', true), set_config('enable_seqscan', 'on', true), set_config('vectorgpu.scan_order', 'relaxed', true);
 			EXECUTE format('SELECT array_agg(d ORDER BY d) FROM (SELECT %1$s AS d FROM codes ORDER BY %1$s LIMIT 20) s', query) INTO truth;
 			PERFORM set_config('enable_indexscan', 'on', true), set_config('enable_seqscan', 'off', true);
 			IF (SELECT count(*) FROM unnest(distances) d WHERE d <= truth[20]) < 10 THEN
