@@ -2,10 +2,11 @@
 // time, a thread to a row, and has the codes of the next 32 on their way meanwhile. The signs of a row are looked up in
 // the query's byte table [groups of four, 16], four banks a group, so that look-ups never collide; their sum is a whole
 // number. Rows whose bound by the signs is not after the threshold wait until the warp has 32 of them; then each thread
-// scores one by all bits: a product of its other bits with the query's int8 elements, a whole number too. So scores have
-// the bits of engine/ivf's rabitq_scores, whatever the threshold. All warps meet only every few rows, and for a sort.
+// scores one by all bits, which four threads read together: a product of its other bits with the query's int8 elements,
+// a whole number too. So scores have the bits of engine/ivf's rabitq_scores, whatever the threshold. All warps meet
+// only every few rows, and for a sort.
 #include "common/limits.hpp"
-#include "kernels/codes/codes_rabitq.cuh"
+#include "kernels/codes/codes_rabitq_rows.cuh"
 #include "kernels/codes/codes_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -15,6 +16,7 @@ namespace
 
 constexpr uint32_t kChunksBetween = 8; // of a warp, between two barriers of the block
 constexpr uint32_t kMostThreads = 512;
+constexpr uint32_t kNoPlace = 0xFFFFFFFFu;
 constexpr uint32_t kTableAt = 256; // in dynamic shared memory: its lowest byte is 0, so that a byte can take its place
 constexpr uint32_t kStateAt = kTableAt - sizeof(RabitqState);
 
@@ -43,90 +45,9 @@ struct Ahead
 {
 	uint4 signs; // the first 128
 	float factors[3];
-	uint32_t place;
+	uint32_t place; // kNoPlace: none
 	uint32_t slot;
-	bool counts;
 };
-
-/// The block with a place.
-__device__ __forceinline__ const uint8_t *
-block_of(const Codes &codes, uint32_t place)
-{
-	return codes.codes + static_cast<size_t>(place / kCodeRows) * (kCodeRows * codes.pitch_bytes);
-}
-
-__device__ __forceinline__ const float *
-factors_of(const Codes &codes, uint32_t place)
-{
-	return reinterpret_cast<const float *>(block_of(codes, place) + rabitq_shape(codes).sign_bytes() * kCodeRows) +
-		place % kCodeRows;
-}
-
-/// The sum of the first 8 N entries of the table at `at` (its lowest byte is 0) that the signs choose.
-template <int N>
-__device__ __forceinline__ uint32_t
-look_up(const uint8_t *shared, uint32_t at, const uint4 &signs)
-{
-	const uint32_t words[4] = {signs.x, signs.y, signs.z, signs.w};
-	uint32_t sum = 0;
-
-#pragma unroll
-	for (int w = 0; w < N; w++)
-	{
-		const uint32_t even = words[w] & 0x0F0F0F0Fu;
-		const uint32_t odd = (words[w] >> 4) & 0x0F0F0F0Fu;
-
-#pragma unroll
-		for (int i = 0; i < 4; i++) // one instruction brings out a byte and adds `at`
-		{
-			const uint8_t *group = shared + w * 128 + i * 32;
-
-			sum += group[__byte_perm(even, at, 0x7650 + i)] + group[16 + __byte_perm(odd, at, 0x7650 + i)];
-		}
-	}
-	return sum;
-}
-
-/// The product of the elements with a part of a row's bits; width: 4, 2, 1.
-template <int kWidth>
-__device__ __forceinline__ int
-multiply_part(const uint32_t *part, uint32_t n_words, const int *elements, int sum)
-{
-	constexpr uint32_t kMask = (1u << kWidth) - 1;
-
-#pragma unroll 4
-	for (uint32_t w = 0; w < n_words; w++)
-	{
-		const uint32_t word = __ldg(part + w);
-
-#pragma unroll
-		for (int i = 0; i < 8 / kWidth; i++)
-			sum = __dp4a(static_cast<int>((word >> (kWidth * i)) & (kMask * 0x01010101u)),
-				elements[w * (8 / kWidth) + i], sum);
-	}
-	return sum;
-}
-
-/// The bits below the sign of the row at `place`, times the elements.
-__device__ __forceinline__ int
-multiply_row(const Codes &codes, uint32_t place, const int *elements)
-{
-	const RabitqShape shape = rabitq_shape(codes);
-	const uint32_t *rest = reinterpret_cast<const uint32_t *>(
-							   block_of(codes, place) + (shape.sign_bytes() + shape.n_factors() * 4) * kCodeRows) +
-		place % kCodeRows * shape.rest_words();
-	int product = 0;
-
-	if ((shape.rest & 4) != 0)
-		product = multiply_part<4>(rest, shape.part_words(4), elements, 0);
-	rest += shape.part_words(4);
-	if ((shape.rest & 2) != 0)
-		product += multiply_part<2>(rest, shape.part_words(2), elements, 0) << (shape.rest & 4);
-	rest += shape.part_words(2);
-	if ((shape.rest & 1) != 0)
-		product += multiply_part<1>(rest, shape.part_words(1), elements, 0) << (shape.rest & 6);
-	return product;
-}
 
 /// See RabitqShared::limits. NaN, which nothing is larger than, if all rows may be before the threshold.
 __device__ __forceinline__ float
@@ -147,9 +68,11 @@ struct RabitqScan
 	RabitqShared<kThreads> *held;
 	Entry *entries;
 	uint32_t lane;
-	uint32_t most_fill; // entries from which on they are sorted
-	float base;         // of the sums by signs, with the slack of a bound
-	float scale;        // of them
+	uint32_t sharp_fill; // entries from which on they are sorted at the next barrier
+	uint32_t most_fill;  // before anything else
+	float base;          // of the sums by signs, with the slack of a bound
+	float scale;         // of them
+	bool sorts;
 	uint32_t n_waiting;
 	uint32_t slot; // of the chunk that was read last
 	uint32_t slot_end;
@@ -174,9 +97,8 @@ struct RabitqScan
 		const uint32_t at = min(place, end - 1);
 		const float *factors = factors_of(args.codes, at);
 
-		ahead->place = place;
+		ahead->place = place < end ? place : kNoPlace;
 		ahead->slot = slot;
-		ahead->counts = place < end;
 		ahead->signs = __ldg(reinterpret_cast<const uint4 *>(block_of(args.codes, at)) + at % kCodeRows);
 #pragma unroll
 		for (int i = 0; i < (kRefines ? 3 : 2); i++)
@@ -229,7 +151,7 @@ struct RabitqScan
 		if constexpr (kRefines)
 			bound = __fsub_rn(bound, __fmul_rn(ahead.factors[2], distance));
 
-		const bool near = ahead.counts && !(bound > limit);
+		const bool near = ahead.place != kNoPlace && !(bound > limit);
 		const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, near);
 
 		if (near)
@@ -244,7 +166,8 @@ struct RabitqScan
 	}
 
 	/// The larger of bound and full estimate, as rabitq_scores.
-	__device__ __forceinline__ double score_of(uint32_t place, uint32_t sum, double bound, double constant) const
+	__device__ __forceinline__ double score_of(
+		uint32_t place, const uint32_t (&places)[4], uint32_t sum, double bound, double constant) const
 	{
 		if constexpr (!kRefines)
 			return bound;
@@ -253,8 +176,8 @@ struct RabitqScan
 		const float *factors = factors_of(args.codes, place);
 		const float add = __ldg(factors + 3 * kCodeRows);
 		const float factor = __ldg(factors + 4 * kCodeRows);
-		const int product = multiply_row(args.codes, place,
-			reinterpret_cast<const int *>(shared + kTableAt + rabitq_shape(args.codes).table_bytes()));
+		const int product = multiply_rows(args.codes, places,
+			reinterpret_cast<const int *>(shared + kTableAt + rabitq_shape(args.codes).table_bytes()), lane);
 		const double half = static_cast<double>(1u << (args.codes.bits - 1)) / 2.0;
 		const double by_signs = __dadd_rn(static_cast<double>(state.table_base),
 			__dmul_rn(static_cast<double>(state.table_scale), static_cast<double>(sum)));
@@ -275,19 +198,27 @@ struct RabitqScan
 
 		if (lane == 0)
 			fill = atomicAdd(&held->slots.fill, 0u);
-		if (__shfl_sync(0xFFFFFFFFu, fill, 0) >= most_fill)
+		fill = __shfl_sync(0xFFFFFFFFu, fill, 0);
+		sorts = sorts || fill >= sharp_fill;
+		if (fill >= most_fill)
 			return false;
 		__syncwarp();
 
 		const uint32_t n = min(n_waiting, 32u);
-		const uint32_t i = n_waiting - 1 - min(lane, n - 1);
+		const uint32_t i = n_waiting - 1 - min(lane, n - 1); // beyond the rows the last one once more
+		uint32_t places[4];
+
+#pragma unroll
+		for (uint32_t b = 0; b < 4; b++)
+			places[b] = waiting.places[n_waiting - 1 - min(lane / 4 * 4 + b, n - 1)];
+
 		const uint32_t place = waiting.places[i];
 		const uint32_t sum = waiting.sums[i];
 		const double constant = held->slots.constants[sum >> 24];
 		const double bound = __dadd_rn(static_cast<double>(waiting.bounds[i]), constant);
-		const Entry entry = {estimate_to_key(score_of(place, sum & 0xFFFFFFu, bound, constant)), place};
-		const bool taken = lane < n && entry_less(entry, held->threshold) &&
-			(args.after == nullptr || entry_less(held->after, entry));
+		const Entry entry = {estimate_to_key(score_of(place, places, sum & 0xFFFFFFu, bound, constant)), place};
+		const bool taken =
+			lane < n && entry_less(entry, held->threshold) && (args.after == nullptr || entry_less(held->after, entry));
 
 		append_taken(entry, taken, lane, entries, &held->slots.fill);
 		n_waiting -= n;
@@ -323,8 +254,31 @@ struct RabitqScan
 	__device__ __forceinline__ void set_most_fill(bool has_threshold, uint32_t k, uint32_t n_entries)
 	{
 		most_fill = n_entries - kThreads;
-		if (kRefines)
-			most_fill = min(most_fill, has_threshold ? k + max(k, kLeastGathered) : k);
+		if (kRefines && !has_threshold)
+			most_fill = min(most_fill, k);
+		sharp_fill = kRefines ? min(most_fill, k + max(k, kLeastGathered)) : most_fill;
+	}
+
+	/// Up to *left of the warp's chunks from *chunk on, until 32 rows wait.
+	__device__ __forceinline__ void bound_chunks(uint32_t n_chunks, uint32_t step, uint32_t *chunk, uint32_t *left)
+	{
+		Waiting *waiting = &held->waiting[threadIdx.x / 32];
+		Ahead now;
+
+		if (*chunk >= n_chunks || *left == 0 || n_waiting >= 32)
+			return;
+		read_ahead(*chunk, &now);
+		do
+		{
+			Ahead next = now;
+
+			*chunk += step;
+			if (*chunk < n_chunks)
+				read_ahead(*chunk, &next);
+			bound_rows(now, waiting);
+			now = next;
+			--*left;
+		} while (*chunk < n_chunks && *left > 0 && n_waiting < 32);
 	}
 
 	/// The warp's chunks from `chunk` on, every step-th of the loaded slots. By all threads, after a barrier; ends with
@@ -332,43 +286,24 @@ struct RabitqScan
 	__device__ __forceinline__ void scan_slots(
 		uint32_t k, uint32_t n_entries, uint32_t chunk, uint32_t step, uint32_t n_chunks)
 	{
-		Waiting *waiting = &held->waiting[threadIdx.x / 32];
-		Ahead now;
-
 		set_limits(held->threshold);
 		n_waiting = 0;
 		if (chunk < n_chunks)
-		{
 			enter_slot(slot_of_chunk(held->slots, chunk));
-			read_ahead(chunk, &now);
-		}
 		for (bool busy = true; busy;)
 		{
-			bool full = false;
+			uint32_t left = kChunksBetween;
 
-			for (uint32_t n = 0;;)
+			sorts = false;
+			for (bool full = false; !full;)
 			{
-				if (n_waiting >= 32 || (chunk >= n_chunks && n_waiting > 0))
-				{
-					full = !score_waiting(*waiting);
-					if (full)
-						break;
-				}
-				else if (chunk >= n_chunks || n++ == kChunksBetween)
+				bound_chunks(n_chunks, step, &chunk, &left);
+				if (n_waiting == 0 || (n_waiting < 32 && chunk < n_chunks))
 					break;
-				else
-				{
-					Ahead next = now;
-
-					chunk += step;
-					if (chunk < n_chunks)
-						read_ahead(chunk, &next);
-					bound_rows(now, waiting);
-					now = next;
-				}
+				full = !score_waiting(held->waiting[threadIdx.x / 32]);
 			}
 			busy = __syncthreads_or(chunk < n_chunks || n_waiting > 0) != 0;
-			if (__syncthreads_or(full) != 0)
+			if (__syncthreads_or(sorts) != 0)
 				sort_entries(k, n_entries);
 		}
 	}
@@ -445,8 +380,9 @@ launch(const CodedScanArgs &args, cudaStream_t stream)
 	const uint32_t n_entries = rabitq_entries(args.stride, kThreads);
 	const uint32_t state_bytes = rabitq_shape(args.codes).state_bytes();
 
-	rabitq_scan_kernel<kRefines, kThreads, kBlocks><<<args.n_queries * args.n_splits, kThreads,
-		kStateAt + state_bytes + n_entries * sizeof(Entry), stream>>>(args, n_entries, state_bytes);
+	rabitq_scan_kernel<kRefines, kThreads, kBlocks>
+		<<<args.n_queries * args.n_splits, kThreads, kStateAt + state_bytes + n_entries * sizeof(Entry), stream>>>(
+			args, n_entries, state_bytes);
 	return cudaGetLastError();
 }
 
