@@ -14,7 +14,10 @@ namespace vectorgpu::kernels
 namespace
 {
 
-constexpr uint32_t kChunksBetween = 8; // of a warp, between two barriers of the block
+// Chunks of a warp between two barriers of the block: few at first, when each sort makes the threshold much sharper.
+constexpr uint32_t kFewestBetween = 2;
+constexpr uint32_t kMostBetween = 32;
+
 constexpr uint32_t kMostThreads = 512;
 constexpr uint32_t kNoPlace = 0xFFFFFFFFu;
 constexpr uint32_t kTableAt = 256; // in dynamic shared memory: its lowest byte is 0, so that a byte can take its place
@@ -290,9 +293,9 @@ struct RabitqScan
 		n_waiting = 0;
 		if (chunk < n_chunks)
 			enter_slot(slot_of_chunk(held->slots, chunk));
-		for (bool busy = true; busy;)
+		for (uint32_t between = kFewestBetween, busy = 1; busy != 0; between = min(2 * between, kMostBetween))
 		{
-			uint32_t left = kChunksBetween;
+			uint32_t left = between;
 
 			sorts = false;
 			for (bool full = false; !full;)
@@ -302,7 +305,7 @@ struct RabitqScan
 					break;
 				full = !score_waiting(held->waiting[threadIdx.x / 32]);
 			}
-			busy = __syncthreads_or(chunk < n_chunks || n_waiting > 0) != 0;
+			busy = static_cast<uint32_t>(__syncthreads_or(chunk < n_chunks || n_waiting > 0));
 			if (__syncthreads_or(sorts) != 0)
 				sort_entries(k, n_entries);
 		}
