@@ -1,11 +1,11 @@
 // Scan of the codes of the lists that a query looks at, a block (or several) to a query; instantiated by
 // codes_scan_{pq,rows}.cu with an estimator for each form of codes. The block makes the query's tables in shared memory
-// and keeps the best candidates there: no threshold has to be found first, and only the result is written.
+// and keeps the best candidates there: no threshold has to be found first, and only the result is written. The scan of
+// RaBitQ's codes (codes_scan_rabitq.cu) has its own kernel; the parts before chunk_entry are for both.
 //
 // An estimator has kThreads, kBlocks (blocks of a processor, for the register limit), prepare(args, query, tables) (all
 // threads; ends with a barrier), and estimate(args, query, tables, first, end, lane): the row's own part of the
-// estimate at place first + lane. One with kRefines gives a bound below the score there, which may need `distance`;
-// then refine(args, tables, first, end, near, bound, constant, lane) gives the scores of the lanes with `near`.
+// estimate at place first + lane.
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
@@ -172,31 +172,43 @@ append_taken(const Entry &entry, bool taken, uint32_t lane, Entry *entries, uint
 	}
 }
 
-/// The entry of the lane's row in a chunk; excluded if there is none, or if it is not before the threshold. By a warp.
+/// The block's part of a query's candidates: entries [fill], sorted. By all threads, after a barrier.
+__device__ __forceinline__ void
+put_entries(const CodedScanArgs &args, uint32_t query, uint32_t split, const Entry *entries, uint32_t fill)
+{
+	if (args.n_splits > 1)
+	{
+		const size_t at = static_cast<size_t>(query) * args.n_splits + split;
+
+		for (uint32_t i = threadIdx.x; i < fill; i += blockDim.x)
+			args.parts[at * args.stride + i] = entries[i];
+		if (threadIdx.x == 0)
+			args.part_counts[at] = fill;
+		return;
+	}
+	for (uint32_t i = threadIdx.x; i < fill; i += blockDim.x)
+		put_candidate(args.found, query, i, entries[i]);
+	if (threadIdx.x == 0)
+	{
+		args.found.counts[query] = fill;
+		if (fill > 0)
+			args.last[query] = entries[fill - 1];
+	}
+}
+
+/// The entry of the lane's row in a chunk of the slot `low`; excluded if there is none. By a warp.
 template <class Estimator>
 __device__ __forceinline__ Entry
 chunk_entry(const CodedScanArgs &args, uint32_t query, const uint8_t *tables, const CodeSlots &slots, uint32_t chunk,
-	const Entry &threshold, Estimator *estimator)
+	uint32_t low, Estimator *estimator)
 {
 	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t low = slot_of_chunk(slots, chunk);
 	const uint32_t first = slots.first[low] + (chunk - slots.chunk_first[low]) * 32;
 	const uint32_t end = slots.end[low];
 	const double constant = slots.constants[low];
-	bool counts = first + lane < end;
+	const double estimate = __dadd_rn(estimator->estimate(args, query, tables, first, end, lane), constant);
 
-	if constexpr (Estimator::kRefines)
-		estimator->distance = slots.distances[low];
-
-	double estimate = __dadd_rn(estimator->estimate(args, query, tables, first, end, lane), constant);
-
-	if constexpr (Estimator::kRefines)
-	{
-		// A score is not before its bound, unless that is NaN.
-		counts = counts && (estimate != estimate || entry_less({estimate_to_key(estimate), first + lane}, threshold));
-		estimate = estimator->refine(args, tables, first, counts, estimate, constant, lane);
-	}
-	return {counts ? estimate_to_key(estimate) : kExcludedKey, first + lane};
+	return {first + lane < end ? estimate_to_key(estimate) : kExcludedKey, first + lane};
 }
 
 /// Dynamic shared memory: tables (if Shared), then entries [n_entries].
@@ -233,6 +245,7 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 		for (uint32_t base = 0; k > 0 && base < n_probes; base += kCodeSlots)
 		{
 			const uint32_t n_chunks = load_code_slots(args, query, base, &slots);
+			uint32_t slot = 0;
 
 			for (uint32_t round = 0; round < n_chunks; round += args.n_splits * kWarps)
 			{
@@ -242,17 +255,14 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 
 				if (chunk < n_chunks)
 				{
-					entry = chunk_entry(args, query, tables, slots, chunk, threshold, &estimator);
+					if (chunk >= slots.chunk_first[slot + 1]) // mostly the slot of the last round
+						slot = slot_of_chunk(slots, chunk);
+					entry = chunk_entry(args, query, tables, slots, chunk, slot, &estimator);
 					taken = entry_less(entry, threshold) && (!has_after || entry_less(after, entry));
 					append_taken(entry, taken, lane, entries, &slots.fill);
 				}
 				fill += static_cast<uint32_t>(__syncthreads_count(taken));
-
-				// An estimator that refines spares work by a sharp threshold.
-				const bool sharpens =
-					Estimator::kRefines && fill >= (threshold.key == kExcludedKey ? k : k + max(k, kLeastGathered));
-
-				if (fill + Estimator::kThreads > n_entries || sharpens)
+				if (fill + Estimator::kThreads > n_entries)
 				{
 					fill = flush_entries(entries, fill, k);
 					if (threadIdx.x == 0)
@@ -264,24 +274,7 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 			}
 		}
 		fill = flush_entries(entries, fill, k);
-		if (args.n_splits > 1)
-		{
-			Entry *part = args.parts + (static_cast<size_t>(query) * args.n_splits + split) * args.stride;
-
-			for (uint32_t i = threadIdx.x; i < fill; i += Estimator::kThreads)
-				part[i] = entries[i];
-			if (threadIdx.x == 0)
-				args.part_counts[static_cast<size_t>(query) * args.n_splits + split] = fill;
-			continue;
-		}
-		for (uint32_t i = threadIdx.x; i < fill; i += Estimator::kThreads)
-			put_candidate(args.found, query, i, entries[i]);
-		if (threadIdx.x == 0)
-		{
-			args.found.counts[query] = fill;
-			if (fill > 0)
-				args.last[query] = entries[fill - 1];
-		}
+		put_entries(args, query, split, entries, fill);
 	}
 }
 

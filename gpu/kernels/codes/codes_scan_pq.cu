@@ -34,7 +34,6 @@ struct Pq8
 {
 	static constexpr int kThreads = kPqThreads;
 	static constexpr int kBlocks = 2;
-	static constexpr bool kRefines = false;
 
 	__device__ __forceinline__ void prepare(const CodedScanArgs &args, uint32_t query, uint8_t *tables)
 	{
@@ -96,7 +95,6 @@ struct Pq4
 {
 	static constexpr int kThreads = kPqThreads;
 	static constexpr int kBlocks = 2;
-	static constexpr bool kRefines = false;
 
 	double scale;
 	double base;

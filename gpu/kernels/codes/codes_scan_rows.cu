@@ -14,7 +14,6 @@ struct Sq8
 {
 	static constexpr int kThreads = kRowThreads;
 	static constexpr int kBlocks = 2;
-	static constexpr bool kRefines = false;
 
 	__device__ __forceinline__ void prepare(const CodedScanArgs &, uint32_t, const uint8_t *) {}
 
@@ -86,7 +85,6 @@ struct Halves
 {
 	static constexpr int kThreads = kRowThreads;
 	static constexpr int kBlocks = 1;
-	static constexpr bool kRefines = false;
 
 	__device__ __forceinline__ void prepare(const CodedScanArgs &, uint32_t, const uint8_t *) {}
 
