@@ -240,6 +240,8 @@ TieredPlacement::bring_rows(TieredCopy *copy)
 	const std::shared_ptr<Place> place = copy->get_place();
 	Status status = place->engine.attach(place->id);
 
+	if (status.is_ok() && place->engine.host_bytes(place->id) > 0)
+		status = Status::error(StatusCode::kOutOfMemory, "rows of a segment that is being loaded stay where they are");
 	copy->complete = status.is_ok();
 	copy->rows_moved = !status.is_ok();
 	charge_host(copy);
