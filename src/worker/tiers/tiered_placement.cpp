@@ -219,8 +219,12 @@ TieredPlacement::move_rows(TieredCopy *copy)
 
 	const uint64_t charged = host_bytes_.load(std::memory_order_relaxed);
 	const uint64_t room = options_.host_bytes - std::min(options_.host_bytes, charged);
-	const Reservation reserved(
-		&host_bytes_, options_.host_bytes, std::min(room, copy->bytes.load(std::memory_order_relaxed)));
+	uint64_t largest = 0; // of the segments, of which one moves: other copies may take the rest of the room
+
+	for (const auto &[segment, rows] : copy->segments)
+		largest = std::max(largest, rows.n_rows * copy->bytes_per_segment_row);
+
+	const Reservation reserved(&host_bytes_, options_.host_bytes, std::min(room, largest));
 
 	if (!reserved.made() || !device_->move_rows_to_host(place->id, room).is_ok())
 		return false;

@@ -261,6 +261,28 @@ TEST_F(TieredHostRows, RowsOfASegmentThatIsBeingLoadedStayChargedAndComeLater)
 	ASSERT_NO_FATAL_FAILURE(expect_right());
 }
 
+TEST_F(TieredHostRows, OtherCopiesHaveRoomWhileASegmentMoves)
+{
+	const Rows others = random_rows(100, 9);
+	CopyId other = 0;
+
+	make_reading(1200 * kBytesPerRow);
+	ASSERT_OK(first_.load(engine_.get(), copy_, 1));
+	ASSERT_OK(second_.load(engine_.get(), copy_, 2));
+	device_->broken_create = true;
+	ASSERT_OK(engine_->create(others.spec, &other)); // in host memory
+	device_->limit = device_->stats().resident_bytes;
+
+	Status status = Status::error(StatusCode::kInternal, "no rows were moved");
+
+	device_->on_move = [&] { status = engine_->load_segment(other, 1, others.block()); };
+	ASSERT_OK(engine_->append_delta(copy_, 0, others.block()));
+	ASSERT_OK(status);
+	EXPECT_EQ(device_->n_moved(), 1000u);
+	ASSERT_OK(engine_->trim_delta(copy_, 100));
+	ASSERT_NO_FATAL_FAILURE(expect_right(true));
+}
+
 TEST_F(TieredHostRows, OtherKindsMoveAsAWhole)
 {
 	const Rows rows = random_rows(1000, 2);
