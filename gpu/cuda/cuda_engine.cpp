@@ -196,6 +196,8 @@ public:
 	{
 		const auto search = [&]
 		{
+			begin_results(queries.size(), results); // may throw
+
 			const std::shared_ptr<ResidentCopy> held = find(copy); // stays alive if it is dropped meanwhile
 
 			if (held == nullptr)
@@ -216,7 +218,6 @@ public:
 			return Status::ok();
 		};
 
-		begin_results(queries.size(), results);
 		return end_results(guarded(search), results);
 	}
 

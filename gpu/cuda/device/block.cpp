@@ -41,6 +41,8 @@ widen_row(Form form, const uint8_t *from, uint32_t dim, uint8_t *to)
 	}
 }
 
+constexpr size_t kLeastBytesPerNs = 4; // of the bus: what the watchdog waits for, beside searches that use it too
+
 /// Write n padded rows of a block's form, in host memory, to vectors [n, row bytes] in the element type.
 void
 take_rows(const engine::DistanceSpec &spec, const Block &block, const uint8_t *rows, uint32_t n, uint8_t *vectors)
@@ -206,7 +208,7 @@ copy_block(const Device *device, const Stream &stream, const Block &from, uint32
 
 	VECTORGPU_TRY(copy(from.vectors, to.vectors, static_cast<size_t>(n) * from.pitch_bytes));
 	VECTORGPU_TRY(copy(from.row_ids, to.row_ids, n * sizeof(RowId)));
-	return stream.synchronize();
+	return stream.synchronize(size_t{n} * (from.pitch_bytes + sizeof(RowId)) / kLeastBytesPerNs);
 }
 
 void

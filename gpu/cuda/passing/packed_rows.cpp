@@ -305,7 +305,8 @@ PackedPool::make_room(const Budget &budget, uint64_t bytes)
 			taken += rows->bytes;
 		}
 
-	const uint64_t others = budget.used() - std::min(taken, budget.used());
+	const uint64_t used = budget.used(); // other threads change it
+	const uint64_t others = used - std::min(taken, used);
 
 	if (bytes > most || others + bytes > budget.most() / 4 * 3)
 		return false;

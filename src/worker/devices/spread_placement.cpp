@@ -188,6 +188,14 @@ SpreadPlacement::change_place(DevicePlace *place, uint64_t n_bytes, const PlaceC
 	return status;
 }
 
+/// Forget which devices refused an earlier change.
+void
+SpreadPlacement::begin_change(SpreadCopy *copy)
+{
+	for (const PlacePtr &place : copy->places)
+		place->refused = false;
+}
+
 Status
 SpreadPlacement::move_rows_to_host(SpreadCopy *copy, uint64_t most_bytes)
 {
@@ -233,6 +241,9 @@ SpreadPlacement::change_all(SpreadCopy *copy, uint64_t n_bytes, bool is_large, c
 							 : change_replicas(copy, n_bytes, is_large, change);
 	};
 	const OpenedDevice *const only = copy->sharded ? copy->places.front()->device.get() : nullptr;
+
+	begin_change(copy);
+
 	Status status = make();
 
 	while (status.code == StatusCode::kOutOfMemory && make_room(copy, only))
@@ -288,6 +299,7 @@ SpreadPlacement::change_segment(SpreadCopy *copy, SegmentId segment, bool once, 
 
 	std::vector<DevicePlace *> &done = copy->done[segment];
 
+	begin_change(copy);
 	for (DevicePlace *place : places)
 	{
 		if (once && std::find(done.begin(), done.end(), place) != done.end())
@@ -401,6 +413,9 @@ SpreadPlacement::grow_shard(
 	RowRanges &ranges = copy->ranges[segment];
 	const bool goes_on = !ranges.empty() && !may_cut(*copy);
 	const OpenedDevice *const only = goes_on ? ranges.back().place->device.get() : nullptr;
+
+	begin_change(copy);
+
 	Status status = try_to_grow(copy, &ranges, copy->record.segments[segment].n_rows, n_rows, n_bytes, change);
 
 	while (status.code == StatusCode::kOutOfMemory && make_room(copy, only))

@@ -68,6 +68,7 @@ public:
 private:
 	Status change_all(SpreadCopy *copy, uint64_t n_bytes, bool is_large, const PlaceChange &change);
 	Status change_replicas(SpreadCopy *copy, uint64_t n_bytes, bool is_large, const PlaceChange &change);
+	static void begin_change(SpreadCopy *copy);
 	Status change_place(DevicePlace *place, uint64_t n_bytes, const PlaceChange &change);
 	Status grow_shard(
 		SpreadCopy *copy, SegmentId segment, uint64_t n_rows, uint64_t n_bytes, const PlaceChange &change);

@@ -219,8 +219,12 @@ TieredPlacement::move_rows(TieredCopy *copy)
 
 	const uint64_t charged = host_bytes_.load(std::memory_order_relaxed);
 	const uint64_t room = options_.host_bytes - std::min(options_.host_bytes, charged);
-	const Reservation reserved(
-		&host_bytes_, options_.host_bytes, std::min(room, copy->bytes.load(std::memory_order_relaxed)));
+	uint64_t largest = 0; // of the segments, of which one moves: other copies may take the rest of the room
+
+	for (const auto &[segment, rows] : copy->segments)
+		largest = std::max(largest, rows.n_rows * copy->bytes_per_segment_row);
+
+	const Reservation reserved(&host_bytes_, options_.host_bytes, std::min(room, largest));
 
 	if (!reserved.made() || !device_->move_rows_to_host(place->id, room).is_ok())
 		return false;
@@ -240,6 +244,8 @@ TieredPlacement::bring_rows(TieredCopy *copy)
 	const std::shared_ptr<Place> place = copy->get_place();
 	Status status = place->engine.attach(place->id);
 
+	if (status.is_ok() && place->engine.host_bytes(place->id) > 0)
+		status = Status::error(StatusCode::kOutOfMemory, "rows of a segment that is being loaded stay where they are");
 	copy->complete = status.is_ok();
 	copy->rows_moved = !status.is_ok();
 	charge_host(copy);

@@ -162,5 +162,57 @@ TEST(SpreadStorage, RowsThatDevicesReadAreInHostMemoryOnce)
 	EXPECT_EQ(engine->stats().host_bytes, 0u);
 }
 
+/// A device that has refused an earlier change, which another one took, keeps its rows.
+TEST(SpreadStorage, RowsGoFromTheDeviceThatRefusedLast)
+{
+	std::mt19937 rng(8);
+	SpreadBench bench;
+	std::vector<SmallDevice *> small;
+	std::vector<std::unique_ptr<CodedRows>> segments;
+	engine::CopySpec spec({Metric::kL2, ElementType::kFloat32, kDim}, CopyKind::kCodedLists);
+	CopyId copy = 0;
+
+	for (const size_t n : {600, 900, 500})
+	{
+		Rows rows(spec.distance);
+
+		rows.add_random(n, Data::kGaussian, rng, 10000 * n);
+		segments.push_back(std::make_unique<CodedRows>(ListRows(rows, 9, rng), engine::ivf::CodeKind::kSq8));
+	}
+	bench.make_device = [&]
+	{
+		auto device = std::make_unique<SmallDevice>();
+
+		device->reads_host = true;
+		device->limit = uint64_t{1} << 20;
+		small.push_back(device.get());
+		return device;
+	};
+
+	const std::unique_ptr<SpreadEngine> engine = bench.make(2, 0);
+	const CodedRows &last = *segments[2];
+	const engine::test::Bytes vectors = last.vectors_by_place();
+
+	spec.rows_on_host = true; // shards from the beginning
+	ASSERT_OK(engine->create(spec, &copy));
+	for (SegmentId id = 1; id <= 2; id++)
+	{
+		ASSERT_OK(segments[id - 1]->load_coded(engine.get(), copy, id));
+		ASSERT_OK(engine->attach(copy));
+	}
+	ASSERT_EQ(small[0]->n_moved() + small[1]->n_moved(), 0u);
+	ASSERT_GT(small[0]->stats().resident_bytes, 600 * kHostRowBytes);
+	ASSERT_GT(small[1]->stats().resident_bytes, 900 * kHostRowBytes);
+	small[0]->limit = small[0]->stats().resident_bytes;
+	ASSERT_OK(engine->load_segment(copy, 3, {{last.rows.ids.data(), last.rows.n()}, vectors.data(), last.rows.n()}));
+	small[1]->limit = small[1]->stats().resident_bytes;
+	ASSERT_EQ(engine->load_structure(copy, 3, last.n_lists, last.coded_description()).code, StatusCode::kOutOfMemory);
+	ASSERT_OK(engine->move_rows_to_host(copy, ~uint64_t{0}));
+	EXPECT_EQ(small[0]->n_moved(), 0u);
+	EXPECT_EQ(small[1]->n_moved(), 500u);
+	ASSERT_OK(engine->load_structure(copy, 3, last.n_lists, last.coded_description()));
+	ASSERT_OK(engine->seal_segment(copy, 3));
+}
+
 } // namespace
 } // namespace vectorgpu::worker

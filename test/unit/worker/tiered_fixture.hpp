@@ -48,6 +48,7 @@ public:
 	std::atomic<uint64_t> n_searches{0};
 	bool reads_host = false;       // set before any copy is made
 	std::function<void()> on_read; // called before the next read of rows, as a move makes
+	std::function<void()> on_move; // called before the next move of rows to host memory
 
 	const char *name() const override { return "cuda"; }
 	const char *description() const override { return "a small device"; }
@@ -100,6 +101,9 @@ public:
 	/// A segment that is being loaded, else the largest that fits.
 	Status move_rows_to_host(CopyId copy, uint64_t most_bytes) override
 	{
+		if (const auto now = std::exchange(on_move, nullptr))
+			now();
+
 		const std::lock_guard guard(lock_);
 		Coded &coded = coded_.at(copy);
 		CodedSegment *chosen = nullptr;

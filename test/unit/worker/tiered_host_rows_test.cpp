@@ -232,6 +232,57 @@ TEST_F(TieredHostRows, AnIdleCopyLeavesItsCodesOnTheDevice)
 	ASSERT_NO_FATAL_FAILURE(expect_right());
 }
 
+TEST_F(TieredHostRows, RowsOfASegmentThatIsBeingLoadedStayChargedAndComeLater)
+{
+	const auto use_and_rebalance = [&]
+	{
+		std::vector<std::vector<Neighbor>> results;
+		const SearchQuery query = {first_.coded.rows.vector(0), 1, false, {}};
+
+		pass_seconds(700);
+		ASSERT_OK(engine_->search(copy_, {&query, 1}, &results));
+		engine_->rebalance();
+	};
+
+	device_->limit = 400 * kBytesPerRow;
+	ASSERT_OK(first_.load_rows(engine_.get(), copy_, 1));
+	ASSERT_EQ(device_->n_moved(), 1000u);
+	device_->limit = ~uint64_t{0};
+	ASSERT_NO_FATAL_FAILURE(use_and_rebalance());
+	EXPECT_EQ(device_->n_moved(), 1000u);
+	EXPECT_EQ(engine_->host_bytes(copy_), first_.row_bytes());
+	EXPECT_FALSE(engine_->on_device(copy_));
+	ASSERT_OK(engine_->load_structure(copy_, 1, first_.coded.n_lists, first_.coded.coded_description()));
+	ASSERT_OK(engine_->seal_segment(copy_, 1));
+	ASSERT_NO_FATAL_FAILURE(use_and_rebalance());
+	EXPECT_EQ(device_->n_moved(), 0u);
+	EXPECT_EQ(engine_->host_bytes(copy_), 0u);
+	EXPECT_TRUE(engine_->on_device(copy_));
+	ASSERT_NO_FATAL_FAILURE(expect_right());
+}
+
+TEST_F(TieredHostRows, OtherCopiesHaveRoomWhileASegmentMoves)
+{
+	const Rows others = random_rows(100, 9);
+	CopyId other = 0;
+
+	make_reading(1200 * kBytesPerRow);
+	ASSERT_OK(first_.load(engine_.get(), copy_, 1));
+	ASSERT_OK(second_.load(engine_.get(), copy_, 2));
+	device_->broken_create = true;
+	ASSERT_OK(engine_->create(others.spec, &other)); // in host memory
+	device_->limit = device_->stats().resident_bytes;
+
+	Status status = Status::error(StatusCode::kInternal, "no rows were moved");
+
+	device_->on_move = [&] { status = engine_->load_segment(other, 1, others.block()); };
+	ASSERT_OK(engine_->append_delta(copy_, 0, others.block()));
+	ASSERT_OK(status);
+	EXPECT_EQ(device_->n_moved(), 1000u);
+	ASSERT_OK(engine_->trim_delta(copy_, 100));
+	ASSERT_NO_FATAL_FAILURE(expect_right(true));
+}
+
 TEST_F(TieredHostRows, OtherKindsMoveAsAWhole)
 {
 	const Rows rows = random_rows(1000, 2);
