@@ -20,6 +20,7 @@ struct SearchMany
 	uint64 sequence; // of the last request that was sent
 	uint8 *reply;    // [reply_capacity]
 	uint64 replied;  // the sequence of the request whose reply it is
+	bool outdated;   // no search of that request has an answer, since the copy lacks something or is missing
 	const uint8 *at; // [left] the answers that were not taken
 	size_t left;
 };
@@ -123,8 +124,12 @@ many_receive(SearchMany *many, Fallback *reason)
 	wire::ReplyHeader header;
 
 	many->left = 0;
+	many->outdated = false;
 	if (!session_receive(&header, many->reply, many->reply_capacity, reason))
 		return false;
+	many->outdated = header.status == wire::ReplyStatus::kBehind || header.status == wire::ReplyStatus::kAbsent;
+	if (many->outdated)
+		return true;
 	if (header.status != wire::ReplyStatus::kOk)
 	{
 		*reason = fallback_of(header.status);
@@ -136,6 +141,12 @@ many_receive(SearchMany *many, Fallback *reason)
 	many->at = many->reply;
 	many->left = header.body_bytes;
 	return true;
+}
+
+bool
+many_outdated(const SearchMany *many)
+{
+	return many->outdated;
 }
 
 bool

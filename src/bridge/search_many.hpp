@@ -30,6 +30,9 @@ bool many_send(SearchMany *many, Fallback *reason);
 /// many_send.
 bool many_receive(SearchMany *many, Fallback *reason);
 
+/// True if the copy is outdated or missing for all searches of the reply, which has no answers then.
+bool many_outdated(const SearchMany *many);
+
 /// Send the request and wait for the reply.
 bool many_ask(SearchMany *many, Fallback *reason);
 

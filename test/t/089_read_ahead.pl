@@ -213,6 +213,28 @@ for ([ 't', 'i' ], [ 'u', 'j' ])
 }
 $node->safe_psql('postgres', "UPDATE q SET v = w; SELECT vectorgpu_merge('i'); VACUUM t; SELECT vectorgpu_prewarm('i')");
 
+# --- a copy that lacks rows, or is missing ---
+# No search of the first request has an answer then. One search brings the copy up to date, and all others are made together.
+{
+	my $sql       = 'SELECT q.id, s.id FROM q, LATERAL (SELECT id FROM t ORDER BY t.v <-> q.v LIMIT 5) s';
+	my $fallbacks = q{SELECT fallbacks FROM vectorgpu_indexes WHERE index_name = 'i'};
+	my ($warm)    = searches($sql);
+	my $before    = $node->safe_psql('postgres', $fallbacks);
+	my %change    = (
+		'lacks a row' => q{INSERT INTO t SELECT 60000, 0, v FROM q WHERE id = 1; DELETE FROM t WHERE id = 60000},
+		'is missing'  => q{SELECT vectorgpu_evict('i')});
+
+	cmp_ok($warm, '>', 300, 'a copy that is up to date: searches are made ahead');
+	for my $what (sort keys %change)
+	{
+		$node->safe_psql('postgres', $change{$what});
+		is((searches($sql))[0], $warm, "a copy that $what: as many");
+		$node->safe_psql('postgres', $change{$what});
+		$node->safe_psql('postgres', q{SELECT count(*) FROM vectorgpu_join('i', 'q', 'v', 5)});
+	}
+	is($node->safe_psql('postgres', $fallbacks), $before, 'and vectorgpu_join does not give up either');
+}
+
 # --- vectorgpu_join ---
 my $compare = <<"SQL";
 CREATE TEMP TABLE a AS SELECT q.ctid AS query, s.tid, s.rank, s.distance FROM q, LATERAL (SELECT t.ctid AS tid, t.v <-> q.v AS distance, row_number() OVER () AS rank

@@ -346,7 +346,7 @@ collect(FunctionCallInfo fcinfo)
 			row_values(&call->edges[i], tids, values);
 			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 		}
-	MemoryContextDelete(context); // this closes the sessions with the worker
+	MemoryContextDelete(context);
 }
 
 } // namespace

@@ -3,7 +3,7 @@
 // In the select list the function returns one row per call: rows go to the client (or to LIMIT, an INSERT, a cursor) as
 // they are found, in table order. Between two calls it holds the edges of one batch and a position in the table, and
 // nothing that would have to be released. In FROM the executor wants all rows in a tuplestore, which spills to disk
-// beyond work_mem. The function fills it in one call, and the sessions with the worker stay open for all batches.
+// beyond work_mem. The function fills it in one call.
 #include "am/functions/knn_graph.hpp"
 
 extern "C"
@@ -171,7 +171,7 @@ collect(FunctionCallInfo fcinfo)
 			ItemPointerSet(&target, row_id_block(edge->target), row_id_offset(edge->target));
 			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 		}
-	MemoryContextDelete(context); // this closes the sessions with the worker
+	MemoryContextDelete(context);
 }
 
 } // namespace

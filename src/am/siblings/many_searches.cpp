@@ -50,6 +50,11 @@ bool
 take_answers(ManySearches *searches, const Piece &piece, uint64 *stale, bridge::Fallback *reason)
 {
 	(void) VG_FAULT("many_take");
+	if (bridge::many_outdated(searches->many))
+	{
+		*stale = Min(*stale, piece.first);
+		return true;
+	}
 	if (!searches->begin_answers())
 		return true;
 	*reason = bridge::Fallback::kWrongAnswer;
