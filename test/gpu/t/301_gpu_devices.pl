@@ -72,6 +72,8 @@ for my $case (@faults)
 	start_with("$fault:300:error", $room{$name});
 	my $pid = worker_pid($node);
 	my $offset = -s $node->logfile;
+	# After an exception in a kernel CUDA refuses the process on all GPUs, not on that one alone: the next worker takes over.
+	my $alone = $fault !~ /^gpu_(address|trap)$/;
 
 	$node->safe_psql('postgres', join ';', map { "SELECT vectorgpu_prewarm('$_')" } qw(i u_i g_i));
 	is(devices_of('i'), $n_gpus, "$fault, $name: the copy is on all");
@@ -84,9 +86,12 @@ for my $case (@faults)
 
 	ok($done > 0, "$fault, $name: clients were served ($done)");
 	is($wrong, '', "$fault, $name: no client saw an error or a wrong row");
-	like($lost, qr/^\{[^,{}]+\}$/, "$fault, $name: the view names one lost device");
-	is(worker_pid($node), $pid, "$fault, $name: the worker goes on");
-	compare_others("$fault, $name, with the others");
+	if ($alone)
+	{
+		like($lost, qr/^\{[^,{}]+\}$/, "$fault, $name: the view names one lost device");
+		is(worker_pid($node), $pid, "$fault, $name: the worker goes on");
+		compare_others("$fault, $name, with the others");
+	}
 	ok(wait_until(sub { (worker_stat($node, 'lost_devices') // '') eq '{}' }, 60), "$fault, $name: the device comes back");
 	diag(sprintf('back in service %.1f s after %s in %s', time - $lost_at, $fault, $name));
 	ok(wait_until(sub { devices_of('u_i') == $n_gpus && devices_of('g_i') == $n_gpus }, 60), "$fault, $name: and gets small copies");
@@ -94,7 +99,7 @@ for my $case (@faults)
 	($done, $wrong) = finish_clients($run);
 	is($wrong, '', "$fault, $name: no client of all devices saw an error or a wrong row ($done)");
 	compare_others("$fault, $name, with all again");
-	is(worker_pid($node), $pid, "$fault, $name: the worker has gone on");
+	is(worker_pid($node), $pid, "$fault, $name: the worker has gone on") if $alone;
 	is(worker_stat($node, 'lost_devices'), '{}', "$fault, $name: no other device was lost");
 	diag($_) for grep { /device |GPU lost/ } split /\n/, slurp_file($node->logfile, $offset);
 }

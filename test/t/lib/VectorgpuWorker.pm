@@ -199,6 +199,8 @@ SQL
 	return;
 }
 
+my $n_clients = 0;
+
 # Starts pgbench clients that compare every answer with table `answers`: a wrong answer is an error of the client.
 #   clients, seconds, queries, options (settings as -c name=value), op (<->)
 #   watched  1: use watched_scan (watch_waits)
@@ -218,12 +220,14 @@ sub start_clients
 SELECT 1 / ($is_right)::int;
 SQL
 
-	my %run = (out => '', err => '');
+	# To files: of two runs beside each other by pipes, the second was waited for in vain with Perl 5.38.
+	my $files = PostgreSQL::Test::Utils::tempdir() . '/clients' . $n_clients++;
+	my %run = (files => $files);
 	local $ENV{PGOPTIONS} = $options;
 	$run{handle} = IPC::Run::start(
 		[ 'pgbench', '-n', '-f', $script, '-c', $opt{clients} // 8, '-j', 2, '-T', $opt{seconds} // 10, @{ $opt{extra} // [] },
 			'-h', $node->host, '-p', $node->port, '-U', scalar(getpwuid($<)), $opt{db} // 'postgres' ],
-		'<', \undef, '>', \$run{out}, '2>', \$run{err}, IPC::Run::timeout(($opt{seconds} // 10) + $patience));
+		'<', \undef, '>', "$files.out", '2>', "$files.err", IPC::Run::timeout(($opt{seconds} // 10) + $patience));
 	return \%run;
 }
 
@@ -233,6 +237,7 @@ sub finish_clients
 	my ($run) = @_;
 
 	IPC::Run::finish($run->{handle});
+	$run->{$_} = slurp_file("$run->{files}.$_") for qw(out err);
 	my ($done) = $run->{out} =~ /number of transactions actually processed: (\d+)/;
 	my ($failed) = $run->{out} =~ /number of failed transactions: (\d+)/;
 	my $wrong = IPC::Run::result($run->{handle}) != 0 ? "exit status, $run->{err}" : '';
