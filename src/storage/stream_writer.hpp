@@ -43,7 +43,7 @@ void stream_write(StreamWriter *writer, const void *data, Size n_bytes);
 void stream_reserve(Relation index, BlockNumber last);
 
 /// Write whole pages of a stream from page `position` on, in blocks that are reserved: stream_write, in all a multiple
-/// of a page's payload, then stream_write_part_end. logged: whether the relation is, of which the creating process
+/// of a page's payload, then stream_write_part_end. logged: whether the relation is; the creating process
 /// decides.
 void stream_write_part_begin(StreamWriter *writer, Relation index, bool logged, const IndexUuid &uuid, uint32 segment,
 	StreamKind kind, BlockNumber start_block, uint32 position);

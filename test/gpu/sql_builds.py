@@ -8,8 +8,8 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "bench"))
 import datasets
-from sql_clients import BenchError, line, psql, wait_for_worker
-from sql_embeddings import MADE, REAL, FileSet, MadeSet, begin
+from sql_clients import line, psql, wait_for_worker
+from sql_embeddings import MADE, REAL, FileSet, MadeSet, begin, measure_sets
 
 WORKERS = (2, 15)  # the server's default, of all indexes; and for the first one, whose build reads and writes and does little else
 READS = 3  # sequential reads of which the median counts
@@ -66,20 +66,14 @@ def main():
     rows, dims, groups = MADE[-1]
     made = MadeSet(options, min(rows, options.rows or rows), dims, groups)
     real = FileSet(options, REAL)
-    failed = 0
-    for data in (made, real):
-        try:
-            data.make()
-            builds(data, BUILDS[:1], WORKERS[1])
-            builds(data, BUILDS, WORKERS[0])
-            if data is made:
-                builds(data.as_halves(), HALF_BUILDS, WORKERS[0], rates=False)
-        except BenchError as error:
-            failed += 1
-            line(data.name, "", "failed", "", "", str(error).replace("\n", " "))
-    worker = psql("SELECT engine || ', ' || device FROM vectorgpu_worker", "vg")
-    print(f"\nWorker: {worker}.")
-    return 0 if failed == 0 and (options.device == "cpu" or worker.startswith("cuda")) else 1
+
+    def measure(data):
+        builds(data, BUILDS[:1], WORKERS[1])
+        builds(data, BUILDS, WORKERS[0])
+        if data is made:
+            builds(data.as_halves(), HALF_BUILDS, WORKERS[0], rates=False)
+
+    return measure_sets(options, (made, real), measure)
 
 
 if __name__ == "__main__":

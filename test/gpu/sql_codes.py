@@ -6,8 +6,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "bench"))
-from sql_clients import BenchError, answered, line, pgbench, psql, wait_for_worker
-from sql_embeddings import REAL, FileSet, MadeSet, begin
+from sql_clients import answered, line, pgbench, psql, wait_for_worker
+from sql_embeddings import REAL, FileSet, MadeSet, begin, measure_sets
 from sql_sets import VectorSet, plural
 
 SIFT = "sift-bsds-128"
@@ -59,7 +59,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True)
     parser.add_argument("--work", required=True)
-    parser.add_argument("--rows", type=int, default=0, help="the first so many rows of SIFT and of the made set")
+    parser.add_argument("--rows", type=int, default=0, help="the first N rows of SIFT and of the made set; 0: all")
     parser.add_argument("--sets", default="sift,arxiv,made")
     parser.add_argument("--device", default="cuda:0")
     options = parser.parse_args()
@@ -68,18 +68,7 @@ def main():
     rows, dims, groups = MADE
     sets = {"sift": lambda: VectorSet(options, SIFT), "arxiv": lambda: FileSet(options, REAL),
             "made": lambda: MadeSet(options, min(rows, options.rows or rows), dims, groups)}
-    failed = 0
-    for name in options.sets.split(","):
-        data = sets[name]()
-        try:
-            data.make()
-            codes(data)
-        except BenchError as error:
-            failed += 1
-            line(data.name, "", "failed", "", "", str(error).replace("\n", " "))
-    worker = psql("SELECT engine || ', ' || device FROM vectorgpu_worker", "vg")
-    print(f"\nWorker: {worker}.")
-    return 0 if failed == 0 and (options.device == "cpu" or worker.startswith("cuda")) else 1
+    return measure_sets(options, (sets[name]() for name in options.sets.split(",")), codes)
 
 
 if __name__ == "__main__":

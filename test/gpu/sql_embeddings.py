@@ -132,6 +132,26 @@ def begin(options):
     line(*["---"] * 6)
 
 
+def finish(options, failed):
+    """The worker's line. Returns the exit status: a failure too if the worker did not compute on the device asked for."""
+    worker = psql("SELECT engine || ', ' || device FROM vectorgpu_worker", "vg")
+    print(f"\nWorker: {worker}.")
+    return 0 if failed == 0 and (options.device == "cpu" or worker.startswith("cuda")) else 1
+
+
+def measure_sets(options, sets, measure_set):
+    """Make and measure each set; one that fails prints a line, and the others go on. Then the worker's line. Returns the exit status."""
+    failed = 0
+    for data in sets:
+        try:
+            data.make()
+            measure_set(data)
+        except BenchError as error:
+            failed += 1
+            line(data.name, "", "failed", "", "", str(error).replace("\n", " "))
+    return finish(options, failed)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True)
@@ -156,9 +176,7 @@ def main():
             failed += measure(data, method)
         psql(f"DROP TABLE {data.table}, {data.table}_q", "vg")
         data.base = None
-    worker = psql("SELECT engine || ', ' || device FROM vectorgpu_worker", "vg")
-    print(f"\nWorker: {worker}.")
-    return 0 if failed == 0 and (options.device == "cpu" or worker.startswith("cuda")) else 1
+    return finish(options, failed)
 
 
 if __name__ == "__main__":

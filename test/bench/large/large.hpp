@@ -54,7 +54,7 @@ struct Options
 	double least_recall = 0;  // fail where no point of a storage reaches it
 	double deadline = 500;    // seconds after which no further storage or point begins
 	size_t n_threads = count_cores();
-	size_t n_builders = 4; // lists are built by so many at a time
+	size_t n_builders = 4; // that build lists side by side
 	uint32_t workspace_mb = 2048;
 	bool keep = true; // rows, in this program's memory; else they are made again where they are needed
 	bool cpu = false;
@@ -77,7 +77,7 @@ must(const Status &status, const char *what)
 	std::exit(1);
 }
 
-/// Call work(first, last, thread) over [0, n) in parts of `part`, by so many threads.
+/// Call work(first, last, thread) over [0, n) in parts of `part`, by n_threads.
 template <class Work>
 void
 in_parts(size_t n_threads, uint64_t n, uint64_t part, const Work &work)

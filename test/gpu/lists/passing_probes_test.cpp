@@ -278,8 +278,8 @@ TEST(PassingProbes, RowsThatLieAway)
 	}
 }
 
-/// Where rows are packed, a batch of which few queries lie away has the next ones go over all rows that pass, each time
-/// for twice as long.
+/// Where rows are packed, a batch with few queries that lie away has the next ones go over all rows that pass, each
+/// time for twice as long.
 TEST(PassingProbes, FewQueriesWhoseRowsLieAway)
 {
 	TwoEngines two({Metric::kL2, ElementType::kFloat32, 24}, false);
