@@ -30,10 +30,16 @@ struct CodedRequest
 	/// [n_queries] on the device: grows by the candidates whose canonical scores are computed. Null: the candidates are
 	/// the answer.
 	uint32_t *n_scored = nullptr;
+
+	/// Where the results go as well, if the search ends in one launch. No heads: nowhere.
+	kernels::Answers answers;
 };
 
 /// Bytes of the workspace for a query, besides the parts of queries that blocks share.
 size_t coded_query_bytes(const Source &source, uint32_t dim_pad, uint32_t most_candidates);
+
+/// True if search_codes ends in one launch, which can write request.answers: few queries with few candidates.
+bool ends_in_one_launch(const CodedRequest &request);
 
 /// best = the queries.k first of best and the candidates; without vectors these have their estimates as scores. Queues
 /// work on the call's stream, and waits for a part of it if it takes many passes. The arena's pieces are needed until

@@ -9,6 +9,7 @@
 
 #include "cuda/device/staging.hpp"
 #include "cuda/device/stop.hpp"
+#include "cuda/search/answers.hpp"
 #include "cuda/search/coded_search.hpp"
 #include "cuda/search/ivf_few.hpp"
 #include "cuda/search/list_scan.hpp"
@@ -203,16 +204,21 @@ private:
 			arena_.release(0);
 			VECTORGPU_TRY(send_queries(numbers.first(n), &chunk));
 			chunk.careful = careful;
+
+			const kernels::Answers answers = answers_of(chunk);
+
 			for (size_t s = 0; s < sources_.size(); s++)
 			{
 				const size_t mark = arena_.mark();
+				const bool last = s + 1 == sources_.size();
 
-				VECTORGPU_TRY(by_codes_[s] ? scan_.scan_codes(*sources_[s], s, chunk)
-						: careful          ? scan_.scan_carefully(*sources_[s], s, chunk)
-										   : scan_.scan(*sources_[s], s, chunk));
+				VECTORGPU_TRY(by_codes_[s]
+						? scan_.scan_codes(*sources_[s], s, chunk, last ? answers : kernels::Answers{})
+						: careful ? scan_.scan_carefully(*sources_[s], s, chunk)
+								  : scan_.scan(*sources_[s], s, chunk));
 				arena_.release(mark); // the stream uses the pieces in order
 			}
-			VECTORGPU_TRY(read_results(chunk));
+			VECTORGPU_TRY(answers.heads != nullptr ? read_answers(chunk, answers) : read_results(chunk));
 			numbers = numbers.subspan(n);
 		}
 		return Status::ok();
@@ -240,7 +246,7 @@ private:
 		chunk->byte_queries =
 			staging.put_vectors(byte_rows_ ? bytes.host : nullptr, norms.host) ? bytes.device : nullptr;
 		VECTORGPU_TRY(clear_results(&staging, chunk));
-		return staging.send_by_driver();
+		return staging.send();
 	}
 
 	/// Fills the pieces of probes and candidates, and the chunk's totals of them.
@@ -283,6 +289,23 @@ private:
 			return too_small();
 		return sent ? Status::ok()
 					: call_.check(cudaMemsetAsync(chunk->best.entries, 0, bytes, call_.stream()), "clear results");
+	}
+
+	/// Room for the answers that the chunk's last launch writes to the host; none if it cannot. No source marks queries
+	/// in redo then.
+	kernels::Answers answers_of(const ListChunk &chunk) const
+	{
+		for (size_t s = 0; s < sources_.size(); s++)
+			if (!by_codes_[s] || !ListScan::can_answer(*sources_[s], s, chunk))
+				return {};
+		return begin_answers(call_.context, chunk.numbers.size(), chunk.max_k);
+	}
+
+	Status read_answers(const ListChunk &chunk, const kernels::Answers &answers)
+	{
+		VECTORGPU_TRY(end_answers(call_, answers, chunk.numbers, &redo_));
+		call_.progress();
+		return Status::ok();
 	}
 
 	Status read_results(const ListChunk &chunk)

@@ -38,6 +38,23 @@ rows_of(const Filled &ranked)
 	return rows;
 }
 
+/// All but the lists and the answers.
+CodedRequest
+coded_request(const Source &source, size_t s, const ListChunk &chunk)
+{
+	CodedRequest request;
+
+	request.source = &source;
+	request.queries = chunk.queries;
+	request.candidates = chunk.candidates + s * chunk.queries.n_queries;
+	request.most_candidates = chunk.max_candidates[s];
+	request.n_pairs = chunk.n_pairs[s];
+	request.best = chunk.best;
+	request.max_k = chunk.max_k;
+	request.n_scored = source.lists->with_vectors ? chunk.n_scored : nullptr;
+	return request;
+}
+
 } // namespace
 
 uint32_t
@@ -122,20 +139,19 @@ ListScan::scan_carefully(const Source &source, size_t s, const ListChunk &chunk)
 }
 
 Status
-ListScan::scan_codes(const Source &source, size_t s, const ListChunk &chunk)
+ListScan::scan_codes(const Source &source, size_t s, const ListChunk &chunk, const kernels::Answers &answers)
 {
-	CodedRequest request;
+	CodedRequest request = coded_request(source, s, chunk);
 
 	VECTORGPU_TRY(rank_lists(source, s, chunk, &request.probes));
-	request.source = &source;
-	request.queries = chunk.queries;
-	request.candidates = chunk.candidates + s * chunk.queries.n_queries;
-	request.most_candidates = chunk.max_candidates[s];
-	request.n_pairs = chunk.n_pairs[s];
-	request.best = chunk.best;
-	request.max_k = chunk.max_k;
-	request.n_scored = source.lists->with_vectors ? chunk.n_scored : nullptr;
+	request.answers = answers;
 	return search_codes(call_, arena_, request);
+}
+
+bool
+ListScan::can_answer(const Source &source, size_t s, const ListChunk &chunk)
+{
+	return source.cut.n_pass == nullptr && ends_in_one_launch(coded_request(source, s, chunk));
 }
 
 /// probes->ranked becomes the nearest lists of each query. Gives the scratch back.

@@ -51,8 +51,11 @@ public:
 	/// The same in windows of places with room for all their rows: slower, and no query is marked.
 	Status scan_carefully(const Source &source, size_t s, const ListChunk &chunk);
 
-	/// The same by codes.
-	Status scan_codes(const Source &source, size_t s, const ListChunk &chunk);
+	/// The same by codes. answers: as CodedRequest.
+	Status scan_codes(const Source &source, size_t s, const ListChunk &chunk, const kernels::Answers &answers);
+
+	/// True if scan_codes can write answers.
+	static bool can_answer(const Source &source, size_t s, const ListChunk &chunk);
 
 private:
 	Status begin(const Source &source, size_t s, const ListChunk &chunk, kernels::IvfScanArgs *scan);
