@@ -163,8 +163,8 @@ search_codes(const SearchCall &call, Arena *arena, const CodedRequest &request)
 	refine.queries = request.queries;
 	refine.candidates = scan.found;
 
-	VECTORGPU_TRY(call.check(
-		kernels::launch_code_queries(call.spec.metric, scan.codes, request.queries, passes, scan.prepared, stream),
+	VECTORGPU_TRY(call.check(kernels::launch_code_queries(call.spec.metric, scan.codes, request.queries, passes,
+								 scan.prepared, request.after_select, stream),
 		"prepare queries for codes"));
 	if (!ends_in_one_launch(request))
 		return search_in_passes(call, request, refine, passes, &scan);

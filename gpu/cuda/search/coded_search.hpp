@@ -21,6 +21,7 @@ struct CodedRequest
 	const Source *source = nullptr;
 	kernels::Queries queries;
 	kernels::IvfProbes probes;            // ranked
+	bool after_select = false;            // the last launch ranked them by the selection
 	const uint32_t *candidates = nullptr; // [n_queries] on the device: SegmentProbes::candidates
 	uint32_t most_candidates = 1;         // the largest of them
 	uint64_t n_pairs = 0;                 // lists searched by all queries together

@@ -143,7 +143,7 @@ ListScan::scan_codes(const Source &source, size_t s, const ListChunk &chunk, con
 {
 	CodedRequest request = coded_request(source, s, chunk);
 
-	VECTORGPU_TRY(rank_lists(source, s, chunk, &request.probes));
+	VECTORGPU_TRY(rank_lists(source, s, chunk, &request.probes, &request.after_select));
 	request.answers = answers;
 	return search_codes(call_, arena_, request);
 }
@@ -154,9 +154,11 @@ ListScan::can_answer(const Source &source, size_t s, const ListChunk &chunk)
 	return source.cut.n_pass == nullptr && ends_in_one_launch(coded_request(source, s, chunk));
 }
 
-/// probes->ranked becomes the nearest lists of each query. Gives the scratch back.
+/// probes->ranked becomes the nearest lists of each query. Gives the scratch back. by_select: set to true if the last
+/// launch is the selection.
 Status
-ListScan::rank_lists(const Source &source, size_t s, const ListChunk &chunk, kernels::IvfProbes *probes)
+ListScan::rank_lists(
+	const Source &source, size_t s, const ListChunk &chunk, kernels::IvfProbes *probes, bool *by_select)
 {
 	const DeviceLists &lists = *source.lists;
 	const size_t n = chunk.queries.n_queries;
@@ -201,6 +203,8 @@ ListScan::rank_lists(const Source &source, size_t s, const ListChunk &chunk, ker
 									  lists.n_lists(), ranked, ranked.stride, call_.stream()),
 			"rank lists"));
 	arena_->release(mark);
+	if (by_select != nullptr)
+		*by_select = ranked.stride <= kernels::kMaxSelectK && source.cut.n_pass == nullptr;
 	if (source.cut.n_pass == nullptr)
 		return Status::ok();
 	return call_.check(kernels::launch_ivf_cut(*probes, source.cut, chunk.queries.n_queries, chunk.probes + s * n,

@@ -59,7 +59,8 @@ public:
 
 private:
 	Status begin(const Source &source, size_t s, const ListChunk &chunk, kernels::IvfScanArgs *scan);
-	Status rank_lists(const Source &source, size_t s, const ListChunk &chunk, kernels::IvfProbes *probes);
+	Status rank_lists(
+		const Source &source, size_t s, const ListChunk &chunk, kernels::IvfProbes *probes, bool *by_select = nullptr);
 	bool filter_ranks(const Source &source, const ListChunk &chunk, uint32_t n_probes) const;
 	Status rank_by_filter(const Source &source, const ListChunk &chunk, uint32_t *n_probes, const kernels::Best &best);
 	Status sort_lists(const DeviceLists &lists, const kernels::ScoreArgs &score, const kernels::Best &ranked);

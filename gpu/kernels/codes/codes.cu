@@ -174,12 +174,12 @@ code_state_floats(const Codes &codes)
 
 cudaError_t
 launch_code_queries(Metric metric, const Codes &codes, const Queries &queries, const CodePasses &passes,
-	const CodeQueries &prepared, cudaStream_t stream)
+	const CodeQueries &prepared, bool after_select, cudaStream_t stream)
 {
 	if (queries.n_queries == 0)
 		return cudaSuccess;
 	if (codes.form == CodeForm::kRabitq)
-		return launch_rabitq_queries(metric, codes, queries, passes, prepared, stream);
+		return launch_rabitq_queries(metric, codes, queries, passes, prepared, after_select, stream);
 	return launch_after(
 		code_queries_kernel, queries.n_queries, kThreads, 0, stream, metric, codes, queries, passes, prepared);
 }

@@ -65,9 +65,10 @@ struct CodePasses
 };
 
 /// Prepare the queries, with the bits of engine/ivf (code_query_prepare), and set passes.left to candidates, wanted to
-/// min(left, kMostPassCandidates). Grid n_queries.
+/// min(left, kMostPassCandidates). Grid n_queries. after_select: the launch ahead is launch_select_keys, whose keys
+/// came after the queries.
 [[nodiscard]] cudaError_t launch_code_queries(Metric metric, const Codes &codes, const Queries &queries,
-	const CodePasses &passes, const CodeQueries &prepared, cudaStream_t stream);
+	const CodePasses &passes, const CodeQueries &prepared, bool after_select, cudaStream_t stream);
 
 struct CodedScanArgs
 {

@@ -16,7 +16,7 @@ cudaError_t prepare_pq_scan();
 
 /// launch_code_queries for RaBitQ.
 cudaError_t launch_rabitq_queries(Metric metric, const Codes &codes, const Queries &queries, const CodePasses &passes,
-	const CodeQueries &prepared, cudaStream_t stream);
+	const CodeQueries &prepared, bool after_select, cudaStream_t stream);
 cudaError_t prepare_rabitq_queries();
 size_t rabitq_table_bytes(const Codes &codes);
 cudaError_t launch_rabitq_scan(const CodedScanArgs &args, cudaStream_t stream);

@@ -274,7 +274,7 @@ element_of(float x, double scale)
 /// Grid n_queries, block 256, dynamic shared memory padded_dim floats.
 __global__ void __launch_bounds__(kThreads)
 rabitq_queries_kernel(Metric metric, const Codes codes, const Queries queries, const CodePasses passes,
-	const CodeQueries prepared, Rotation rotation)
+	const CodeQueries prepared, Rotation rotation, bool after_select)
 {
 	extern __shared__ __align__(16) float rotated[];
 	__shared__ Totals totals;
@@ -290,10 +290,10 @@ rabitq_queries_kernel(Metric metric, const Codes codes, const Queries queries, c
 	int element_sum = 0;
 
 	let_next_start();
-	wait_for_stream();
-	if (threadIdx.x == 0)
-		begin_passes(passes, query);
+	if (!after_select)
+		wait_for_stream();
 
+	// Up to the next wait only the query and the model are read, and nothing is written.
 	const double scale = unit_scale(metric, vector, codes.dim, &shared_scale);
 
 	for (uint32_t d = threadIdx.x; d < n; d += kThreads)
@@ -301,6 +301,9 @@ rabitq_queries_kernel(Metric metric, const Codes codes, const Queries queries, c
 	__syncthreads();
 	rotate(rotation, seed >= 0.0f && seed < 16777216.0f ? static_cast<uint64_t>(seed) : 0, rotated, n);
 	find_totals(rotated, n, &totals);
+	wait_for_stream();
+	if (threadIdx.x == 0)
+		begin_passes(passes, query);
 	__syncthreads();
 
 	const double distance = __dsqrt_rn(totals.square);
@@ -342,7 +345,7 @@ rabitq_queries_kernel(Metric metric, const Codes codes, const Queries queries, c
 
 cudaError_t
 launch_rabitq_queries(Metric metric, const Codes &codes, const Queries &queries, const CodePasses &passes,
-	const CodeQueries &prepared, cudaStream_t stream)
+	const CodeQueries &prepared, bool after_select, cudaStream_t stream)
 {
 	const uint32_t n = rabitq_shape(codes).padded_dim;
 	Rotation rotation{};
@@ -354,7 +357,7 @@ launch_rabitq_queries(Metric metric, const Codes &codes, const Queries &queries,
 	rotation.factor = static_cast<float>(1 / std::sqrt(static_cast<double>(rotation.window)));
 	rotation.root = static_cast<float>(std::sqrt(0.5));
 	return launch_after(rabitq_queries_kernel, queries.n_queries, kThreads, n * sizeof(float), stream, metric, codes,
-		queries, passes, prepared, rotation);
+		queries, passes, prepared, rotation, after_select);
 }
 
 cudaError_t

@@ -121,8 +121,8 @@ select_keys_kernel(const Queries queries, const uint64_t *keys, uint64_t key_str
 	__shared__ RadixScratch scratch;
 	const uint64_t *query_keys = keys + blockIdx.x * key_stride;
 
-	let_next_start();
 	wait_for_stream();
+	let_next_start(); // only now: see launch_select_keys
 
 	const uint32_t k = min(queries.k[blockIdx.x], n_rows);
 	const uint32_t kth =
