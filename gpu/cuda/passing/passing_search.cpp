@@ -161,7 +161,7 @@ private:
 	}
 
 	/// Queries that have the same conditions and look at all rows that pass: one by one, or by a pass over `rows`, the
-	/// masked snapshot, of which segments may be packed.
+	/// masked snapshot, whose segments may be packed.
 	Status look_at_all(const SearchCall &call, const Snapshot &rows, const Passing &passing, bool packed,
 		std::vector<uint32_t> numbers) const
 	{
