@@ -151,7 +151,7 @@ private:
 	struct Masked
 	{
 		Snapshot view;
-		Snapshot rows; // of it, of which segments may be packed
+		Snapshot rows; // of it, whose segments may be packed
 		PackedPool::Found packed;
 		bool asked = false; // for packed rows
 	};
@@ -213,7 +213,7 @@ private:
 	}
 
 	/// Queries that have the same conditions and look at all rows that pass: one by one, or by a pass over `rows`, the
-	/// masked snapshot, of which segments may be packed.
+	/// masked snapshot, whose segments may be packed.
 	Status look_at_all(
 		const SearchCall &call, const Masked &masked, const Passing &passing, std::vector<uint32_t> numbers) const
 	{

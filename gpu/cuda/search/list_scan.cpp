@@ -210,7 +210,8 @@ ListScan::filter_ranks(const Source &source, const ListChunk &chunk, uint32_t n_
 }
 
 /// best becomes the first n_probes [n_queries] lists of each query. A query that the filter cannot answer is marked in
-/// chunk.redo, and has list 0 in all places.
+/// chunk.redo; its n_probes become 0, since there is nothing to scan before it is searched again. (Its entries are list
+/// 0 in all places: a list that is named twice would have more tiles than are counted in 32 bits.)
 Status
 ListScan::rank_by_filter(const Source &source, const ListChunk &chunk, uint32_t *n_probes, const kernels::Best &best)
 {
@@ -236,7 +237,9 @@ ListScan::rank_by_filter(const Source &source, const ListChunk &chunk, uint32_t 
 		call_.check(cudaMemsetAsync(best.entries, 0, n * best.stride * sizeof(Entry), call_.stream()), "clear ranks"));
 	VECTORGPU_TRY(call_.check(cudaMemsetAsync(exact.n_rescored, 0, sizeof(uint64_t), call_.stream()), "clear counts"));
 	VECTORGPU_TRY(scan.prepare_operand(rows.filter_form(static_cast<uint32_t>(n), best.stride), &exact));
-	return scan.filter(rows, 0, &exact);
+	VECTORGPU_TRY(scan.filter(rows, 0, &exact));
+	return call_.check(
+		kernels::launch_ivf_skip(chunk.redo, chunk.queries.n_queries, n_probes, call_.stream()), "skip queries");
 }
 
 /// More lists than the selection can rank: sorts all of them.

@@ -86,7 +86,8 @@ struct IvfScanArgs
 /// is NaN. Each query separately: for few queries. The order of candidates is not reproducible.
 [[nodiscard]] cudaError_t launch_ivf_scan_queries(const IvfScanArgs &args, cudaStream_t stream);
 
-/// Make plan from probes. tiles of all lists: at most sum over lists of ceil(queries / 8) * ceil(rows / 256).
+/// Make plan from probes. The tiles of all lists, sum over lists of ceil(queries / 8) * ceil(rows / 256), must be below
+/// 2^31; no query names a list twice.
 [[nodiscard]] cudaError_t launch_ivf_plan(
 	const IvfProbes &probes, uint32_t n_queries, const IvfPlan &plan, cudaStream_t stream);
 
@@ -101,6 +102,10 @@ struct IvfScanArgs
 /// first, up to kIvfMostCut of them. The redo [n_queries] of a query whose rows lie away becomes kAnswerIsAway.
 [[nodiscard]] cudaError_t launch_ivf_cut(const IvfProbes &probes, const IvfCut &cut, uint32_t n_queries,
 	uint32_t *counts, uint8_t *redo, cudaStream_t stream);
+
+/// counts [n_queries] of queries with a mark in redo become 0: they are searched again, and look at no list now.
+[[nodiscard]] cudaError_t launch_ivf_skip(
+	const uint8_t *redo, uint32_t n_queries, uint32_t *counts, cudaStream_t stream);
 
 /// True if launch_ivf_scan_bytes can take such rows, with queries of whole numbers 0 ... 255: canonical scores are
 /// exact integers.
