@@ -309,7 +309,7 @@ public:
 		}
 		requests.resize(std::min<size_t>(batch, kComparedQueries));
 		must(cpu_->search(cpu_copy_, requests, &expected, nullptr));
-		measured.equal = std::equal(expected.begin(), expected.end(), results.begin(), same);
+		measured.equal = begin_with(results, expected);
 		std::sort(times.begin(), times.end());
 		measured.median = times[times.size() / 2];
 		measured.least = times.front();
