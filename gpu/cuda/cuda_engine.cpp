@@ -288,6 +288,7 @@ public:
 	uint64_t n_one_pass_given_up() const override { return totals_.n_given_up; }
 	uint64_t n_few_lists() const override { return totals_.n_few_lists; }
 	uint64_t n_few_real_lists() const override { return totals_.n_few_real_lists; }
+	uint64_t n_rounded_lists() const override { return totals_.n_rounded_lists; }
 	uint64_t n_packed() const override { return totals_.n_packed; }
 	uint64_t n_hashed() const override { return totals_.n_hashed; }
 	uint64_t n_matched() const override { return totals_.n_matched; }

@@ -12,6 +12,7 @@
 #include "cuda/search/coded_search.hpp"
 #include "cuda/search/ivf_few.hpp"
 #include "cuda/search/list_scan.hpp"
+#include "cuda/search/rounded_lists.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -112,6 +113,7 @@ private:
 	{
 		const size_t fixed = query_in_bytes() + 2 * kQueryScratchBytes + 2 * sources_.size() * sizeof(uint32_t);
 		size_t scratch = 0;
+		kernels::Rows rounded; // one query may have some where many have none, never the other way round
 
 		for (size_t s = 0; s < sources_.size(); s++)
 		{
@@ -120,7 +122,8 @@ private:
 			const size_t coarse = source->lists->n_lists() * sizeof(uint64_t);
 			const size_t scan = by_codes_[s] ? coded_query_bytes(*source, call_.shape.dim_pad, max_candidates)
 				: careful                    ? 0
-											 : list_candidates(*source, max_k) * (sizeof(uint64_t) + sizeof(uint32_t));
+											 : list_candidates(*source, max_k) * (sizeof(uint64_t) + sizeof(uint32_t)) +
+					(rounded_lists_serve(call_, *source, 1, max_k, &rounded) ? rounded_query_bytes(call_.shape) : 0);
 
 			scratch = std::max(scratch, n_probes * (sizeof(Entry) + sizeof(uint32_t)) + std::max(coarse, scan));
 		}
