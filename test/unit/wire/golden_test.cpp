@@ -54,7 +54,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_belongs_to_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 21);
+	EXPECT_EQ(kProtocolVersion, 22);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
@@ -166,7 +166,7 @@ TEST(Golden, search)
 		kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, 1, 0, 0.75f, 0x40, 2, 5, 0x60, 9};
 	const SegmentProbes probes{7, 32, 160, 0};
 	const NextRequest next{5};
-	const SearchManyRequest many{3, 0};
+	const SearchManyRequest many{3, 2};
 	const WireNeighbor neighbor{-2.0, 0x30002};
 
 	EXPECT_EQ(hex(search),
@@ -175,7 +175,7 @@ TEST(Golden, search)
 			"010201000000403f 4000000000000000 0200000005000000 6000000009000000");
 	EXPECT_EQ(hex(probes), "0700000020000000 a000000000000000");
 	EXPECT_EQ(hex(next), "0500000000000000");
-	EXPECT_EQ(hex(many), "0300000000000000");
+	EXPECT_EQ(hex(many), "0300000002000000");
 	EXPECT_EQ(hex(neighbor), "00000000000000c0 0200030000000000");
 }
 
