@@ -23,7 +23,7 @@ struct SearchMany
 	bool follows;                             // the last one that was sent said so
 	uint8 *reply;                             // [reply_capacity]
 	uint64 replied;                           // the sequence of the request whose answers it has
-	bool outdated; // no search of that request has an answer, since the copy lacks something or is missing
+	bool outdated;   // no search of that request has an answer, since the copy lacks something or is missing
 	const uint8 *at; // [left] the answers that were not taken
 	size_t left;
 };

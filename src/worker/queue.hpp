@@ -49,7 +49,7 @@ struct Search
 	std::atomic<bool> cancelled{false};
 	uint64_t taken_ns = 0;              // its request was
 	std::shared_ptr<SearchGroup> group; // which it is part of; null: it is a SEARCH of its own
-	bool is_small = false;        // of a copy that is searched in less time than several threads need to share it
+	bool is_small = false;              // of a copy that is searched in less time than several threads need to share it
 	Search *next = nullptr;
 	bool queued = false;
 };

@@ -1,6 +1,6 @@
 // The searches of one SEARCH_MANY, and their answers until the last one has come. Its session has it until its answers
-// are sent or given up, and each search until it is finished. Each is finished once, by any thread. The reply is written
-// when all are and the session wants it, by the thread that finds that both is so.
+// are sent or given up, and each search until it is finished. Each is finished once, by any thread. The reply is
+// written when all are and the session wants it, by the thread that finds that both is so.
 #pragma once
 
 #include <atomic>

@@ -158,8 +158,8 @@ ask_scan(Asker *asker, const KnnSource *source, bool exact, KnnEdge *edges)
 	return n;
 }
 
-/// The same by a further scan, of all rows, if the first one had to go on behind rows that the snapshot does not see, and
-/// came to its end without those that it had missed before.
+/// The same by a further scan, of all rows, if the first one had to go on behind rows that the snapshot does not see,
+/// and came to its end without those that it had missed before.
 uint32
 ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 {

@@ -359,7 +359,10 @@ struct SearchManyStream : SearchMany
 			EXPECT_FALSE(fetch());
 	}
 
-	std::vector<float> query(size_t request, uint32_t i) const { return first.query(static_cast<int>(10 * request + i)); }
+	std::vector<float> query(size_t request, uint32_t i) const
+	{
+		return first.query(static_cast<int>(10 * request + i));
+	}
 
 	std::vector<uint64_t> sequences;
 	size_t n_sent = 0;
