@@ -189,6 +189,20 @@ CREATE TABLE sparse (s sparsevec(4));
 CREATE INDEX sparse_s ON sparse USING gpuflat (s sparsevec_l2_ops);
 SELECT vectorgpu_join('sparse_s', 'sparse', 's', 1);
 
+-- k rows where the index has them, though most rows are dead and the search misses many
+CREATE TABLE dying (id int, v vector(4)) WITH (autovacuum_enabled = off);
+INSERT INTO dying SELECT i, (SELECT array_agg((hashint4(i * 4 + d) & 255)::float4) FROM generate_series(1, 4) d)::vector FROM generate_series(1, 4000) i;
+CREATE TABLE asking AS SELECT id, v FROM dying WHERE id <= 20;
+CREATE INDEX dying_v ON dying USING gpuivf (v vector_l2_ops);
+DELETE FROM dying WHERE id % 100 < 97;
+SET gpuivf.recall_target = 0.5;
+SELECT k, worker, count(*), min(n), max(n) FROM (VALUES (100), (200)) a (k), (VALUES ('off'), ('on')) w (worker),
+	LATERAL (SELECT set_config('vectorgpu.worker', worker, false) OFFSET 0) c,
+	LATERAL (SELECT query, count(*) AS n FROM vectorgpu_join('dying_v', 'asking', 'v', k) GROUP BY query) s GROUP BY k, worker ORDER BY k, worker;
+RESET gpuivf.recall_target;
+RESET vectorgpu.worker;
+DROP TABLE dying, asking;
+
 -- privileges: EXECUTE, SELECT on both tables, no row security
 CREATE ROLE vg_join_reader;
 GRANT SELECT ON items TO vg_join_reader;

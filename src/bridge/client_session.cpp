@@ -196,7 +196,8 @@ session_receive(wire::ReplyHeader *header, void *body, size_t body_capacity, Fal
 		return fail_session(Fallback::kWrongAnswer, reason);
 	if (wire::client_take_reply(&session.client, header, body, body_capacity) != wire::ClientResult::kOk)
 		return fail_session(Fallback::kWrongAnswer, reason);
-	breaker_note_reply(session.client.type, header->status);
+	if (!is_receipt(session.client.type, header)) // which comes from the dispatcher
+		breaker_note_reply(session.client.type, header->status);
 	if (header->batch_size > 0)
 	{
 		session.last_batch = header->batch_size;
@@ -271,6 +272,12 @@ wire::EngineKind
 session_engine()
 {
 	return session.client.engine;
+}
+
+bool
+is_receipt(wire::RequestType type, const wire::ReplyHeader *header)
+{
+	return type == wire::RequestType::kSearchMany && header->status == wire::ReplyStatus::kOk && header->n_items == 0;
 }
 
 Fallback

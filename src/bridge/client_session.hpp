@@ -68,6 +68,9 @@ uint64 session_build();
 /// End the session, and with it its lease and its build. The next session_ready opens another.
 void session_close();
 
+/// Return true if the reply says only that the worker has the searches of a SEARCH_MANY.
+bool is_receipt(wire::RequestType type, const wire::ReplyHeader *header);
+
 /// Return the reason for a reply's status.
 Fallback fallback_of(wire::ReplyStatus status);
 

@@ -17,9 +17,12 @@ struct SearchMany
 	size_t request_capacity;
 	size_t reply_bytes; // at most, of those
 	size_t reply_capacity;
-	uint64 sequence; // of the last request that was sent
-	uint8 *reply;    // [reply_capacity]
-	uint64 replied;  // the sequence of the request whose reply it is
+	uint64 unanswered[wire::kMostUnanswered]; // the sequences of requests that were sent, by number
+	uint64 n_sent;                            // requests with searches
+	uint64 n_answered;                        // of those
+	bool follows;                             // the last one that was sent said so
+	uint8 *reply;                             // [reply_capacity]
+	uint64 replied;                           // the sequence of the request whose answers it has
 	bool outdated;   // no search of that request has an answer, since the copy lacks something or is missing
 	const uint8 *at; // [left] the answers that were not taken
 	size_t left;
@@ -35,14 +38,14 @@ static_assert(kMostTogether <= wire::kMostSearchesTogether);
 
 /// Write the sequence number of the whole into each of the requests.
 void
-number_requests(SearchMany *many)
+number_requests(SearchMany *many, uint64 sequence)
 {
 	for (size_t at = 0; at < many->request_bytes;)
 	{
 		wire::RequestHeader header;
 
 		memcpy(&header, many->request + at, sizeof(header));
-		header.sequence = many->sequence;
+		header.sequence = sequence;
 		memcpy(many->request + at, &header, sizeof(header));
 		at += sizeof(header) + header.body_bytes;
 	}
@@ -108,25 +111,39 @@ many_count(const SearchMany *many)
 }
 
 bool
-many_send(SearchMany *many, Fallback *reason)
+many_send(SearchMany *many, bool follows, Fallback *reason)
 {
-	const wire::SearchManyRequest request = {many->n, 0};
+	const uint64 sequence = session_sequence() + 1;
+	const uint32 continues = many_unanswered(many) > 0 ? wire::kManyContinues : 0;
+	wire::SearchManyRequest request = {many->n, continues};
 	const wire::Part parts[] = {{&request, sizeof(request)}, {many->request, many->request_bytes}};
 
-	many->sequence = session_sequence() + 1;
-	number_requests(many);
+	if (many->n > 0)
+		many->unanswered[many->n_sent++ % lengthof(many->unanswered)] = sequence;
+	many->follows = follows && many_unanswered(many) < lengthof(many->unanswered);
+	if (many->follows)
+		request.flags |= wire::kManyFollows;
+	number_requests(many, sequence);
 	return session_submit(wire::RequestType::kSearchMany, nullptr, parts, lengthof(parts), reason);
 }
 
 bool
-many_receive(SearchMany *many, Fallback *reason)
+many_receive(SearchMany *many, bool *answered, Fallback *reason)
 {
 	wire::ReplyHeader header;
 
 	many->left = 0;
 	many->outdated = false;
+	*answered = true;
 	if (!session_receive(&header, many->reply, many->reply_capacity, reason))
 		return false;
+	if (is_receipt(wire::RequestType::kSearchMany, &header))
+	{
+		*answered = false;
+		*reason = Fallback::kWrongAnswer;
+		return many->follows;
+	}
+	many->replied = many->unanswered[many->n_answered++ % lengthof(many->unanswered)];
 	many->outdated = header.status == wire::ReplyStatus::kBehind || header.status == wire::ReplyStatus::kAbsent;
 	if (many->outdated)
 		return true;
@@ -137,7 +154,6 @@ many_receive(SearchMany *many, Fallback *reason)
 	}
 	if (VG_FAULT("many_receive"))
 		many->reply[0] = static_cast<uint8>(~many->reply[0]);
-	many->replied = many->sequence;
 	many->at = many->reply;
 	many->left = header.body_bytes;
 	return true;
@@ -149,10 +165,18 @@ many_outdated(const SearchMany *many)
 	return many->outdated;
 }
 
+uint32
+many_unanswered(const SearchMany *many)
+{
+	return static_cast<uint32>(many->n_sent - many->n_answered);
+}
+
 bool
 many_ask(SearchMany *many, Fallback *reason)
 {
-	return many_send(many, reason) && many_receive(many, reason);
+	bool answered;
+
+	return many_send(many, false, reason) && many_receive(many, &answered, reason);
 }
 
 bool

@@ -23,17 +23,22 @@ bool many_add(SearchMany *many, const wire::CopyKey *key, const wire::Part *part
 uint32 many_count(const SearchMany *many);
 
 /// Send the request. Its reply must be received before another one is sent; meanwhile the next request may be made.
-/// False: none of the searches will have an answer; *reason says why. Nothing was counted.
-bool many_send(SearchMany *many, Fallback *reason);
+/// follows: another request will be sent in any case, so that the worker may leave the answers for that one's reply.
+/// Without searches, the request only fetches answers. False: none of the searches will have an answer; *reason says
+/// why. Nothing was counted.
+bool many_send(SearchMany *many, bool follows, Fallback *reason);
 
-/// Wait for the reply, interruptibly, as session_receive does. Its answers take the place of those before. False: as of
-/// many_send.
-bool many_receive(SearchMany *many, Fallback *reason);
+/// Wait for the reply, interruptibly, as session_receive does. *answered: it has the answers to the first request that
+/// had none yet, and they take the place of those before. False: as of many_send.
+bool many_receive(SearchMany *many, bool *answered, Fallback *reason);
+
+/// Return the number of requests that were sent and have no answers yet.
+uint32 many_unanswered(const SearchMany *many);
 
 /// True if the copy is outdated or missing for all searches of the reply, which has no answers then.
 bool many_outdated(const SearchMany *many);
 
-/// Send the request and wait for the reply.
+/// Send the request and wait for its answers.
 bool many_ask(SearchMany *many, Fallback *reason);
 
 /// Take the next answer, with any status. *rows: its wire::WireNeighbor [header->n_items], not aligned. False: the

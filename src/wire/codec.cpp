@@ -204,7 +204,7 @@ parse_reply(const uint8_t *data, size_t length, RequestType type, uint64_t seque
 
 	// The replies in the body are parsed by themselves: parse_next_found.
 	if (type == RequestType::kSearchMany && header->status == ReplyStatus::kOk)
-		return header->n_items > 0 && header->more == 0 &&
+		return header->more == 0 && (header->n_items > 0 || body_bytes == 0) &&
 				body_bytes / sizeof(ReplyHeader) >= static_cast<size_t>(header->n_items)
 			? ParseResult::kOk
 			: ParseResult::kLength;

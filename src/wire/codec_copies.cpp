@@ -62,7 +62,8 @@ parse_search_many(const uint8_t *body, size_t length, RequestView *view)
 	if (length < sizeof(SearchManyRequest))
 		return ParseResult::kTruncated;
 	copy_out(body, &many);
-	if (many.n_searches < 1 || many.n_searches > kMostSearchesTogether || many.zero != 0)
+	if (many.n_searches > kMostSearchesTogether || (many.flags & ~(kManyContinues | kManyFollows)) != 0 ||
+		(many.n_searches == 0 && (many.flags & kManyContinues) == 0))
 		return ParseResult::kField;
 	view->searches = body + sizeof(SearchManyRequest);
 	view->searches_bytes = length - sizeof(SearchManyRequest);

@@ -59,13 +59,18 @@ struct SearchRequest
 };
 static_assert(sizeof(SearchRequest) == 88);
 
+constexpr uint32_t kManyContinues = 1; // the answers that earlier requests have not got are still wanted
+constexpr uint32_t kManyFollows = 2;   // another one follows, so that the reply may have no answers
+constexpr uint32_t kMostUnanswered = 32;
+
 /// Searches that are answered together, of one copy or of several. Followed by a SEARCH request for each, header
 /// included, with the sequence number of the whole and without rows of the delta. The reply has a SEARCH reply for
-/// each, in this order, header included; `more` is 0.
+/// each, in this order, header included, with that number; `more` is 0. Where requests follow each other (`flags`), it
+/// has the answers to the first one that has none yet, or none; at most kMostUnanswered wait.
 struct SearchManyRequest
 {
-	uint32_t n_searches; // 1 .. kMostSearchesTogether
-	uint32_t zero;
+	uint32_t n_searches; // 1 .. kMostSearchesTogether; with kManyContinues also 0
+	uint32_t flags;      // kManyContinues, kManyFollows
 };
 static_assert(sizeof(SearchManyRequest) == 8);
 

@@ -248,8 +248,9 @@ Batcher::end_batch(Lane *lane, const BatchInfo &info)
 		return;
 	lane->n_ended = ++n_ended_;
 	latest_.store(lane, std::memory_order_relaxed);
-	// The first of its clients come back before the last of them are answered.
-	if (n_main_ > 1 && gatherer_ == nullptr && lane->last_size >= 2 && info.engine_ns / kGatherShare >= kLeastGatherNs)
+	// The first of its clients come back before the last of them are answered. With a batch waiting there is no need.
+	if (n_main_ > 1 && gatherer_ == nullptr && lane->last_size >= 2 && lane->waited < lane->last_size &&
+		info.engine_ns / kGatherShare >= kLeastGatherNs)
 		gatherer_ = lane;
 }
 

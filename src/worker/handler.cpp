@@ -390,7 +390,10 @@ Handler::closed(const SessionPtr &session)
 	if (session->busy.load(std::memory_order_acquire))
 		cancel(session);
 	else
+	{
+		forget_groups(session.get());
 		forget_kept(session.get(), &counters_);
+	}
 	try
 	{
 		builds_.closed(session->id);

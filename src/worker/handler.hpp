@@ -57,16 +57,19 @@ private:
 	wire::ReplyStatus set_search(const SessionPtr &session, const wire::RequestView &view, Search *search);
 	void submit(Search *search, Round *round);
 	void search_many(const SessionPtr &session, Round *round);
-	bool finish_part(
-		Session *session, const Search &search, const wire::ReplyHeader &header, std::vector<engine::Neighbor> *rows);
-	void store_group(Session *session);
-	void send_group(Session *session);
+	wire::ReplyStatus add_group(const SessionPtr &session, Round *round);
+	bool takes_more(const Session &session) const;
+	void forget_groups(Session *session);
+	bool finish_part(Session *session, SearchGroup *group, const Search &search, const wire::ReplyHeader &header,
+		std::vector<engine::Neighbor> *rows);
+	void store_group(Session *session, SearchGroup *group);
+	void send_group(Session *session, SearchGroup *group);
 	void cancel_many(const SessionPtr &session);
 	engine::RowBlock own_rows(Session *session, uint32_t n_rows);
 	void searched(std::span<Search *const> searches, const Status &status,
 		std::vector<std::vector<engine::Neighbor>> *results, const BatchInfo &info);
-	bool answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
-		const BatchInfo &info);
+	bool answer(Session *session, SearchGroup *group, const Search &search, const Status &status,
+		std::vector<engine::Neighbor> *result, const BatchInfo &info);
 	void store_rows(Session *session, ReplyBody *body, std::vector<engine::Neighbor> *result, const BatchInfo &info);
 	void next(const SessionPtr &session);
 	void describe(const SessionPtr &session);

@@ -106,6 +106,7 @@ Handler::find_and_submit(const SessionPtr &session, Round *round)
 	Search *search = &session->search;
 
 	session->group.reset();
+	forget_groups(session.get());
 	forget_kept(session.get(), &counters_);
 
 	const ReplyStatus status = set_search(session, session->view, search);
@@ -154,6 +155,7 @@ Handler::set_search(const SessionPtr &session, const wire::RequestView &view, Se
 	search->is_small = copy->searched_bytes.load(std::memory_order_relaxed) <= kSmallCopyBytes;
 	search->copy = std::move(copy);
 	search->owner = session;
+	search->taken_ns = session->taken_ns;
 	return ReplyStatus::kOk;
 }
 
@@ -187,15 +189,17 @@ Handler::searched(std::span<Search *const> searches, const Status &status,
 		residency_.forget_lost(std::static_pointer_cast<Copy>(searches.front()->copy)->key);
 	for (size_t i = 0; i < searches.size(); i++)
 	{
-		// Moved out first: once the reply is stored, the dispatcher may use the search again.
+		// Moved out first: once the reply is stored, the dispatcher may use the search again, or its group is gone.
 		SessionPtr session = std::static_pointer_cast<Session>(std::move(searches[i]->owner));
+		const std::shared_ptr<SearchGroup> group = std::move(searches[i]->group);
 		const std::shared_ptr<void> copy = std::move(searches[i]->copy);
 		const std::shared_ptr<KeyStore> keys = std::move(searches[i]->keys);
 		const std::shared_ptr<const engine::Passing> passing = std::move(searches[i]->passing);
 
-		counters_.latency_histogram[Counters::bucket(now - session->taken_ns)].fetch_add(1, std::memory_order_relaxed);
+		counters_.latency_histogram[Counters::bucket(now - searches[i]->taken_ns)].fetch_add(
+			1, std::memory_order_relaxed);
 		searches[i]->n_passing = passing != nullptr ? passing->n_pass : 0;
-		if (!answer(session.get(), *searches[i], status, status.is_ok() ? &(*results)[i] : nullptr, info))
+		if (!answer(session.get(), group.get(), *searches[i], status, status.is_ok() ? &(*results)[i] : nullptr, info))
 			continue;
 		answered[n_answered++] = std::move(session);
 		if (n_answered == answered.size())
@@ -207,11 +211,11 @@ Handler::searched(std::span<Search *const> searches, const Status &status,
 	wake_clients(std::span(answered).first(n_answered));
 }
 
-/// Store the reply to one search. result: null unless the status is ok. False: it is one of several whose common reply
-/// is not complete.
+/// Store the reply to one search. group: null if it is one of its own. result: null unless the status is ok. False: it
+/// is one of several whose common reply is not complete, or not wanted yet.
 bool
-Handler::answer(Session *session, const Search &search, const Status &status, std::vector<engine::Neighbor> *result,
-	const BatchInfo &info)
+Handler::answer(Session *session, SearchGroup *group, const Search &search, const Status &status,
+	std::vector<engine::Neighbor> *result, const BatchInfo &info)
 {
 	ReplyStatus replied = result != nullptr ? ReplyStatus::kOk : reply_status(status);
 	const BatchInfo no_info;
@@ -228,9 +232,9 @@ Handler::answer(Session *session, const Search &search, const Status &status, st
 	}
 	else
 		result = nullptr;
-	if (search.group != nullptr)
-		return finish_part(session, search,
-			reply_header(session->sequence, replied, body, result != nullptr ? info : no_info), result);
+	if (group != nullptr)
+		return finish_part(session, group, search,
+			reply_header(group->sequence(), replied, body, result != nullptr ? info : no_info), result);
 	if (result == nullptr)
 		store_reply(session, replied, {}, {}, &counters_);
 	else

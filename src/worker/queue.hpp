@@ -47,13 +47,14 @@ struct Search
 	bool filter_found = false;                       // the rows that pass were known
 	engine::FilterWay filter_way = engine::FilterWay::kNone;
 	std::atomic<bool> cancelled{false};
-	SearchGroup *group = nullptr; // null: it is a SEARCH of its own
-	bool is_small = false;        // of a copy that is searched in less time than several threads need to share it
+	uint64_t taken_ns = 0;              // its request was
+	std::shared_ptr<SearchGroup> group; // which it is part of; null: it is a SEARCH of its own
+	bool is_small = false;              // of a copy that is searched in less time than several threads need to share it
 	Search *next = nullptr;
 	bool queued = false;
 };
 
-/// Let go of what a search has kept. The caller holds its session.
+/// Let go of what a search has kept. The caller holds its session, and its group.
 inline void
 release(Search *search)
 {
@@ -61,6 +62,7 @@ release(Search *search)
 	search->copy.reset();
 	search->keys.reset();
 	search->passing.reset();
+	search->group.reset();
 }
 
 class Queue

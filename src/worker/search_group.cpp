@@ -6,12 +6,23 @@
 namespace vectorgpu::worker
 {
 
-SearchGroup::SearchGroup(size_t n, size_t reply_bytes)
-	: searches_(std::make_unique<Search[]>(n)), answers_(n), body_bytes_(reply_bytes), n_open_(n + 1)
+namespace
+{
+
+void
+refuse(wire::ReplyHeader *header)
+{
+	*header = {};
+	header->status = wire::ReplyStatus::kRefused;
+}
+
+} // namespace
+
+SearchGroup::SearchGroup(size_t n, size_t reply_bytes, uint64_t sequence)
+	: searches_(std::make_unique<Search[]>(n)), answers_(n), body_bytes_(reply_bytes), sequence_(sequence),
+	  n_open_(n + 1)
 {
 	body_.reserve(reply_bytes);
-	for (Search &search : searches())
-		search.group = this;
 }
 
 void
@@ -21,12 +32,16 @@ SearchGroup::set_answer(const Search &search, const wire::ReplyHeader &header, s
 
 	answer.header = header;
 	answer.rows.clear();
-	if (rows != nullptr)
+	if (rows == nullptr)
+		return;
+	if (rows->size() * sizeof(engine::Neighbor) <= body_bytes_)
 		answer.rows = std::move(*rows);
+	else // never fits, and is not kept until the others have come
+		refuse(&answer.header);
 }
 
 const std::vector<uint8_t> &
-SearchGroup::body(uint64_t sequence)
+SearchGroup::body()
 {
 	size_t room = body_bytes_ - answers_.size() * sizeof(wire::ReplyHeader);
 
@@ -38,12 +53,11 @@ SearchGroup::body(uint64_t sequence)
 
 		if (bytes > room)
 		{
-			header = {};
-			header.status = wire::ReplyStatus::kRefused;
+			refuse(&header);
 			bytes = 0;
 		}
 		room -= bytes;
-		header.sequence = sequence;
+		header.sequence = sequence_;
 		header.n_items = static_cast<uint32_t>(bytes / sizeof(engine::Neighbor));
 		header.body_bytes = static_cast<uint32_t>(bytes);
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -56,9 +57,10 @@ struct Session
 	uint64_t sequence = 0;
 	uint64_t taken_ns = 0;
 	Search search;
-	std::unique_ptr<SearchGroup> group; // of the last SEARCH_MANY
-	std::vector<uint64_t> row_ids;      // private copy
-	std::vector<engine::Neighbor> kept; // results for NEXT, from `kept_at` on
+	std::shared_ptr<SearchGroup> group;              // whose answers are the reply to the last SEARCH_MANY
+	std::deque<std::shared_ptr<SearchGroup>> groups; // of SEARCH_MANYs whose answers a further one is to fetch
+	std::vector<uint64_t> row_ids;                   // private copy
+	std::vector<engine::Neighbor> kept;              // results for NEXT, from `kept_at` on
 	size_t kept_at = 0;
 	uint64_t kept_sequence = 0; // of their SEARCH; if not 0, they are counted in *kept_total
 	std::atomic<uint64_t> *kept_total = nullptr;

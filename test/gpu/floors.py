@@ -13,6 +13,7 @@ ARXIV = "arxiv-lsa-256"
 LARGE = "sift-10m"
 MADE = "made-768"                   # of gpu_search_bench
 MADE_SQL = "1000000x768-in-2000"    # of sql_bench --embeddings
+MADE_JOIN = "1000000x768 in groups" # of sql_bench --join-devices
 
 
 class Run:
@@ -23,7 +24,7 @@ class Run:
         self.parts = parts
         self.devices = self.read(os.path.join(parts, "devices.bench"))
         self.clients = []
-        named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "large.md", "embeddings.md")]
+        named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "join-devices.md", "large.md", "embeddings.md")]
         for name in named + sorted(glob.glob(os.path.join(parts, "conditions*.md"))):
             self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
                              for line in self.read(name) if line.startswith("| ")]
@@ -270,8 +271,8 @@ def floors(run):
         *((("conditions", f"{name}, {index}, 64 clients with a tenant of .5 % each", 60000, least, "/s", run.client(name, f"{index}$", "64 clients, a tenant"), sql + " --keys"))
           for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf")),
         ("joins", "SIFT, k = 10, vectorgpu_join, the fastest index", 150000, least, "/s", run.most(SIFT, "", "join, k = 10, vectorgpu_join$"), sql + " --only joins"),
-        ("several GPUs", "SIFT, k = 10, vectorgpu_join, over one GPU, the best index", 1.8, least, "x",
-         max((times for times, in run.notes(SIFT, "vectorgpu_join, all devices$", r"; ([0-9.]+) x one of the")), default=None), sql + " --only joins"),
+        ("several GPUs", "1M x 768, k = 10, vectorgpu_join, exact, taxicab, over one GPU", 1.8, least, "x",
+         run.note(MADE_JOIN, "gpuflat, L1$", "join, k = 10, vectorgpu_join, all", r"; ([0-9.]+) x one of the \d+ devices; same"), sql + " --join-devices"),
         *((("several GPUs", f"{label}, over one GPU", floor, least, "x", run.over_one(what), "devices_bench"))
           for label, what, floor in (*((f"{what}, batches of 10,000{by}", f"{what}{by}", 1.8) for what in ("exact", "lists", "graph") for by in ("", ", 4 callers")),
                                      ("nearest rows of a graph's, of its build", "nearest rows of a graph's", 1.6),

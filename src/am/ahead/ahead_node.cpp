@@ -22,19 +22,11 @@ constexpr uint32 kGrowth = 2;
 constexpr uint32 kMostPauses = 6;      // the pause doubles up to this number of times
 constexpr uint64 kLeastHitShare = 4;   // of the searches made: if a smaller part was asked for, no more are made
 constexpr uint64 kEnoughToJudge = 256; // searches
-constexpr Size kBytesPerKb = 1024;
 
 AheadNodeState *
 state_of(CustomScanState *node)
 {
 	return reinterpret_cast<AheadNodeState *>(node);
-}
-
-/// The bytes that rows, and as many again that answers, may take.
-Size
-bytes_allowed()
-{
-	return static_cast<Size>(work_mem) * kBytesPerKb / 2;
 }
 
 /// True if the scans ask for so little of what was searched for that it does not pay: their requests cannot be
@@ -69,7 +61,7 @@ batch_size(AheadNodeState *state)
 	bytes = ahead_attach(state);
 	if (bytes == 0) // no scan has made a search yet
 		return 1;
-	return static_cast<uint32>(Max(Min(uint64{state->size}, bytes_allowed() / bytes), UINT64CONST(1)));
+	return static_cast<uint32>(Max(Min(uint64{state->size}, ahead_bytes(kPartsOfAnswers) / bytes), UINT64CONST(1)));
 }
 
 /// Hand rows on before the node tries again, twice as many each time.
@@ -101,7 +93,7 @@ read_rows(AheadNodeState *state, uint32 most, bool ahead, MinimalTuple first)
 	state->rows = static_cast<MinimalTuple *>(palloc(most * sizeof(MinimalTuple)));
 	if (first != nullptr)
 		ExecForceStoreMinimalTuple(first, row, false);
-	while (state->n_rows < most && bytes < bytes_allowed())
+	while (state->n_rows < most && bytes < ahead_bytes(kPartsOfRows))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (first == nullptr && (row = next_row(state)) == nullptr)

@@ -9,6 +9,7 @@
 extern "C"
 {
 #include "commands/explain.h"
+#include "miscadmin.h"
 #include "nodes/extensible.h"
 }
 
@@ -17,6 +18,23 @@ namespace vectorgpu::am
 
 constexpr uint32 kAheadFirstBatch = 64; // rows: a LIMIT above may end the loop soon
 constexpr uint32 kMostInnerScans = 16;  // of partitions, say; the others ask by themselves
+
+/// Parts of work_mem: what the outer rows of a batch may take, the answers for them, and the places of the tables'
+/// pages, those of all inner scans together.
+constexpr Size kAheadParts = 8;
+constexpr Size kPartsOfRows = 3;
+constexpr Size kPartsOfAnswers = 3;
+constexpr Size kPartsOfPages = 2;
+static_assert(kPartsOfRows + kPartsOfAnswers + kPartsOfPages == kAheadParts);
+
+/// The bytes of this number of parts.
+inline Size
+ahead_bytes(Size parts)
+{
+	constexpr Size kBytesPerKb = 1024;
+
+	return static_cast<Size>(work_mem) * kBytesPerKb / kAheadParts * parts;
+}
 
 /// An index scan on the inner side of the loop.
 struct InnerScan

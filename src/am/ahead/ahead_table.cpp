@@ -273,7 +273,7 @@ ahead_answer(Relation index, ScanState *state, Ask *ask)
 	take_reply_header(state, &answer->header, ask);
 	table->n_hits++;
 	if (table->pages == nullptr && table->n_hits == kHitsBeforePages && state->heap != nullptr)
-		table->pages = recent_pages_make(table->context, state->heap);
+		table->pages = recent_pages_make(table->context, state->heap, table->page_bytes);
 	if (table->pages != nullptr)
 		prefetch_after(table, answer, ask->k);
 	return true;

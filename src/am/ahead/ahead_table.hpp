@@ -53,6 +53,7 @@ struct AheadTable
 	uint64 n_answers;
 	uint64 n_searches;  // made ahead, in all
 	uint64 n_hits;      // of them, those that a scan asked for; twice if two did
+	Size page_bytes;    // that `pages` may take
 	RecentPages *pages; // of the table, once many answers have been asked for; null: not yet, or not known
 };
 

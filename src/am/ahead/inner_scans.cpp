@@ -273,6 +273,8 @@ ahead_find_scans(AheadNodeState *state)
 		state->scans = static_cast<InnerScan *>(palloc0(kMostInnerScans * sizeof(InnerScan)));
 		state->params = CreateExprContext(state->node.custom.ss.ps.state);
 		(void) visit(innerPlanState(&state->node.join->js.ps), state);
+		for (uint32 i = 0; i < state->n_scans; i++)
+			state->scans[i].table->page_bytes = ahead_bytes(kPartsOfPages) / state->n_scans;
 	}
 	MemoryContextSwitchTo(old);
 }

@@ -6,7 +6,6 @@ extern "C"
 {
 #include "access/heapam.h"
 #include "access/transam.h"
-#include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
@@ -27,8 +26,6 @@ struct RecentPages
 namespace
 {
 
-constexpr Size kBytesPerKb = 1024;
-constexpr Size kShareOfWorkMem = 4;
 constexpr uint32 kLeastPlaces = 64;
 constexpr uint32 kUsedEvery = 8; // a page found where it was does not count as used: one in eight is looked for
 
@@ -53,9 +50,9 @@ pin_recent(const RecentPages *pages, BlockNumber block, Buffer buffer)
 } // namespace
 
 RecentPages *
-recent_pages_make(MemoryContext context, Relation table)
+recent_pages_make(MemoryContext context, Relation table, Size n_bytes)
 {
-	const Size most = static_cast<Size>(work_mem) * kBytesPerKb / kShareOfWorkMem / sizeof(Buffer);
+	const Size most = n_bytes / sizeof(Buffer);
 	RecentPages *pages;
 	BlockNumber n_blocks;
 	uint32 n = kLeastPlaces;

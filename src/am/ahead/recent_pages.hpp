@@ -18,8 +18,9 @@ namespace vectorgpu::am
 
 struct RecentPages;
 
-/// Make an empty table of places in the context. Null for a table whose pages this cannot find.
-RecentPages *recent_pages_make(MemoryContext context, Relation table);
+/// Make an empty table of places in the context, of at most n_bytes or a few. Null for a table whose pages this cannot
+/// find.
+RecentPages *recent_pages_make(MemoryContext context, Relation table, Size n_bytes);
 
 /// Let the scan's fetch hold the page of a row, so that it does not look for it: as the fetch itself does, the page is
 /// read, counted and pruned. Holds the pin that the fetch holds, and no other.

@@ -1,7 +1,7 @@
 // The SQL function vectorgpu_join(index, queries, query_column, k): for each row of a table of queries its k nearest
 // rows, as an index finds them. The searches are those of the k-NN graph (knn_graph.hpp), whose sources come from
 // another table here. As there, the function streams in the select list and fills a tuplestore in FROM. PG dialect.
-#include "am/functions/knn_graph.hpp"
+#include "am/functions/edge_rows.hpp"
 
 #include "am/recall/recall.hpp"
 
@@ -30,15 +30,6 @@ namespace
 
 using namespace vectorgpu;
 using namespace vectorgpu::am;
-
-enum Column
-{
-	kQuery,
-	kTid,
-	kRank,
-	kDistance,
-	kColumns,
-};
 
 constexpr Size kBatchKeptBytes = 4 * 1024 * 1024; // touched as far as a batch fills them
 
@@ -286,15 +277,6 @@ next_batch(JoinCall *call)
 	return call->n_edges > 0;
 }
 
-void
-check_columns(TupleDesc columns)
-{
-	if (columns->natts != kColumns)
-		ereport(ERROR,
-			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
-				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
-}
-
 JoinCall *
 first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 {
@@ -303,22 +285,10 @@ first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 
 	if (get_call_result_type(fcinfo, nullptr, &context->tuple_desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "vectorgpu_join does not return rows");
-	check_columns(context->tuple_desc);
+	edge_check_columns(context->tuple_desc);
 	BlessTupleDesc(context->tuple_desc);
 	MemoryContextSwitchTo(old);
 	return call;
-}
-
-/// The values of a row. tids [2]: memory for two of them.
-void
-row_values(const KnnEdge *edge, ItemPointerData *tids, Datum *values)
-{
-	ItemPointerSet(&tids[0], row_id_block(edge->source), row_id_offset(edge->source));
-	ItemPointerSet(&tids[1], row_id_block(edge->target), row_id_offset(edge->target));
-	values[kQuery] = PointerGetDatum(&tids[0]);
-	values[kTid] = PointerGetDatum(&tids[1]);
-	values[kRank] = Int32GetDatum(static_cast<int32>(edge->rank));
-	values[kDistance] = Float8GetDatum(edge->distance);
 }
 
 /// Put all rows into a tuplestore, as the caller prefers.
@@ -328,24 +298,22 @@ collect(FunctionCallInfo fcinfo)
 	ReturnSetInfo *result = reinterpret_cast<ReturnSetInfo *>(fcinfo->resultinfo);
 	const MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu join", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old;
+	EdgePutter putter;
 	JoinCall *call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	check_columns(result->setDesc);
+	edge_check_columns(result->setDesc);
 	old = MemoryContextSwitchTo(context);
 	call = make_call(fcinfo);
+	edge_putter_begin(&putter, result->setDesc);
 	MemoryContextSwitchTo(old);
 	while (next_batch(call))
 		for (uint64 i = 0; i < call->n_edges; i++)
 		{
-			ItemPointerData tids[2];
-			Datum values[kColumns];
-			bool nulls[kColumns] = {};
-
 			CHECK_FOR_INTERRUPTS();
-			row_values(&call->edges[i], tids, values);
-			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+			edge_put(&putter, result->setResult, &call->edges[i]);
 		}
+	edge_putter_end(&putter);
 	MemoryContextDelete(context);
 }
 
@@ -377,11 +345,5 @@ vectorgpu_join(PG_FUNCTION_ARGS)
 		if (!next_batch(call))
 			SRF_RETURN_DONE(context);
 	}
-
-	ItemPointerData tids[2];
-	Datum values[kColumns];
-	bool nulls[kColumns] = {};
-
-	row_values(&call->edges[call->at++], tids, values);
-	SRF_RETURN_NEXT(context, HeapTupleGetDatum(heap_form_tuple(context->tuple_desc, values, nulls)));
+	SRF_RETURN_NEXT(context, edge_row(context->tuple_desc, &call->edges[call->at++]));
 }

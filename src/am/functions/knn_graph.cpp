@@ -124,9 +124,9 @@ asker_end(Asker *asker)
 	ExecDropSingleTupleTableSlot(asker->slot);
 }
 
-/// Write a row's edges, at most k; return how many.
+/// Write a row's edges, at most k, as one scan finds them; return how many.
 uint32
-ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
+ask_scan(Asker *asker, const KnnSource *source, bool exact, KnnEdge *edges)
 {
 	IndexScanDesc scan = asker->scan;
 	ScanKeyData key;
@@ -135,7 +135,9 @@ ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 	ScanKeyEntryInitialize(&key, SK_ORDER_BY, 1, kDistanceStrategy, asker->op.query_type, asker->op.collation,
 		asker->op.function, source->value);
 	index_rescan(scan, nullptr, 0, &key, 1);
-	scan_set_limit(scan, knn_rows_to_ask(asker->walk, asker->k), true);
+	scan_set_limit(scan, knn_rows_to_ask(asker->walk, asker->k), !exact);
+	if (exact)
+		scan_set_exact(scan);
 	while (n < asker->k && index_getnext_tid(scan, ForwardScanDirection) != nullptr)
 	{
 		RowId target;
@@ -154,6 +156,16 @@ ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 		n++;
 	}
 	return n;
+}
+
+/// The same by a further scan, of all rows, if the first one had to go on behind rows that the snapshot does not see,
+/// and came to its end without those that it had missed before.
+uint32
+ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
+{
+	const uint32 n = ask_scan(asker, source, false, edges);
+
+	return n < asker->k && scan_may_have_left_out(asker->scan) ? ask_scan(asker, source, true, edges) : n;
 }
 
 /// Search for the sources that knn_ask_worker has not answered, with one index scan each, which asks the worker or

@@ -4,7 +4,7 @@
 // they are found, in table order. Between two calls it holds the edges of one batch and a position in the table, and
 // nothing that would have to be released. In FROM the executor wants all rows in a tuplestore, which spills to disk
 // beyond work_mem. The function fills it in one call.
-#include "am/functions/knn_graph.hpp"
+#include "am/functions/edge_rows.hpp"
 
 extern "C"
 {
@@ -23,15 +23,6 @@ namespace
 
 using namespace vectorgpu;
 using namespace vectorgpu::am;
-
-enum Column
-{
-	kSource,
-	kTarget,
-	kRank,
-	kDistance,
-	kColumns,
-};
 
 /// State between two calls.
 struct KnnCall
@@ -73,15 +64,6 @@ make_call(FunctionCallInfo fcinfo)
 	return call;
 }
 
-void
-check_columns(TupleDesc columns)
-{
-	if (columns->natts != kColumns)
-		ereport(ERROR,
-			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
-				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
-}
-
 KnnCall *
 first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 {
@@ -92,7 +74,7 @@ first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 		ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH), errmsg("unexpected result type of a vectorgpu function"),
 				errhint("Run ALTER EXTENSION vectorgpu UPDATE.")));
-	check_columns(context->tuple_desc);
+	edge_check_columns(context->tuple_desc);
 	BlessTupleDesc(context->tuple_desc);
 	MemoryContextSwitchTo(old);
 	return call;
@@ -132,15 +114,6 @@ next_batch(KnnCall *call)
 	return call->n_edges > 0;
 }
 
-Datum
-tid_datum(RowId row)
-{
-	ItemPointer tid = static_cast<ItemPointer>(palloc(sizeof(ItemPointerData)));
-
-	ItemPointerSet(tid, row_id_block(row), row_id_offset(row));
-	return PointerGetDatum(tid);
-}
-
 /// Put all rows into a tuplestore, as the caller prefers.
 void
 collect(FunctionCallInfo fcinfo)
@@ -149,28 +122,22 @@ collect(FunctionCallInfo fcinfo)
 	const MemoryContext context =
 		AllocSetContextCreate(CurrentMemoryContext, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old;
+	EdgePutter putter;
 	KnnCall *call;
 
 	InitMaterializedSRF(fcinfo, 0);
-	check_columns(result->setDesc);
+	edge_check_columns(result->setDesc);
 	old = MemoryContextSwitchTo(context);
 	call = make_call(fcinfo);
+	edge_putter_begin(&putter, result->setDesc);
 	MemoryContextSwitchTo(old);
 	while (next_batch(call))
 		for (uint64 i = 0; i < call->n_edges; i++)
 		{
-			const KnnEdge *edge = &call->edges[i];
-			ItemPointerData source;
-			ItemPointerData target;
-			Datum values[kColumns] = {PointerGetDatum(&source), PointerGetDatum(&target),
-				Int32GetDatum(static_cast<int32>(edge->rank)), Float8GetDatum(edge->distance)};
-			bool nulls[kColumns] = {};
-
 			CHECK_FOR_INTERRUPTS();
-			ItemPointerSet(&source, row_id_block(edge->source), row_id_offset(edge->source));
-			ItemPointerSet(&target, row_id_block(edge->target), row_id_offset(edge->target));
-			tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+			edge_put(&putter, result->setResult, &call->edges[i]);
 		}
+	edge_putter_end(&putter);
 	MemoryContextDelete(context);
 }
 
@@ -201,11 +168,5 @@ vectorgpu_knn_graph(PG_FUNCTION_ARGS)
 		if (!next_batch(call))
 			SRF_RETURN_DONE(context);
 	}
-
-	const KnnEdge *edge = &call->edges[call->at++];
-	Datum values[kColumns] = {tid_datum(edge->source), tid_datum(edge->target),
-		Int32GetDatum(static_cast<int32>(edge->rank)), Float8GetDatum(edge->distance)};
-	bool nulls[kColumns] = {};
-
-	SRF_RETURN_NEXT(context, HeapTupleGetDatum(heap_form_tuple(context->tuple_desc, values, nulls)));
+	SRF_RETURN_NEXT(context, edge_row(context->tuple_desc, &call->edges[call->at++]));
 }

@@ -50,7 +50,7 @@ struct Batch : ManySearches
 	KnnEdge *edges;         // of source i at i * k
 	uint32 *counts;         // [n_sources]
 	bool *answered;         // [n_sources]
-	char *query;            // buffer for one query
+	char *query;            // buffer for one query that is not aligned
 	engine::Neighbor *rows; // [state->batch.size] buffer for one answer
 	IndexFetchTableData *fetch;
 	TupleTableSlot *slot;
@@ -69,12 +69,18 @@ Batch::add(uint64 number)
 	wire::SearchRequest search;
 	wire::SegmentProbes probes[kMaxSegments];
 	uint32 n_probes;
+	bool added;
 
-	memcpy(query, value.vector, vector_bytes(state->shape.element, state->shape.dim));
+	state->query = static_cast<const char *>(value.vector);
+	if (reinterpret_cast<uintptr_t>(value.vector) % MAXIMUM_ALIGNOF != 0)
+	{
+		memcpy(query, value.vector, vector_bytes(state->shape.element, state->shape.dim));
+		state->query = query;
+	}
+	added = worker_search_request(index, state, state->batch.size, &search, probes, &n_probes) &&
+		put(search, probes, nullptr, state->query);
 	row_value_close(&value);
-	state->query = query;
-	return worker_search_request(index, state, state->batch.size, &search, probes, &n_probes) &&
-		put(search, probes, nullptr, query);
+	return added;
 }
 
 /// Find out which rows share the entries of the answers that have come. False: a VACUUM has given some of them entries

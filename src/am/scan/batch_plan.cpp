@@ -238,7 +238,8 @@ batch_plan_start(IndexScanDesc scan, ScanState *state, const pg::ScanWish *wish)
 	// A row that a later step finds before the last one returned would be missing from the whole. So would one below a
 	// bound that another row has passed, even if late rows are returned.
 	state->plan.exact = approximate && !state->plan.one_search &&
-		(((in_range || (strict && wish->end <= pg::ScanEnd::kNothing)) && !approximate_range) ||
+		(state->plan.given_exact ||
+			((in_range || (strict && wish->end <= pg::ScanEnd::kNothing)) && !approximate_range) ||
 			(strict && !wish->shared &&
 				(is_most(scan, state->plan.wanted, n_rows) || is_most_of_passing(scan, state, n_rows, wish))) ||
 			is_most(scan, kFewRows, n_rows));

@@ -268,6 +268,7 @@ note_batch(ScanState *state)
 	{
 		state->place.last = state->batch.rows[state->batch.n_rows - 1];
 		state->place.has_last = true;
+		state->place.leaves_out = state->place.leaves_out || (scored && !state->rounds.exhaustive);
 	}
 	state->place.n_before += state->batch.n_rows;
 	scan_note_tied(state);
@@ -369,6 +370,8 @@ shared_rescan(IndexScanDesc scan, ScanKey keys, int n_keys, ScanKey orderbys, in
 	state->out = {};
 	state->plan.given_limit = 0;
 	state->plan.one_search = false;
+	state->plan.given_exact = false;
+	state->place.leaves_out = false;
 	state->bounds.bounded = false;
 	state->filter = nullptr;
 	state->rechecks = false;
@@ -385,6 +388,18 @@ scan_set_limit(IndexScanDesc scan, uint64 rows, bool one_search)
 
 	state->plan.given_limit = rows;
 	state->plan.one_search = one_search;
+}
+
+void
+scan_set_exact(IndexScanDesc scan)
+{
+	static_cast<ScanState *>(scan->opaque)->plan.given_exact = true;
+}
+
+bool
+scan_may_have_left_out(IndexScanDesc scan)
+{
+	return static_cast<const ScanState *>(scan->opaque)->place.leaves_out;
 }
 
 /// Remembers that the scan's whole look for rows whose distance is NaN has found none. Returns false.

@@ -50,6 +50,7 @@ struct ScanPlace
 	bool has_last;
 	engine::Neighbor last; // the last row of the batch before
 	uint64 n_before;       // entries of the batches before
+	bool leaves_out;       // rows nearer than the last one may not have been found, and are not returned any more
 };
 
 /// How many rows batches ask for (batch_plan.hpp).
@@ -57,6 +58,7 @@ struct ScanPlan
 {
 	uint64 given_limit; // scan_set_limit; 0: none
 	bool one_search;    // one search for all rows, without steps
+	bool given_exact;   // scan_set_exact
 	uint64 in_range; // rows that the planner expects within a bound; 0: only a part of them is wanted, or there is no
 					 // bound
 	uint64 wanted;   // rows that a Limit wants of this scan; 0: not known

@@ -74,31 +74,36 @@ take_answers(ManySearches *searches, const Piece &piece, uint64 *stale, bridge::
 	return true;
 }
 
-/// Make the searches, request by request. While the worker makes those of one, the next request is made, and the
-/// answers to the one before are taken. False: see *reason.
+/// Make the searches, request by request, as many at a time as the worker takes. While it makes them, the answers that
+/// have come are taken, and the next request is made. False: see *reason.
 bool
 search_all(ManySearches *searches, uint64 first, uint64 n, uint64 *stale, bridge::Fallback *reason)
 {
+	Piece sent[wire::kMostUnanswered]; // by the number of the request
+	uint64 n_sent = 0;
+	uint64 n_answered = 0;
 	Piece next = fill_request(searches, first, n);
-	bool sent = next.empty() || bridge::many_send(searches->many, reason);
+	Piece come = {n, n}; // its answers are to be taken
 
-	while (sent && !next.empty())
+	while (!next.empty() || n_answered < n_sent)
 	{
-		const Piece piece = next;
+		const bool is_sent = bridge::many_send(searches->many, next.end < n, reason);
 		bridge::Fallback ignored;
 		bool right;
+		bool answered;
 
-		next = *stale == n ? fill_request(searches, piece.end, n) : Piece{n, n};
-		if (!bridge::many_receive(searches->many, reason))
+		if (!next.empty())
+			sent[n_sent++ % lengthof(sent)] = next;
+		right = come.empty() || take_answers(searches, come, stale, is_sent ? reason : &ignored);
+		if (!is_sent)
 			return false;
-		sent = next.empty() || bridge::many_send(searches->many, reason);
-		right = take_answers(searches, piece, stale, sent ? reason : &ignored);
-		if (!right && sent && !next.empty()) // the session is free again when that reply has come
-			(void) bridge::many_receive(searches->many, &ignored);
-		if (!right)
+		next = fill_request(searches, right && *stale == n ? next.end : n, n);
+		// Whatever was taken, the session is free again only when this reply has come.
+		if (!bridge::many_receive(searches->many, &answered, right ? reason : &ignored) || !right)
 			return false;
+		come = answered ? sent[n_answered++ % lengthof(sent)] : Piece{n, n};
 	}
-	return sent;
+	return come.empty() || take_answers(searches, come, stale, reason);
 }
 
 } // namespace

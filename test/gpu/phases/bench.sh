@@ -199,6 +199,7 @@ phase_devices() {
 	fi
 	on_all_gpus limited 300 "$build/cmake/devices_bench" >"$parts/devices.bench" 2>"$logs/devices" || passed=0
 	note devices "$passed" "several GPUs ($n) against one | $([ "$passed" = 1 ] && echo measured || echo failed)"
+	on_all_gpus sql_bench_phase join-devices 240 'SQL, vectorgpu_join by several GPUs and by one' --join-devices
 }
 
 # Without PostgreSQL and without data sets. What is printed until a limit ends it is kept.

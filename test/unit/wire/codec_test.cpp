@@ -110,6 +110,16 @@ TEST(Codec, rejects_every_truncation_and_every_extra_byte)
 	}
 }
 
+TEST(Codec, takes_requests_of_searches_that_follow_each_other)
+{
+	constexpr RequestType kMany = RequestType::kSearchMany;
+
+	EXPECT_EQ(parse(request(kMany, SearchManyRequest{0, kManyContinues})), ParseResult::kOk);
+	EXPECT_EQ(parse(request(kMany, SearchManyRequest{0, kManyFollows})), ParseResult::kField);
+	EXPECT_EQ(parse(request(kMany, SearchManyRequest{1, kManyContinues | kManyFollows})), ParseResult::kOk);
+	EXPECT_EQ(parse(request(kMany, SearchManyRequest{1, 4})), ParseResult::kField);
+}
+
 TEST(Codec, rejects_counts_that_overflow)
 {
 	for (const uint32_t n : {0u, 5u, 0x20000003u, 0x7fffffffu, 0x80000000u, 0xffffffffu})

@@ -168,7 +168,7 @@ TEST(Golden, search)
 		kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, 1, 0, 0.75f, 0x40, 2, 5, 0x60, 9};
 	const SegmentProbes probes{7, 32, 160, 0};
 	const NextRequest next{5};
-	const SearchManyRequest many{3, 0};
+	const SearchManyRequest many{3, 2};
 	const WireNeighbor neighbor{-2.0, 0x30002};
 
 	EXPECT_EQ(hex(search),
@@ -177,7 +177,7 @@ TEST(Golden, search)
 			"010201000000403f 4000000000000000 0200000005000000 6000000009000000");
 	EXPECT_EQ(hex(probes), "0700000020000000 a000000000000000");
 	EXPECT_EQ(hex(next), "0500000000000000");
-	EXPECT_EQ(hex(many), "0300000000000000");
+	EXPECT_EQ(hex(many), "0300000002000000");
 	EXPECT_EQ(hex(neighbor), "00000000000000c0 0200030000000000");
 }
 

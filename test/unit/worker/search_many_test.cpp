@@ -1,4 +1,6 @@
 // SEARCH_MANY: each search is answered as it would be alone, whatever becomes of the others.
+#include <thread>
+
 #include "worker/batcher_fixture.hpp"
 #include "worker/support.hpp"
 
@@ -43,9 +45,9 @@ struct Many
 		n++;
 	}
 
-	ClientResult submit(Client *client) const
+	ClientResult submit(Client *client, uint32_t flags = 0) const
 	{
-		const wire::SearchManyRequest request{n, 0};
+		const wire::SearchManyRequest request{n, flags};
 		const Part parts[] = {part_of(request), {bytes.data(), bytes.size()}};
 
 		return wire::client_submit(client, RequestType::kSearchMany, nullptr, parts, 2);
@@ -58,9 +60,9 @@ struct Found
 	std::vector<Neighbor> rows;
 };
 
-/// Wait for the reply, and take it apart.
+/// Wait for the reply, and take it apart. sequence: of the request whose answers it has; 0: the last one.
 std::vector<Found>
-take(Client *client, ReplyStatus *whole)
+take(Client *client, ReplyStatus *whole, uint64_t sequence = 0)
 {
 	std::vector<uint8_t> body(client->reply_area_bytes);
 	std::vector<Found> found;
@@ -78,7 +80,8 @@ take(Client *client, ReplyStatus *whole)
 
 	for (uint32_t i = 0; i < header.n_items; i++)
 	{
-		EXPECT_EQ(wire::parse_next_found(&data, &length, client->sequence, &part, &items), wire::ParseResult::kOk);
+		EXPECT_EQ(wire::parse_next_found(&data, &length, sequence != 0 ? sequence : client->sequence, &part, &items),
+			wire::ParseResult::kOk);
 		found.push_back({part.status, std::vector<Neighbor>(part.n_items)});
 		if (part.n_items > 0)
 			memcpy(found.back().rows.data(), items, part.body_bytes);
@@ -98,14 +101,16 @@ enum class Runner
 
 struct SearchMany : testing::TestWithParam<Runner>
 {
-	SearchMany()
+	explicit SearchMany(size_t max_batch = 256)
 	{
+		worker::Options options = options_for_test();
 		auto made = std::make_unique<HookEngine>(GetParam() == Runner::kDevices ? 2 : 1);
 
 		hook = made.get();
 		hook->at_once = GetParam() == Runner::kDispatcher;
 		hook->threads = GetParam() == Runner::kHelpers || GetParam() == Runner::kDevices ? 4 : 1;
-		served.emplace(options_for_test(), std::move(made));
+		options.max_batch = max_batch;
+		served.emplace(options, std::move(made));
 		backend.emplace();
 		load(&backend->client, first, 300);
 		load(&backend->client, second, 200);
@@ -280,6 +285,190 @@ TEST_P(SearchMany, outlives_its_client)
 	EXPECT_TRUE(same(found, first.nearest(first.query(9), 10, first.size())));
 }
 
+constexpr uint32_t kContinues = wire::kManyContinues;
+constexpr uint32_t kFollows = wire::kManyFollows;
+
+/// Requests that follow each other; each has three searches.
+struct SearchManyStream : SearchMany
+{
+	static constexpr size_t kBatch = 8;
+
+	explicit SearchManyStream(size_t max_batch = kBatch) : SearchMany(max_batch) {}
+
+	Client *client() { return &backend->client; }
+
+	/// Send the next request, and return true if its reply has no answers.
+	bool send(uint32_t flags)
+	{
+		Many many;
+
+		for (uint32_t i = 0; i < 3; i++)
+			many.add(*client(), i == 1 ? second : first, query(n_sent, i), 4);
+		EXPECT_EQ(many.submit(client(), (n_sent > n_answered ? kContinues : 0) | flags), ClientResult::kOk);
+		n_sent++;
+		sequences.push_back(client()->sequence);
+		return receive();
+	}
+
+	/// Ask for answers alone.
+	bool fetch()
+	{
+		EXPECT_EQ(Many().submit(client(), kContinues), ClientResult::kOk);
+		return receive();
+	}
+
+	/// Check the reply, and return true if it has no answers.
+	bool receive()
+	{
+		ReplyStatus whole;
+		const std::vector<Found> found = take(client(), &whole, sequences[n_answered]);
+
+		EXPECT_EQ(whole, ReplyStatus::kOk);
+		if (found.empty())
+			return true;
+		EXPECT_EQ(found.size(), 3u);
+		for (uint32_t i = 0; i < 3; i++)
+		{
+			const Table &table = i == 1 ? second : first;
+
+			EXPECT_EQ(found[i].status, ReplyStatus::kOk);
+			EXPECT_TRUE(same(found[i].rows, table.nearest(query(n_answered, i), 4, table.size())));
+		}
+		n_answered++;
+		return false;
+	}
+
+	/// With a closed gate: n requests get no answers, and the one behind them waits for those of the first.
+	void expect_receipts(size_t n)
+	{
+		for (size_t i = 0; i < n; i++)
+			EXPECT_TRUE(send(kFollows));
+		// All devices, for one session.
+		EXPECT_TRUE(wait_until([&] { return hook->n_waiting() >= hook->n_batches_at_once(); }));
+
+		std::thread opens(
+			[&]
+			{
+				std::this_thread::sleep_for(std::chrono::milliseconds(50));
+				hook->set_gate(true);
+			});
+
+		EXPECT_FALSE(send(kFollows));
+		opens.join();
+		while (n_answered < n_sent)
+			EXPECT_FALSE(fetch());
+	}
+
+	std::vector<float> query(size_t request, uint32_t i) const
+	{
+		return first.query(static_cast<int>(10 * request + i));
+	}
+
+	std::vector<uint64_t> sequences;
+	size_t n_sent = 0;
+	size_t n_answered = 0;
+};
+
+TEST_P(SearchManyStream, is_answered_in_order)
+{
+	for (int i = 0; i < 200; i++)
+		(void) send(i % 20 < 19 ? kFollows : 0);
+	while (n_answered < n_sent)
+		EXPECT_FALSE(fetch());
+}
+
+TEST_P(SearchManyStream, is_not_answered_before_the_engine_is_full)
+{
+	hook->at_once = false;
+	hook->set_gate(false);
+
+	const size_t n_lanes = hook->n_batches_at_once();
+
+	expect_receipts((2 * n_lanes * kBatch + 2) / 3 - 1); // of three searches each
+}
+
+/// With batches of many more searches than the requests have.
+struct SearchManyDeep : SearchManyStream
+{
+	SearchManyDeep() : SearchManyStream(256) {}
+};
+
+TEST_P(SearchManyDeep, has_no_more_requests_than_a_client_may_count)
+{
+	hook->at_once = false;
+	hook->set_gate(false);
+	expect_receipts(wire::kMostUnanswered - 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(runner, SearchManyDeep, testing::Values(Runner::kEngine, Runner::kDevices));
+
+TEST_P(SearchManyStream, gives_up_what_the_next_search_does_not_want)
+{
+	std::vector<Neighbor> found;
+	ReplyStatus whole;
+
+	hook->at_once = false;
+	hook->set_gate(false);
+	EXPECT_TRUE(send(kFollows));
+	EXPECT_TRUE(send(kFollows));
+	ASSERT_TRUE(wait_until([&] { return hook->waiting(); }));
+	hook->set_gate(true);
+	ASSERT_TRUE(search(client(), first, first.query(8), 10, &found).ok());
+	EXPECT_TRUE(same(found, first.nearest(first.query(8), 10, first.size())));
+	EXPECT_EQ(Many().submit(client(), kContinues), ClientResult::kOk);
+	EXPECT_EQ(take(client(), &whole).size(), 0u);
+	EXPECT_EQ(whole, ReplyStatus::kInvalid);
+	n_answered = n_sent;
+	EXPECT_FALSE(send(0));
+}
+
+TEST_P(SearchManyStream, begins_anew)
+{
+	hook->at_once = false;
+	hook->set_gate(false);
+	EXPECT_TRUE(send(kFollows));
+	EXPECT_TRUE(send(kFollows));
+	n_answered = n_sent;
+	EXPECT_TRUE(send(kFollows));
+	hook->set_gate(true);
+	EXPECT_FALSE(fetch());
+}
+
+TEST_P(SearchManyStream, can_be_given_up)
+{
+	std::vector<Neighbor> found;
+
+	hook->at_once = false;
+	hook->set_gate(false);
+	EXPECT_TRUE(send(kFollows));
+	EXPECT_TRUE(send(kFollows));
+	EXPECT_EQ(Many().submit(client(), kContinues), ClientResult::kOk);
+	ASSERT_TRUE(wait_until([&] { return hook->waiting(); }));
+	wire::client_abandon(client());
+	hook->set_gate(true);
+	ASSERT_TRUE(wait_until([&] { return wire::client_poll(client()) == ClientState::kIdle; }));
+	ASSERT_TRUE(search(client(), first, first.query(8), 10, &found).ok());
+	EXPECT_TRUE(same(found, first.nearest(first.query(8), 10, first.size())));
+}
+
+TEST_P(SearchManyStream, outlives_its_client)
+{
+	std::vector<Neighbor> found;
+
+	hook->at_once = false;
+	hook->set_gate(false);
+	EXPECT_TRUE(send(kFollows));
+	EXPECT_TRUE(send(kFollows));
+	ASSERT_TRUE(wait_until([&] { return hook->waiting(); }));
+	backend.reset(); // while it has no request
+	backend.emplace();
+	hook->set_gate(true);
+	ASSERT_TRUE(search(client(), first, first.query(9), 10, &found).ok());
+	EXPECT_TRUE(same(found, first.nearest(first.query(9), 10, first.size())));
+}
+
+INSTANTIATE_TEST_SUITE_P(runner, SearchManyStream,
+	testing::Values(Runner::kEngine, Runner::kHelpers, Runner::kDevices, Runner::kDispatcher));
 INSTANTIATE_TEST_SUITE_P(
 	runner, SearchMany, testing::Values(Runner::kEngine, Runner::kHelpers, Runner::kDevices, Runner::kDispatcher));
 
