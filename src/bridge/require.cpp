@@ -24,6 +24,7 @@ constexpr int kMostTimeoutMs =
 constexpr int kStepMs = 20;
 constexpr uint64 kRowsWorthWaiting = 20000; // of a build
 constexpr uint64 kMostWaitMs = 10000;
+constexpr uint64 kBytesWorthRoom = 16 * 1024 * 1024; // of a build: the large areas are allocated, which takes a few ms
 
 /// Raise an error that tells the administrator what to do, if waiting cannot help.
 [[noreturn]] void
@@ -113,15 +114,34 @@ require_reply(wire::RequestType type, const wire::CopyKey *key, const wire::Part
 }
 
 bool
-session_for_build(uint64 n_rows, uint64 rows_per_ms, bool *has_waited)
+session_for_build(uint64 n_rows, uint64 n_bytes, uint64 rows_per_ms, bool *has_waited)
 {
-	int wait_ms = 0;
+	const bool waits = !*has_waited && IsUnderPostmaster && n_rows >= kRowsWorthWaiting && worker_is_starting();
+	const int wait_ms = waits ? Max(Min(settings.worker_timeout_ms, kMostTimeoutMs),
+									static_cast<int>(Min(n_rows / rows_per_ms / 2, kMostWaitMs)))
+							  : 0;
+	volatile bool ready = false;
 
-	if (!*has_waited && IsUnderPostmaster && n_rows >= kRowsWorthWaiting && worker_is_starting())
-		wait_ms = Max(Min(settings.worker_timeout_ms, kMostTimeoutMs),
-			static_cast<int>(Min(n_rows / rows_per_ms / 2, kMostWaitMs)));
 	*has_waited = true;
-	return await_session(wait_ms) || session_ready(true);
+	if (n_bytes >= kBytesWorthRoom)
+		session_set_room(Room::kBuild);
+	PG_TRY();
+	{
+		ready = await_session(wait_ms) || session_ready(true);
+	}
+	PG_CATCH();
+	{
+		session_end_build();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return ready;
+}
+
+void
+session_end_build()
+{
+	session_set_room(Room::kSmall);
 }
 
 bool

@@ -52,6 +52,26 @@ open_reserve()
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+struct Areas
+{
+	uint32_t request_bytes;
+	uint32_t reply_bytes;
+};
+
+Areas
+areas_for(wire::Role role)
+{
+	switch (role)
+	{
+		case wire::Role::kBuilder:
+			return {wire::kBuilderRequestAreaBytes, wire::kBuilderReplyAreaBytes};
+		case wire::Role::kLoader:
+			return {wire::kLoaderRequestAreaBytes, wire::kReplyAreaBytes};
+		default:
+			return {wire::kRequestAreaBytes, wire::kReplyAreaBytes};
+	}
+}
+
 } // namespace
 
 Reception::Reception(const Options &options, Handler &handler, Clock clock, Adopt adopt)
@@ -234,7 +254,7 @@ Reception::greet(uint64_t id)
 void
 Reception::open_session(int socket, const wire::Hello &hello)
 {
-	const bool loader = hello.role == wire::Role::kLoader;
+	const Areas areas = areas_for(hello.role);
 	wire::Welcome welcome{};
 	std::shared_ptr<Session> session;
 
@@ -256,9 +276,7 @@ Reception::open_session(int socket, const wire::Hello &hello)
 			session->role = hello.role;
 			session->pid = hello.pid;
 			if (handler_.n_sessions() >= options_.max_sessions || WORKER_FAULT("make_slot") != Fault::kNone ||
-				!wire::make_slot(loader ? wire::kLoaderRequestAreaBytes : wire::kRequestAreaBytes,
-					wire::kReplyAreaBytes, &session->slot)
-					.is_ok())
+				!wire::make_slot(areas.request_bytes, areas.reply_bytes, &session->slot).is_ok())
 				welcome.status = wire::WelcomeStatus::kFull;
 		}
 	}

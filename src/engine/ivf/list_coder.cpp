@@ -12,7 +12,7 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kSq8Piece = 64; // rows that a thread codes at a time
+constexpr size_t kSq8Piece = 32; // rows that a thread codes at a time
 
 Status
 status_of(const ivf::Outcome &outcome)

@@ -54,7 +54,7 @@ const std::string kVersionBytes = "0b0a000000000000 0d0c000000000000 0f0e0000000
 
 TEST(Golden, protocol_version_belongs_to_these_bytes)
 {
-	EXPECT_EQ(kProtocolVersion, 21);
+	EXPECT_EQ(kProtocolVersion, 22);
 }
 
 TEST(Golden, kinds_of_copies_keep_their_numbers)
