@@ -229,6 +229,14 @@ session_inventory(uint32 first, wire::CopyInfo *copies)
 	return header.n_items;
 }
 
+bool
+session_is_connecting()
+{
+	return session.initialized &&
+		(session.client.phase == wire::ClientPhase::kConnecting ||
+			session.client.phase == wire::ClientPhase::kGreeting);
+}
+
 size_t
 session_body_capacity()
 {

@@ -41,6 +41,9 @@ bool session_submit(
 	wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, Fallback *reason);
 bool session_receive(wire::ReplyHeader *header, void *body, size_t body_capacity, Fallback *reason);
 
+/// Return true while the worker's greeting has not come: session_ready may soon return true.
+bool session_is_connecting();
+
 /// Poll for the reply of a client for a moment, if polling has succeeded lately in this process. True: the reply is
 /// there.
 bool session_spin(wire::Client *client);

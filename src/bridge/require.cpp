@@ -113,6 +113,27 @@ require_reply(wire::RequestType type, const wire::CopyKey *key, const wire::Part
 	raise_fallback(reason);
 }
 
+namespace
+{
+
+/// Wait for a greeting that is late, up to the timeout: large areas take the worker some ms, and a build without it
+/// takes longer. Do not wait for anything else.
+bool
+await_greeting()
+{
+	for (int waited_ms = 0; session_is_connecting() && waited_ms < settings.worker_timeout_ms; waited_ms += kStepMs)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kStepMs, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (session_ready(false))
+			return true;
+	}
+	return false;
+}
+
+} // namespace
+
 bool
 session_for_build(uint64 n_rows, uint64 n_bytes, uint64 rows_per_ms, bool *has_waited)
 {
@@ -127,7 +148,7 @@ session_for_build(uint64 n_rows, uint64 n_bytes, uint64 rows_per_ms, bool *has_w
 		session_set_room(Room::kBuild);
 	PG_TRY();
 	{
-		ready = await_session(wait_ms) || session_ready(true);
+		ready = await_session(wait_ms) || await_greeting() || session_ready(true);
 	}
 	PG_CATCH();
 	{
