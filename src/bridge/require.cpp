@@ -24,7 +24,7 @@ constexpr int kMostTimeoutMs =
 constexpr int kStepMs = 20;
 constexpr uint64 kRowsWorthWaiting = 20000; // of a build
 constexpr uint64 kMostWaitMs = 10000;
-constexpr uint64 kBytesWorthRoom = 16 * 1024 * 1024; // of a build: the large areas are allocated, which takes a few ms
+constexpr uint64 kBytesWorthRoom = 8 * 1024 * 1024; // of a build: the large areas are allocated, which takes a few ms
 
 /// Raise an error that tells the administrator what to do, if waiting cannot help.
 [[noreturn]] void
