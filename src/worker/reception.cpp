@@ -52,6 +52,8 @@ open_reserve()
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+constexpr size_t kMostBuilders = 16; // with large areas at a time
+
 struct Areas
 {
 	uint32_t request_bytes;
@@ -251,10 +253,27 @@ Reception::greet(uint64_t id)
 	close(socket);
 }
 
+/// Make a slot with the areas of the session's role. Further builders than kMostBuilders, or for which there is no
+/// memory, get small areas. Throws bad_alloc.
+bool
+Reception::make_slot(Session *session)
+{
+	Areas areas = areas_for(session->role);
+
+	std::erase_if(builders_, [](const auto &builder) { return builder.expired(); });
+	if (session->role == wire::Role::kBuilder)
+	{
+		if (builders_.size() < kMostBuilders &&
+			wire::make_slot(areas.request_bytes, areas.reply_bytes, &session->slot).is_ok())
+			return true;
+		areas = areas_for(wire::Role::kBackend);
+	}
+	return wire::make_slot(areas.request_bytes, areas.reply_bytes, &session->slot).is_ok();
+}
+
 void
 Reception::open_session(int socket, const wire::Hello &hello)
 {
-	const Areas areas = areas_for(hello.role);
 	wire::Welcome welcome{};
 	std::shared_ptr<Session> session;
 
@@ -276,8 +295,10 @@ Reception::open_session(int socket, const wire::Hello &hello)
 			session->role = hello.role;
 			session->pid = hello.pid;
 			if (handler_.n_sessions() >= options_.max_sessions || WORKER_FAULT("make_slot") != Fault::kNone ||
-				!wire::make_slot(areas.request_bytes, areas.reply_bytes, &session->slot).is_ok())
+				!make_slot(session.get()))
 				welcome.status = wire::WelcomeStatus::kFull;
+			else if (session->slot.request_area_bytes == wire::kBuilderRequestAreaBytes)
+				builders_.push_back(session);
 		}
 	}
 	catch (const std::bad_alloc &)

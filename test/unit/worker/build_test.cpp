@@ -1,6 +1,7 @@
 // Builds of inverted lists by the worker, from the wire to labels and neighbours.
 #include <cmath>
 #include <map>
+#include <memory>
 #include <tuple>
 #include <vector>
 
@@ -127,6 +128,28 @@ TEST_F(WorkerBuilds, a_builder_sends_thousands_of_rows_at_a_time)
 	}
 	EXPECT_EQ(labels[0], labels[1]);
 	EXPECT_EQ(step(&small.client, RequestType::kAssign, 0, kRows).result, ClientResult::kTooLarge);
+}
+
+TEST_F(WorkerBuilds, few_builders_have_large_areas_at_a_time)
+{
+	std::vector<std::unique_ptr<Connection>> builders;
+
+	for (size_t i = 0; i < 17; i++)
+	{
+		builders.push_back(std::make_unique<Connection>(Role::kBuilder));
+		ASSERT_EQ(builders.back()->result, ClientResult::kOk);
+		EXPECT_EQ(builders.back()->client.request_area_bytes,
+			i < 16 ? wire::kBuilderRequestAreaBytes : wire::kRequestAreaBytes);
+	}
+	builders.clear();
+	EXPECT_TRUE(wait_until(
+		[]
+		{
+			const Connection again(Role::kBuilder);
+
+			return again.client.request_area_bytes == wire::kBuilderRequestAreaBytes;
+		},
+		kReplyTimeoutMs));
 }
 
 TEST_F(WorkerBuilds, train_assign_and_find_neighbors)
