@@ -75,6 +75,8 @@ SET vectorgpu.worker_timeout = '2min';
 SET vectorgpu.worker_min_size = 0;
 SET vectorgpu.worker = off;
 
+\set file :srcdir '/sql/include/settled.sql'
+\i :file
 -- A merge warns when that becomes so, not each time; so does VACUUM
 SET vectorgpu.auto_merge = off; -- only merges of this session
 -- The view knows nothing of an index while a file is being shrunk
@@ -97,17 +99,20 @@ INSERT INTO rch_merge SELECT i, rch_row(i) FROM generate_series(3001, 3600) i;
 SELECT rows_moved FROM vectorgpu_merge('rch_merge_graph');
 SELECT rows_moved FROM vectorgpu_merge('rch_merge_lists');
 DELETE FROM rch_merge WHERE id % 2 = 0;
+SELECT pg_temp.settled();
 VACUUM rch_merge;
 SELECT index_name, s.* FROM unnest('{rch_merge_graph, rch_merge_lists}'::text[]) index_name, rch_state(index_name) s ORDER BY 1;
 -- half of the rows in groups that are found: then it is not so any more, and when it becomes so again, that is said again
 DELETE FROM rch_merge;
 INSERT INTO rch_merge SELECT i, (SELECT array_agg((hashint8extended(i % 50 * 96::int8 + d, 5) & 255) + (hashint8extended(i * 96::int8 + d, 3) & 65535) / 6553600.0)::real[]::vector
 	FROM generate_series(1, 96) d) FROM generate_series(1, 3000) i;
+SELECT pg_temp.settled();
 VACUUM rch_merge;
 SELECT vectorgpu_merge('rch_merge_lists') IS NOT NULL AS merged;
 SELECT * FROM rch_state('rch_merge_lists');
 DELETE FROM rch_merge;
 INSERT INTO rch_merge SELECT i, rch_row(i) FROM generate_series(1, 3000) i;
+SELECT pg_temp.settled();
 VACUUM rch_merge;
 SELECT vectorgpu_merge('rch_merge_lists') IS NOT NULL AS merged;
 DROP TABLE rch_merge;

@@ -1,34 +1,23 @@
-// See cuda_engine.hpp: the registry of copies, and the border where exceptions become a Status.
+// See cuda_engine.hpp: the start, the calls, and the border where exceptions become a Status.
 #include "cuda/cuda_engine.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <map>
-#include <mutex>
 #include <new>
-#include <shared_mutex>
-#include <stdexcept>
-#include <vector>
 
-#include "common/cores.hpp"
-#include "common/limits.hpp"
 #include "cuda/batch_totals.hpp"
 #include "cuda/build/list_builder.hpp"
 #include "cuda/context_pool.hpp"
 #include "cuda/device/start_times.hpp"
 #include "cuda/device/stop.hpp"
 #include "cuda/device/watchdog.hpp"
-#include "cuda/passing/key_codes.hpp"
+#include "cuda/engine_copies.hpp"
+#include "cuda/guarded.hpp"
 #include "cuda/passing/packed_rows.hpp"
 #include "cuda/prepare_kernels.hpp"
-#include "cuda/resident/device_copy.hpp"
-#include "cuda/resident/device_hashed_copy.hpp"
-#include "cuda/resident/device_match_copy.hpp"
-#include "cuda/resident/device_sparse_copy.hpp"
 #include "cuda/search/results.hpp"
 #include "cuda/search/ways.hpp"
-#include "engine/copies/match_delta.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -37,15 +26,14 @@ namespace
 
 constexpr size_t kUploadBytes = size_t{16} << 20;
 constexpr size_t kSmallAppendBytes = size_t{64} << 10; // encoded in a few microseconds
-constexpr size_t kMostHostThreads = 16;                // that judge rows found by codes or bounds
-constexpr uint64_t kMostKeyRows = uint64_t{1} << 31;   // of a segment: the kernels' numbers of rows are 32 bits
 constexpr size_t kReserveBytes = size_t{256} << 20;    // of the device, for its driver and other processes
 
 class Impl final : public CudaEngine
 {
 public:
 	explicit Impl(const CudaEngineOptions &options)
-		: options_(options), ways_(asked_ways(options)), packed_(options.packed)
+		: options_(options), ways_(asked_ways(options)), packed_(options.packed),
+		  copies_(options_, ways_, &uploader_, &lane_)
 	{
 		one_pass_.most_looks = options.one_pass_looks;
 		one_pass_.pause = std::chrono::milliseconds(options.one_pass_pause_ms);
@@ -97,19 +85,7 @@ public:
 
 	Status create(const engine::CopySpec &spec, engine::CopyId *copy) override
 	{
-		return guarded(
-			[&]
-			{
-				std::shared_ptr<ResidentCopy> made;
-
-				VECTORGPU_TRY(make_copy(spec, &made));
-
-				const std::unique_lock lock(mutex_);
-
-				copies_.emplace(next_copy_, std::move(made));
-				*copy = next_copy_++;
-				return Status::ok();
-			});
+		return guarded([&] { return copies_.create(spec, copy); });
 	}
 
 	Status load_segment(engine::CopyId copy, engine::SegmentId segment, const engine::RowBlock &rows) override
@@ -176,19 +152,7 @@ public:
 
 	Status drop(engine::CopyId copy) override
 	{
-		return guarded(
-			[&]
-			{
-				std::shared_ptr<ResidentCopy> dropped; // freed after the lock
-				const std::unique_lock lock(mutex_);
-				const auto found = copies_.find(copy);
-
-				if (found == copies_.end())
-					return not_resident();
-				dropped = std::move(found->second);
-				copies_.erase(found);
-				return Status::ok();
-			});
+		return guarded([&] { return copies_.drop(copy) ? Status::ok() : not_resident(); });
 	}
 
 	Status search(engine::CopyId copy, std::span<const engine::SearchQuery> queries,
@@ -198,7 +162,7 @@ public:
 		{
 			begin_results(queries.size(), results); // may throw
 
-			const std::shared_ptr<ResidentCopy> held = find(copy); // stays alive if it is dropped meanwhile
+			const std::shared_ptr<ResidentCopy> held = copies_.find(copy); // stays alive if it is dropped meanwhile
 
 			if (held == nullptr)
 				return not_resident();
@@ -259,7 +223,7 @@ public:
 
 	size_t rounded_row_bytes(const engine::CopySpec &spec) const override
 	{
-		return DeviceCopy::rounded_row_bytes(spec);
+		return EngineCopies::rounded_row_bytes(spec);
 	}
 
 	bool keeps_on_host(engine::CopyKind kind) const override
@@ -290,7 +254,7 @@ public:
 
 	uint64_t host_bytes(engine::CopyId copy) const override
 	{
-		const std::shared_ptr<ResidentCopy> held = find(copy);
+		const std::shared_ptr<ResidentCopy> held = copies_.find(copy);
 
 		return held != nullptr ? held->host_bytes() : 0;
 	}
@@ -299,33 +263,16 @@ public:
 		engine::CopyId copy, const engine::KeyArea &area, std::shared_ptr<engine::KeyCodes> *codes) override
 	{
 		return with(copy,
-			[&](const ResidentCopy &c)
-			{
-				if (!ways_.holds_keys || area.n_rows < ways_.least_key_rows || area.n_rows == 0 ||
-					area.n_rows > kMostKeyRows || !c.takes_passing())
-					return Status::error(StatusCode::kUnsupported, "the host finds the rows that pass");
-
-				auto made = std::make_shared<DeviceKeyCodes>(budget_.get(), &contexts_, &uploader_, &n_programs_);
-
-				VECTORGPU_TRY(made->load(area));
-
-				const std::unique_lock lock(mutex_);
-
-				std::erase_if(key_codes_, [](const auto &held) { return held.expired(); });
-				key_codes_.push_back(made);
-				*codes = std::move(made);
-				return Status::ok();
-			});
+			[&](const ResidentCopy &c) { return copies_.hold_key_codes(c, area, {&contexts_, &n_programs_}, codes); });
 	}
 
 	engine::EngineStats stats() const override
 	{
 		engine::EngineStats stats;
-		const std::shared_lock lock(mutex_);
 
 		stats.resident_bytes = budget_->used();
 		stats.budget_bytes = budget_->most();
-		stats.n_copies = copies_.size();
+		stats.n_copies = copies_.n_copies();
 		stats.n_searches = totals_.n_searches;
 		stats.n_batches = totals_.n_batches;
 		stats.n_rescored = totals_.n_rescored;
@@ -334,22 +281,14 @@ public:
 
 	uint64_t n_one_pass() const override { return totals_.n_one_pass; }
 
-	uint64_t n_scaled_segments() const override
-	{
-		const std::shared_lock lock(mutex_);
-		uint64_t n = 0;
-
-		for (const auto &[id, copy] : copies_)
-			n += copy->n_scaled_segments();
-		return n;
-	}
-
+	uint64_t n_scaled_segments() const override { return copies_.n_scaled_segments(); }
 	uint64_t n_graph_alone() const override { return totals_.n_graph_alone; }
 	uint64_t n_graph_blocks() const override { return totals_.n_graph_blocks; }
 	uint64_t n_entries_apart() const override { return totals_.n_entries_apart; }
 	uint64_t n_one_pass_given_up() const override { return totals_.n_given_up; }
 	uint64_t n_few_lists() const override { return totals_.n_few_lists; }
 	uint64_t n_few_real_lists() const override { return totals_.n_few_real_lists; }
+	uint64_t n_rounded_lists() const override { return totals_.n_rounded_lists; }
 	uint64_t n_packed() const override { return totals_.n_packed; }
 	uint64_t n_hashed() const override { return totals_.n_hashed; }
 	uint64_t n_matched() const override { return totals_.n_matched; }
@@ -360,81 +299,6 @@ public:
 	bool computes_elsewhere() const override { return true; }
 
 private:
-	Status make_copy(const engine::CopySpec &spec, std::shared_ptr<ResidentCopy> *made)
-	{
-		const engine::DistanceSpec &distance = spec.distance;
-		const uint32_t most = distance.element == ElementType::kBit ? kMaxBitDimensions : kMaxDimensions;
-
-		if (spec.kind == engine::CopyKind::kMatch)
-			return make_match_copy(spec, made);
-		if (spec.kind == engine::CopyKind::kSparse)
-			return make_sparse_copy(spec, made);
-		if (!engine::metric_supports(distance.metric, distance.element))
-			return Status::error(StatusCode::kUnsupported, "the element type does not have the metric");
-		if (distance.dim < 1 || distance.dim > most)
-			return Status::error(StatusCode::kInvalidArgument, "the number of dimensions is out of range");
-		if (spec.kind == engine::CopyKind::kHashedGraph)
-			return make_hashed_copy(spec, made);
-		if (!holds(spec.kind))
-			return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies");
-		if (distance.element == ElementType::kBit && spec.kind != engine::CopyKind::kRows &&
-			!(spec.kind == engine::CopyKind::kGraph && ways_.holds_bit_graphs))
-			return Status::error(StatusCode::kUnsupported, "the CUDA engine does not hold such copies of bits");
-		*made = std::make_shared<DeviceCopy>(spec, budget_.get(), &uploader_, &lane_,
-			RowForms{options_.narrow, options_.rounded, ways_.scaled, ways_.both_roundings, ways_.scaled_least_bytes,
-				options_.rows_on_host});
-		return Status::ok();
-	}
-
-	/// True if copies of this kind lie in device memory.
-	bool holds(engine::CopyKind kind) const
-	{
-		return kind == engine::CopyKind::kRows || kind == engine::CopyKind::kLists ||
-			(kind == engine::CopyKind::kGraph && ways_.holds_graphs) || (engine::has_codes(kind) && ways_.holds_codes);
-	}
-
-	Status make_hashed_copy(const engine::CopySpec &spec, std::shared_ptr<ResidentCopy> *made)
-	{
-		if (spec.distance.element == ElementType::kBit || !engine::graph::hash_supports(spec.distance.metric))
-			return Status::error(StatusCode::kUnsupported, "the metric has no angles");
-		if (!ways_.holds_hashed)
-			return Status::error(StatusCode::kUnsupported, "graphs are not searched by codes on this GPU");
-		*made = std::make_shared<DeviceHashedCopy>(spec, budget_.get(), &uploader_, host_pool());
-		return Status::ok();
-	}
-
-	Status make_sparse_copy(const engine::CopySpec &spec, std::shared_ptr<ResidentCopy> *made)
-	{
-		if (spec.distance.element != ElementType::kSet || !engine::sparse_metric(spec.distance.metric))
-			return Status::error(StatusCode::kUnsupported, "sparse vectors do not have the metric");
-		if (!ways_.holds_sparse)
-			return Status::error(StatusCode::kUnsupported, "sparse vectors are not compared on this GPU");
-		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
-			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");
-		*made = std::make_shared<DeviceSparseCopy>(spec, budget_.get(), &uploader_, host_pool());
-		return Status::ok();
-	}
-
-	/// The host's threads that judge rows found by the device; made for the first copy that needs them.
-	engine::ThreadPool *host_pool()
-	{
-		std::call_once(pool_made_, [this]
-			{ pool_ = std::make_unique<engine::ThreadPool>(std::min<size_t>(count_cores(), kMostHostThreads)); });
-		return pool_.get();
-	}
-
-	Status make_match_copy(const engine::CopySpec &spec, std::shared_ptr<ResidentCopy> *made)
-	{
-		if (spec.distance.element != ElementType::kSet || !engine::match_metric(spec.distance.metric))
-			return Status::error(StatusCode::kUnsupported, "matches are counted in sets only");
-		if (!ways_.holds_matches)
-			return Status::error(StatusCode::kUnsupported, "matches are not counted on this GPU");
-		if (spec.distance.dim < sizeof(uint32_t) || spec.distance.dim > kMaxDimensions)
-			return Status::error(StatusCode::kInvalidArgument, "the size of a slot is out of range");
-		*made = std::make_shared<DeviceMatchCopy>(spec, budget_.get());
-		return Status::ok();
-	}
-
 	/// Make the budget: what the device has left, less a reserve. All workspaces have been made.
 	Status make_budget()
 	{
@@ -446,32 +310,16 @@ private:
 		const uint64_t left = free_bytes > kReserveBytes ? free_bytes - kReserveBytes : 1;
 
 		budget_ = std::make_unique<Budget>(&device_, left);
+		copies_.set_budget(budget_.get());
 		return Status::ok();
 	}
 
 	static Status not_resident() { return Status::error(StatusCode::kNotFound, "the copy is not resident"); }
 
-	/// Run work() on the engine's device; exceptions become a status, since none may pass an Engine call.
 	template <class Work>
-	Status guarded(Work work)
+	Status guarded(Work work) const
 	{
-		try
-		{
-			VECTORGPU_TRY(device_.use());
-			return work();
-		}
-		catch (const std::bad_alloc &)
-		{
-			return Status::error(StatusCode::kOutOfMemory, "out of memory in the CUDA engine");
-		}
-		catch (const std::length_error &) // a size that no allocation has
-		{
-			return Status::error(StatusCode::kOutOfMemory, "out of memory in the CUDA engine");
-		}
-		catch (const std::exception &failure)
-		{
-			return Status::error(StatusCode::kInternal, failure.what());
-		}
+		return cuda::guarded(device_, work);
 	}
 
 	template <class Work>
@@ -480,7 +328,7 @@ private:
 		return guarded(
 			[&]
 			{
-				const std::shared_ptr<ResidentCopy> copy = find(id); // stays alive if it is dropped meanwhile
+				const std::shared_ptr<ResidentCopy> copy = copies_.find(id); // stays alive if it is dropped meanwhile
 
 				return copy != nullptr ? work(*copy) : not_resident();
 			});
@@ -493,64 +341,22 @@ private:
 	{
 		Status status = with(id, work);
 
-		for (bool (Impl::*give_way)() :
-			{&Impl::drop_packed, &Impl::drop_key_codes, &Impl::drop_second_roundings, &Impl::drop_roundings})
+		for (bool (*give_way)(Impl &) :
+			{
+				+[](Impl &e) { return e.packed_.drop(); }, // copies of rows that pass
+				+[](Impl &e) { return e.copies_.drop_key_codes(); },
+				+[](Impl &e) { return e.copies_.drop_rounded(false); },
+				+[](Impl &e) { return e.copies_.drop_rounded(true); },
+			})
 			if (status.code == StatusCode::kOutOfMemory &&
-				guarded([&]
-					{ return (this->*give_way)() ? Status::ok() : Status::error(StatusCode::kNotFound, "none there"); })
+				guarded(
+					[&] { return give_way(*this) ? Status::ok() : Status::error(StatusCode::kNotFound, "none there"); })
 					.is_ok())
 				status = with(id, work);
 		if (status.code == StatusCode::kOutOfMemory && prepared != nullptr &&
 			with(id, [&](ResidentCopy &c) { return c.prepare_through_host(*prepared); }).is_ok())
 			status = with(id, work);
 		return status;
-	}
-
-	/// Copies of rows that pass. False if there were none.
-	bool drop_packed() { return packed_.drop(); }
-
-	/// Codes of key columns, of all segments. False if there were none.
-	bool drop_key_codes()
-	{
-		std::vector<std::weak_ptr<DeviceKeyCodes>> all;
-		bool dropped = false;
-
-		{
-			const std::unique_lock lock(mutex_);
-
-			all.swap(key_codes_);
-		}
-		for (const std::weak_ptr<DeviceKeyCodes> &held : all)
-			if (const std::shared_ptr<DeviceKeyCodes> codes = held.lock(); codes != nullptr)
-				dropped |= codes->drop();
-		return dropped;
-	}
-
-	/// The second form of rounded rows, or all of them, of all copies. False if there were none.
-	bool drop_second_roundings() { return drop_rounded(false); }
-	bool drop_roundings() { return drop_rounded(true); }
-	bool drop_rounded(bool all)
-	{
-		std::vector<std::shared_ptr<ResidentCopy>> copies;
-		bool dropped = false;
-
-		{
-			const std::shared_lock lock(mutex_);
-
-			for (const auto &[id, copy] : copies_)
-				copies.push_back(copy);
-		}
-		for (const std::shared_ptr<ResidentCopy> &copy : copies)
-			dropped |= copy->drop_rounded(all);
-		return dropped;
-	}
-
-	std::shared_ptr<ResidentCopy> find(engine::CopyId id) const
-	{
-		const std::shared_lock lock(mutex_);
-		const auto found = copies_.find(id);
-
-		return found == copies_.end() ? nullptr : found->second;
 	}
 
 	const CudaEngineOptions options_;
@@ -561,14 +367,9 @@ private:
 	std::unique_ptr<Budget> budget_;
 	Uploader uploader_;
 	AppendLane lane_;
-	std::once_flag pool_made_;
-	std::unique_ptr<engine::ThreadPool> pool_; // of graphs with codes
 	ContextPool contexts_;
 	Watchdog watchdog_;
-	mutable std::shared_mutex mutex_; // copies_, next_copy_, key_codes_; never held during work on a copy
-	std::map<engine::CopyId, std::shared_ptr<ResidentCopy>> copies_;
-	engine::CopyId next_copy_ = 1;
-	std::vector<std::weak_ptr<DeviceKeyCodes>> key_codes_; // those that have not given way
+	EngineCopies copies_;
 	std::atomic<uint64_t> n_programs_{0};
 	BatchTotals totals_;
 };

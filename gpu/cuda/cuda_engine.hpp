@@ -44,6 +44,7 @@ struct CudaEngineOptions
 	bool few_lists = true;                  // small batches over lists of bytes in two launches, where possible
 	bool few_real_lists = true;             // the same over lists of any numbers, where that is faster
 	double few_real_pairs = 0; // up to this many pairs of a query and a list for each list; 0: tuning.hpp decides
+	bool rounded_lists = true; // other batches over lists of reals by rounded rows, where that is faster
 	// Searches with conditions of copies with lists look at all rows that pass if these have up to this many elements:
 	// that takes one query no more than 10 us longer than a search of lists (one H200, gpu_passing_bench).
 	uint64_t exact_elements = 10000000;
@@ -88,6 +89,9 @@ public:
 
 	/// The same from lists of any numbers; lists of bytes are not counted.
 	virtual uint64_t n_few_real_lists() const = 0;
+
+	/// Pairs of a query and a segment of lists that went by estimates over rounded rows.
+	virtual uint64_t n_rounded_lists() const = 0;
 
 	/// Queries with conditions that went over packed rows (passing/packed_rows.hpp).
 	virtual uint64_t n_packed() const = 0;

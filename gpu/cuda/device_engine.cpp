@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cuda/cuda_engine.hpp"
-#include "cuda/device/device.hpp"
+#include "cuda/device/host_buffer.hpp"
 
 namespace vectorgpu::engine
 {
@@ -16,7 +16,10 @@ make_device_engine(const DeviceEngineOptions &options, std::unique_ptr<Engine> *
 	std::unique_ptr<cuda::CudaEngine> made;
 
 	if (options.again)
+	{
 		cuda::Device::give_up_context(options.device);
+		cuda::HostBuffer::lose(options.device);
+	}
 	cuda.device = options.device;
 	cuda.memory_bytes = options.memory_bytes;
 	cuda.log = options.log;
@@ -27,6 +30,8 @@ make_device_engine(const DeviceEngineOptions &options, std::unique_ptr<Engine> *
 
 	if (!status.is_ok())
 		return status;
+	if (const size_t n_left = cuda::HostBuffer::give_back_lost(); n_left > 0 && options.log)
+		options.log("rows in host memory that a lost GPU read stay pinned");
 	*engine = std::move(made);
 	return Status::ok();
 }

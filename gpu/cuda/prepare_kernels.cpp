@@ -7,6 +7,7 @@
 #include "kernels/graph/graph.hpp"
 #include "kernels/graph/graph_codes.hpp"
 #include "kernels/ivf/ivf_few.hpp"
+#include "kernels/ivf/ivf_rounded.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/kmeans/kmeans.hpp"
 
@@ -23,6 +24,7 @@ prepare_kernels(const Device &device)
 	VECTORGPU_TRY(device.check(kernels::prepare_code_graph_kernels(), "prepare the kernels of graphs with codes"));
 	VECTORGPU_TRY(device.check(kernels::prepare_code_kernels(), "prepare the kernels of codes"));
 	VECTORGPU_TRY(device.check(kernels::prepare_filter_kernels(), "prepare the filter kernels"));
+	VECTORGPU_TRY(device.check(kernels::prepare_ivf_rounded(), "prepare the scan of lists of rounded rows"));
 	return device.check(kernels::prepare_cluster_kernels(), "prepare the kernels of k-means");
 }
 

@@ -193,7 +193,8 @@ constexpr size_t kMostCopiedByKernel = 64 * 1024;
 	const uint64_t *row_ids, const Best &best, uint32_t max_k, cudaStream_t stream);
 
 /// Set best to the k first of keys [n_queries, key_stride], the first n_rows (at least k) of each, with columns as
-/// rows. Earlier entries of best are dropped. For few columns: a block reads all of a query. Reproducible.
+/// rows. Earlier entries of best are dropped. For few columns: a block reads all of a query. Reproducible. A kernel
+/// launched after this one by launch_after may read, before it waits, what the stream wrote before the keys.
 [[nodiscard]] cudaError_t launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_stride,
 	uint32_t n_rows, const Best &best, uint32_t max_k, cudaStream_t stream);
 

@@ -100,6 +100,13 @@ static_assert(sizeof(SharedState) <= 1024);
 /// memory left.
 SharedState *shared_state();
 
+/// Record why there is no worker, or kNone.
+inline void
+set_obstacle(SharedState *state, Obstacle obstacle)
+{
+	pg_atomic_write_u32(&state->obstacle, static_cast<uint32>(obstacle));
+}
+
 /// Return true if there is a worker that scans use. For the planner: this may change at any moment.
 bool worker_answers_scans();
 

@@ -6,19 +6,11 @@
 #include "bridge/client_session.hpp"
 #include "bridge/settings.hpp"
 #include "bridge/sweep.hpp"
-#include "bridge/worker_process.hpp"
-#include "common/cores.hpp"
-#include "pg/clock.hpp"
-#include "pg/fault.hpp"
-#include "pg/shared_memory.hpp"
+#include "bridge/worker_command.hpp"
 #include "wire/address.hpp"
 
-#include <cinttypes>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +19,6 @@ extern "C"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
-#include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
@@ -43,8 +34,6 @@ namespace vectorgpu::bridge
 namespace
 {
 
-constexpr int kRestartSeconds = 5;        // of the supervisor itself
-constexpr uint64 kAskPauseMs = 10 * 1000; // between two requests for a supervisor
 constexpr uint64 kNsPerMs = 1000 * 1000;
 constexpr uint64 kGreetPauseMs = 20;
 constexpr uint64 kPingPauseMs = 1000;
@@ -54,9 +43,6 @@ constexpr uint64 kLongestSleepMs = 60 * 1000;
 constexpr uint64 kLongLifeMs = 30 * 1000; // a worker that lived this long did not die early
 constexpr uint64 kSilenceLimit = 30;      // timeouts without an answer, then the worker is killed
 constexpr uint32 kQuietDeaths = 5;        // consecutive early deaths that are logged each
-constexpr size_t kDeviceBytes = 256;      // longest value of vectorgpu.device
-
-bool preloaded = false; // registered at the server's start
 
 /// The supervisor's state. Static, for the exit callback.
 struct Supervisor
@@ -73,41 +59,15 @@ struct Supervisor
 	uint64 silent_since_ns; // 0: it answers
 	bool skew_logged;       // of the running worker: it is one of another release
 	uint32 early_deaths;    // in a row
-	int threads;            // settings of the running worker, as the members below
-	int memory_mb;
-	int max_sessions;
-	int gpu_memory_mb;
-	char device[kDeviceBytes];
-	char program[MAXPGPATH];
+	WorkerCommand command;  // of the running worker
 };
 
 Supervisor supervisor;
-
-void
-fill_registration(BackgroundWorker *worker)
-{
-	memset(worker, 0, sizeof(*worker));
-	// A database connection (to no database) gives it a ProcSignal slot. Without one DROP DATABASE would not wait for
-	// it, but it could not be terminated from SQL.
-	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker->bgw_start_time = BgWorkerStart_ConsistentState;
-	worker->bgw_restart_time = kRestartSeconds;
-	strlcpy(worker->bgw_name, "vectorgpu supervisor", BGW_MAXLEN);
-	strlcpy(worker->bgw_type, "vectorgpu supervisor", BGW_MAXLEN);
-	strlcpy(worker->bgw_library_name, "vectorgpu", BGW_MAXLEN);
-	strlcpy(worker->bgw_function_name, "vectorgpu_supervisor_main", BGW_MAXLEN);
-}
 
 bool
 process_exists(uint32 pid)
 {
 	return pid != 0 && (kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM);
-}
-
-void
-set_obstacle(SharedState *state, Obstacle obstacle)
-{
-	pg_atomic_write_u32(&state->obstacle, static_cast<uint32>(obstacle));
 }
 
 /// Runs at every exit short of a crash.
@@ -131,29 +91,6 @@ on_crash_exit(SIGNAL_ARGS)
 {
 	worker_process_kill(&supervisor.process);
 	_exit(2);
-}
-
-/// Create the directory of the sockets, or empty it: a server has one supervisor, so a socket there is a leftover.
-void
-prepare_folder()
-{
-	DIR *folder;
-	struct dirent *entry;
-	char path[MAXPGPATH];
-
-	if (mkdir(wire::kSocketFolder, 0700) != 0 && errno != EEXIST)
-		ereport(
-			ERROR, (errcode_for_file_access(), errmsg("could not create directory \"%s\": %m", wire::kSocketFolder)));
-	(void) chmod(wire::kSocketFolder, 0700);
-	folder = AllocateDir(wire::kSocketFolder);
-	while ((entry = ReadDir(folder, wire::kSocketFolder)) != nullptr)
-	{
-		if (!wire::is_socket_name(entry->d_name))
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", wire::kSocketFolder, entry->d_name);
-		(void) unlink(path);
-	}
-	FreeDir(folder);
 }
 
 /// A worker that has lived long is restarted at once: a fault of the GPU has ended with it.
@@ -181,64 +118,13 @@ plan_restart(uint64 now)
 					settings.worker_restart_delay_max)));
 }
 
-/// Set path [size] to the worker's executable: the setting's; else, beside the module, that of the package with CUDA if
-/// it is there (packaging/README.md), or the one that was installed with the module.
-void
-find_worker(char *path, size_t size)
-{
-	if (settings.worker_program != nullptr && settings.worker_program[0] != '\0')
-	{
-		strlcpy(path, settings.worker_program, size);
-		return;
-	}
-	snprintf(path, size, "%s/vectorgpu_worker_cuda", pkglib_path);
-	if (access(path, X_OK) != 0)
-		snprintf(path, size, "%s/vectorgpu_worker", pkglib_path);
-}
-
 void
 start_worker(uint64 now)
 {
 	char path[MAXPGPATH];
-	char epoch[24];
-	char threads[16];
-	char memory[24];
-	char sessions[16];
-	char parent[16];
-	char name[] = "vectorgpu_worker";
-	char option_directory[] = "--data-directory";
-	char directory[] = ".";
-	char option_epoch[] = "--epoch";
-	char option_threads[] = "--threads";
-	char option_memory[] = "--memory-budget";
-	char option_sessions[] = "--max-sessions";
-	char option_parent[] = "--parent-pid";
-	char option_device[] = "--device";
-	char option_gpu_memory[] = "--gpu-memory";
-	char gpu_memory[24];
-	const unsigned n_cores = count_cores();
-	char *argv[] = {name, option_directory, directory, option_epoch, epoch, option_threads, threads, option_memory,
-		memory, option_sessions, sessions, option_parent, parent, option_device, supervisor.device, option_gpu_memory,
-		gpu_memory, nullptr, nullptr, nullptr};
-
-	supervisor.threads = settings.worker_threads;
-	supervisor.memory_mb = settings.worker_memory_mb;
-	supervisor.max_sessions = settings.worker_max_sessions;
-	supervisor.gpu_memory_mb = settings.gpu_memory_mb;
-	strlcpy(supervisor.device, settings.device, sizeof(supervisor.device));
-	find_worker(path, sizeof(path));
-	strlcpy(supervisor.program, settings.worker_program, sizeof(supervisor.program));
-	snprintf(epoch, sizeof(epoch), "%" PRIx64, static_cast<uint64_t>(supervisor.state->epoch));
-	snprintf(threads, sizeof(threads), "%d",
-		settings.worker_threads > 0 ? settings.worker_threads : static_cast<int>(Min(n_cores, 1024U)));
-	snprintf(memory, sizeof(memory), "%" PRIu64, static_cast<uint64_t>(settings.worker_memory_mb) << 20);
-	snprintf(gpu_memory, sizeof(gpu_memory), "%" PRIu64, static_cast<uint64_t>(settings.gpu_memory_mb) << 20);
-	// Add the supervisor's own session and a loader's.
-	snprintf(sessions, sizeof(sessions), "%d", settings.worker_max_sessions + 2);
-	snprintf(parent, sizeof(parent), "%d", MyProcPid);
 
 	supervisor.ready_ns = 0;
-	if (access(path, X_OK) != 0 || !worker_process_start(&supervisor.process, path, argv))
+	if (!worker_command_start(&supervisor.command, &supervisor.process, supervisor.state->epoch, path, sizeof(path)))
 	{
 		set_obstacle(supervisor.state, Obstacle::kNoProgram);
 		plan_restart(now);
@@ -372,14 +258,6 @@ sweep(uint64 now)
 	}
 }
 
-bool
-settings_changed()
-{
-	return supervisor.threads != settings.worker_threads || supervisor.memory_mb != settings.worker_memory_mb ||
-		supervisor.max_sessions != settings.worker_max_sessions || supervisor.gpu_memory_mb != settings.gpu_memory_mb ||
-		strcmp(supervisor.device, settings.device) != 0 || strcmp(supervisor.program, settings.worker_program) != 0;
-}
-
 /// Do everything that is due. Returns the time of the next task.
 uint64
 step(uint64 now)
@@ -394,7 +272,7 @@ step(uint64 now)
 	}
 	if (supervisor.process.pid != 0 && !settings.worker)
 		stop_worker("vectorgpu.worker is off");
-	if (supervisor.process.pid != 0 && settings_changed())
+	if (supervisor.process.pid != 0 && worker_command_changed(&supervisor.command))
 		stop_worker("its settings have changed");
 	if (supervisor.process.pid == 0)
 	{
@@ -407,7 +285,7 @@ step(uint64 now)
 		if (pg_atomic_read_u32(&supervisor.state->obstacle) == static_cast<uint32>(Obstacle::kOff))
 			set_obstacle(supervisor.state, Obstacle::kNone);
 		// Failures with other settings are no reason to wait.
-		if (settings_changed())
+		if (worker_command_changed(&supervisor.command))
 		{
 			supervisor.early_deaths = 0;
 			supervisor.next_start_ns = now;
@@ -473,45 +351,6 @@ sleep_until(uint64 due_ns)
 } // namespace
 
 void
-supervisor_init()
-{
-	BackgroundWorker worker;
-	const void *last = pg::last_registered_worker();
-
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-	(void) pg::reserve_shared_memory(sizeof(SharedState));
-	fill_registration(&worker);
-	RegisterBackgroundWorker(&worker);
-	// If no slot is left, this only logs a line. Scans then request one as without preloading, and report what is
-	// missing.
-	preloaded = pg::last_registered_worker() != last;
-}
-
-void
-supervisor_request(SharedState *state)
-{
-	BackgroundWorker worker;
-	const uint64 now = pg::monotonic_ms();
-	uint64 asked = pg_atomic_read_u64(&state->supervisor_asked);
-
-	if (preloaded || pg_atomic_read_u32(&state->supervisor_pid) != 0)
-		return;
-	if (asked != 0 && now < asked + kAskPauseMs)
-		return;
-	if (!pg_atomic_compare_exchange_u64(&state->supervisor_asked, &asked, now))
-		return;
-	fill_registration(&worker);
-	if (VG_FAULT("supervisor_register") || !RegisterDynamicBackgroundWorker(&worker, nullptr))
-	{
-		set_obstacle(state, Obstacle::kNoSlot);
-		log_fallback(Fallback::kNotRunning, "No background worker slot is free: see max_worker_processes.");
-	}
-	else
-		set_obstacle(state, Obstacle::kNone);
-}
-
-void
 supervisor_run()
 {
 	SharedState *state = shared_state();
@@ -534,7 +373,7 @@ supervisor_run()
 	before_shmem_exit(on_supervisor_exit, 0);
 	pqsignal(SIGQUIT, on_crash_exit);
 	session_set_role(wire::Role::kSupervisor);
-	prepare_folder();
+	prepare_socket_folder();
 	context = AllocSetContextCreate(TopMemoryContext, "vectorgpu supervisor", ALLOCSET_SMALL_SIZES);
 	for (;;)
 	{

@@ -51,17 +51,18 @@ enum class CodesKind : uint8_t
 {
 	kSq8 = 2,
 	kPq = 3,
+	kRabitq = 4,
 };
 
 /// Follows the centroids: rows that are assigned are coded, too.
 struct BeginCodesRequest
 {
 	CodesKind kind;
-	uint8_t pq_bits; // 4 or 8; kSq8: 0, as are the two below
-	uint8_t opq;     // 1: with a rotation
+	uint8_t bits; // kPq: 4 or 8; kRabitq: 1 .. 8, of a dimension; kSq8: 0
+	uint8_t opq;  // kPq, 1: with a rotation; else 0
 	uint8_t zero;
-	uint32_t pq_m;       // parts of a vector, 1 .. dim
-	uint32_t n_training; // rows of the sample; 0: ADD_CODES_MODEL brings the model
+	uint32_t pq_m;       // kPq: parts of a vector, 1 .. dim; else 0
+	uint32_t n_training; // rows of the sample; 0, as always for kRabitq: ADD_CODES_MODEL brings the model
 	uint32_t zero1;
 	uint64_t seed;
 };

@@ -47,14 +47,17 @@ parse_begin_codes(const uint8_t *body, size_t length, RequestView *view)
 
 	if (result != ParseResult::kOk)
 		return result;
-	if (spec.kind != CodesKind::kSq8 && spec.kind != CodesKind::kPq)
+	if (spec.kind != CodesKind::kSq8 && spec.kind != CodesKind::kPq && spec.kind != CodesKind::kRabitq)
 		return ParseResult::kType;
 	if (spec.zero != 0 || spec.zero1 != 0 || spec.opq > 1)
 		return ParseResult::kField;
+	if (spec.kind != CodesKind::kPq && (spec.opq != 0 || spec.pq_m != 0))
+		return ParseResult::kField;
 	if (spec.kind == CodesKind::kSq8)
-		return spec.pq_bits == 0 && spec.opq == 0 && spec.pq_m == 0 ? ParseResult::kOk : ParseResult::kField;
-	return (spec.pq_bits == 4 || spec.pq_bits == 8) && spec.pq_m >= 1 &&
-			spec.pq_m <= static_cast<uint32_t>(kMaxDimensions)
+		return spec.bits == 0 ? ParseResult::kOk : ParseResult::kField;
+	if (spec.kind == CodesKind::kRabitq)
+		return spec.bits >= 1 && spec.bits <= 8 && spec.n_training == 0 ? ParseResult::kOk : ParseResult::kField;
+	return (spec.bits == 4 || spec.bits == 8) && spec.pq_m >= 1 && spec.pq_m <= static_cast<uint32_t>(kMaxDimensions)
 		? ParseResult::kOk
 		: ParseResult::kField;
 }

@@ -213,7 +213,9 @@ BuildJobs::begin_codes(Job *job, const wire::BeginCodesRequest &spec)
 	codes.codes.metric = rows.metric;
 	codes.codes.dim = rows.dim;
 	if (codes.codes.kind == engine::ivf::CodeKind::kPq)
-		codes.codes.pq = {rows.metric, rows.dim, spec.pq_m, spec.pq_bits, spec.opq != 0};
+		codes.codes.pq = {rows.metric, rows.dim, spec.pq_m, spec.bits, spec.opq != 0};
+	if (codes.codes.kind == engine::ivf::CodeKind::kRabitq)
+		codes.codes.bits = spec.bits;
 	codes.n_training = spec.n_training;
 	codes.seed = spec.seed;
 
@@ -232,7 +234,8 @@ ReplyStatus
 BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, Answer *answer)
 {
 	static_assert(static_cast<uint32_t>(wire::CodesKind::kSq8) == static_cast<uint32_t>(engine::ivf::CodeKind::kSq8) &&
-		static_cast<uint32_t>(wire::CodesKind::kPq) == static_cast<uint32_t>(engine::ivf::CodeKind::kPq));
+		static_cast<uint32_t>(wire::CodesKind::kPq) == static_cast<uint32_t>(engine::ivf::CodeKind::kPq) &&
+		static_cast<uint32_t>(wire::CodesKind::kRabitq) == static_cast<uint32_t>(engine::ivf::CodeKind::kRabitq));
 	const engine::ListCoder *coder = job->builder->coder();
 	const size_t n = view.build_rows.n_rows;
 	const size_t code_bytes = coder != nullptr ? engine::ivf::code_bytes(coder->spec().codes) : 0;

@@ -23,6 +23,8 @@
 #include "engine/interface/graph_layout.hpp"
 #include "engine/interface/list_builder.hpp"
 #include "engine/interface/lists_layout.hpp"
+#include "support/must.hpp"
+#include "support/same_answers.hpp"
 #include "worker/devices/spread_engine.hpp"
 
 namespace
@@ -33,6 +35,8 @@ using engine::CopyId;
 using engine::CopyKind;
 using engine::Engine;
 using engine::SearchQuery;
+using test::must;
+using test::same;
 
 constexpr size_t kBlockRows = 65536;
 constexpr size_t kK = 10;
@@ -49,15 +53,6 @@ struct Options
 };
 
 Options options;
-
-void
-must(const Status &status)
-{
-	if (status.is_ok())
-		return;
-	fprintf(stderr, "devices_bench: %s\n", status.message.c_str());
-	exit(1);
-}
 
 /// Rows in groups, as real data have them.
 std::vector<float>
@@ -223,17 +218,6 @@ search_by_callers(Engine *engine, CopyId copy, const Batch &batch)
 		});
 
 	return ms / (kCallers * kBatches);
-}
-
-bool
-same(const std::vector<std::vector<engine::Neighbor>> &a, const std::vector<std::vector<engine::Neighbor>> &b)
-{
-	return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-		[](const auto &x, const auto &y)
-		{
-			return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const auto &p, const auto &q)
-				{ return p.row == q.row && memcmp(&p.score, &q.score, sizeof(p.score)) == 0; });
-		});
 }
 
 bool

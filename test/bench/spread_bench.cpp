@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 
 #include "engine/cpu/cpu_engine.hpp"
+#include "support/must.hpp"
 #include "worker/devices/spread_engine.hpp"
 
 namespace
@@ -26,6 +27,7 @@ using engine::CopyId;
 using engine::Engine;
 using engine::Neighbor;
 using engine::SearchQuery;
+using test::must;
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kDim = 8;
@@ -41,15 +43,6 @@ struct Options
 };
 
 Options options;
-
-void
-must(const Status &status)
-{
-	if (status.is_ok())
-		return;
-	fprintf(stderr, "spread_bench: %s\n", status.message.c_str());
-	exit(1);
-}
 
 /// Keeps copies as a CPU engine does; its searches take a fixed time and find the first rows.
 class FixedTime final : public Engine

@@ -20,6 +20,7 @@ class Run:
 
     def __init__(self, logs, parts):
         self.logs = logs
+        self.parts = parts
         self.devices = self.read(os.path.join(parts, "devices.bench"))
         self.clients = []
         named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "large.md", "embeddings.md")]
@@ -146,11 +147,12 @@ def targets(run):
 
 
 def large_engine(run):
-    """The figures of large_engine_bench: (name, value, unit, recall or "")."""
-    for line in run.read(os.path.join(run.logs, "large-engine")):
-        cells = line.split("\t")
-        if len(cells) == 5 and cells[0] == "figure":
-            yield cells[1], float(cells[2]), cells[3], cells[4].strip("-")
+    """The figures of large_engine_bench, each once: (name, value, unit, recall or ""). They are in the phase's log, and in files
+    PARTS/large_engine*.figures, which a run by hand writes with --figures."""
+    rows = [line.split("\t")[1:] for line in run.read(os.path.join(run.logs, "large-engine")) if line.startswith("figure\t")]
+    for path in sorted(glob.glob(os.path.join(run.parts, "large_engine*.figures"))):
+        rows += [line.split("\t") for line in run.read(path)]
+    return list(dict.fromkeys((cells[0], float(cells[1]), cells[2], cells[3].strip("-")) for cells in rows if len(cells) == 4))
 
 
 def large_rate(run, batch):

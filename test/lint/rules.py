@@ -18,7 +18,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.$}/])/(?:work|home|root|Users|opt/pg-\w*|tmp
 ONE_MACHINE = re.compile(r"^[^#]*(-m(?:arch|tune|cpu)=native|-Ofast|-f(?:fast-math|unsafe-math-optimizations|associative-math)|use_fast_math)")
 VERSION_QUESTION = re.compile(r"\b(?:PG_VERSION_NUM|PG_MAJORVERSION(?:_NUM)?|CATALOG_VERSION_NO)\b")
 NOT_OF_SRC_PG = re.compile(r"^(?!src/pg/|test/lint/).*(?<!\.md)$")
-BUILD_FILE = re.compile(r"(?:^|/)(?:Makefile|CMakeLists\.txt|CMakePresets\.json|[^/]+\.cmake)$|^scripts/|^test/gpu/run$")
+BUILD_FILE = re.compile(r"(?:^|/)(?:Makefile|CMakeLists\.txt|CMakePresets\.json|[^/]+\.cmake)$|^scripts/|^test/gpu/(?:run$|phases/)")
 FAULT = re.compile(r'\bVG_FAULT\(\s*"([^"]*)"\s*\)')
 FAULT_LIST = "test/faults.txt"
 WORKER_FAULT = re.compile(r'(?:\b(?:WORKER_FAULT(?:_NO_THROW)?|engine_call|fault|damage)\(\s*"|\{"(?=gpu_))([a-z]\w*)"(?=[,)])')
@@ -202,12 +202,13 @@ def gpu_tests(tree):
 def gpu_run_names_tests(tree):
     """Each name in an array NAME_tests=(…), and in a filter that is written out, matches a test: gtest says nothing of those that do not."""
     existing, problems = gpu_tests(tree), []
-    text = tree.text(GPU_RUN)
-    for match in re.finditer(r"\b\w+_tests=\(([^)]*)\)|--gtest_filter=['\"]?([\w.*?:/-]+)", text):
-        for pattern in re.split(r"[\s:]+", (match.group(1) or match.group(2)).replace("'", " ").strip()):
-            if not fnmatch.filter(existing, pattern):
-                number = text.count("\n", 0, text.index(pattern, match.start())) + 1
-                problems.append(f"{GPU_RUN}:{number}: no test of test/gpu is called {pattern}")
+    for path in [GPU_RUN, *tree.matching("test/gpu/phases/", ".sh")]:
+        text = tree.text(path)
+        for match in re.finditer(r"\b\w+_tests=\(([^)]*)\)|--gtest_filter=['\"]?([\w.*?:/-]+)", text):
+            for pattern in re.split(r"[\s:]+", (match.group(1) or match.group(2)).replace("'", " ").strip()):
+                if not fnmatch.filter(existing, pattern):
+                    number = text.count("\n", 0, text.index(pattern, match.start())) + 1
+                    problems.append(f"{path}:{number}: no test of test/gpu is called {pattern}")
     return problems
 
 

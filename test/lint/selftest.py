@@ -184,6 +184,7 @@ BREAKS = [
     ("fault-list", {"test/README.md": "x+| F3 | three | `fuzz_gone` |\n"}),
     ("gpu-tests", {"test/gpu/run": "x+more_tests=(Lists.Some)\n"}),
     ("gpu-tests", {"test/gpu/run": "x+run --gtest_filter='Lists.All:Graphs.*'\n"}),
+    ("gpu-tests", {"test/gpu/phases/tests.sh": "more_tests=(Lists.Some)\n"}),
     ("gpu-tests", {"test/gpu/lists_test.cpp": "TEST(Lists, AllOfThem)\n{\n}\n"}),
     ("docker-steps", {"packaging/docker/Dockerfile.cpu": "FROM a AS build\nRUN apt-get update && apt-get install -y --no-install-recommends a-16 && make -j2\n"}),
     ("docker-steps", {"packaging/docker/Dockerfile.cpu": "FROM a AS build\n" + DOCKER_STEPS + "RUN make install\n"}),

@@ -189,8 +189,24 @@ for my $point ($long ? @points : ())
 	is($problems . $unbounded, '', "$point, exit: right answers afterwards" . ($last ? " (up to call $last)" : ''));
 }
 
+# A module that is loaded by first use has to request a supervisor. The next request is ten seconds later: see the end.
+my $late;
+if ($AM eq 'gpuflat')
+{
+	$late = make_node('late', conf => "vectorgpu.worker_min_size = 0\n");
+	make_table($late, 't', dims => 8);
+	fill_vectors($late, 't', dims => 8, rows => 100);
+	$late->safe_psql('postgres', "SET vectorgpu.worker = off; CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
+	make_answers($late, 3);
+	my ($rc, $out, $err) = $late->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'supervisor_register:1:corrupt'; SET enable_seqscan = off; SET enable_sort = off; $right");
+
+	is("$rc $err " . join(',', split /\n/, $out), '0  t,t,t', 'no slot for a supervisor: right answers');
+	is($late->safe_psql('postgres', "SELECT (fallback_reasons ->> 'not_running')::int > 0 FROM vectorgpu_worker"), 't', 'no slot for a supervisor: counted');
+}
+
 # Points of the supervisor and of the loader. A supervisor's calls have no end: the first few.
-my @background = qw(sweep:1:error worker_pipe:1:corrupt worker_fork:1:corrupt loader_slice:1:error bridge_connect:1:error);
+# loader_slice at the end: the error of loader_register has left the loader's place taken for half a minute.
+my @background = qw(sweep:1:error worker_pipe:1:corrupt worker_fork:1:corrupt bridge_connect:1:error loader_slice:1:error);
 @background = (
 	map({ my $n = $_; map { "sweep:$n:$_" } qw(error enomem) } 1 .. 3), map({ my $n = $_; map { ("worker_pipe:$n:$_", "worker_fork:$n:$_") } qw(corrupt error enomem) } 1 .. 3),
 	map({ "loader_slice:1:$_" } qw(error enomem)), map({ "bridge_connect:1:$_" } qw(corrupt error enomem)),
@@ -202,10 +218,10 @@ for my $setting (@background)
 	my $ask = "SET vectorgpu.fault = ''; SET vectorgpu.inline_load_size = 0; SET enable_seqscan = off; SET enable_sort = off; $right";
 
 	# The supervisor may reach the point before these sessions have their answer; if it ends there, they end too.
-	for my $sql ("ALTER SYSTEM SET vectorgpu.fault = '$setting'; SELECT pg_reload_conf()", "SET vectorgpu.fault = ''; SELECT pg_terminate_backend(supervisor_pid) FROM vectorgpu_worker")
-	{
-		$node->psql('postgres', $sql, on_error_die => $action ne 'exit');
-	}
+	$node->psql('postgres', "ALTER SYSTEM SET vectorgpu.fault = '$setting'; SELECT pg_reload_conf()", on_error_die => $action ne 'exit');
+	# A supervisor that ends begins again after five seconds; another worker, without copies, is there at once.
+	if (!$long && $point =~ /^(?:worker_|loader_)/) { kill_worker($node); }
+	else { $node->psql('postgres', "SET vectorgpu.fault = ''; SELECT pg_terminate_backend(supervisor_pid) FROM vectorgpu_worker", on_error_die => $action ne 'exit'); }
 	if ($action ne 'exit')
 	{
 		my ($rc, $out, $err) = $node->psql('postgres', $ask);
@@ -213,8 +229,9 @@ for my $setting (@background)
 	}
 	ok(wait_until(sub {
 		$node->psql('postgres', $ask);
-		# Another worker, and a removed file.
-		if ($n > 1 && $point =~ /^worker_/) { my $pid = worker_pid($node); kill 'KILL', $pid if $pid; }
+		# Another worker, another load, a removed file: the processes may not have read the setting yet.
+		if (($n > 1 || !$long) && $point =~ /^worker_/) { my $pid = worker_pid($node); kill 'KILL', $pid if $pid; }
+		$node->psql('postgres', "SET vectorgpu.fault = ''; SELECT vectorgpu_evict('i')") if !$long && $point =~ /^loader_/;
 		$node->psql('postgres', "SET vectorgpu.fault = ''; CREATE TABLE gone (LIKE t); CREATE INDEX ON gone USING $AM (v $CLASS); DROP TABLE gone") if $n > 1 && $point eq 'sweep';
 		return fault_acted($node, $point, $n, $offset);
 	}), "$setting in the background: it was reached");
@@ -239,19 +256,9 @@ is(count_restarts($node), $exits, 'the server restarted for those exits only');
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|was terminated by signal/, 'no process of the server crashed');
 check_resources($node, $resources);
 
-# A module that is loaded by first use has to request a supervisor.
-my $late;
-if ($AM eq 'gpuflat')
+if (defined $late)
 {
-	$late = make_node('late', conf => "vectorgpu.worker_min_size = 0\n");
-	make_table($late, 't', dims => 8);
-	fill_vectors($late, 't', dims => 8, rows => 100);
-	$late->safe_psql('postgres', "SET vectorgpu.worker = off; CREATE INDEX i ON t USING $AM (v vector_l2_ops)");
-	make_answers($late, 3);
-	my ($rc, $out, $err) = $late->psql('postgres', "LOAD 'vectorgpu'; SET vectorgpu.fault = 'supervisor_register:1:corrupt'; SET enable_seqscan = off; SET enable_sort = off; $right");
-
-	is("$rc $err " . join(',', split /\n/, $out), '0  t,t,t', 'no slot for a supervisor: right answers');
-	is($late->safe_psql('postgres', "SELECT (fallback_reasons ->> 'not_running')::int > 0 FROM vectorgpu_worker"), 't', 'no slot for a supervisor: counted');
+	$late->psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; $right");
 	ok(wait_worker($late), 'then there is a worker');
 }
 check_faults_reached($node, defined $late ? $late : ());

@@ -2,6 +2,7 @@
 # survives; scans are answered from the pages, by backends that may be short of memory themselves; with memory again it continues.
 use strict;
 use warnings;
+use IPC::Run ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -41,6 +42,20 @@ sub limit_to
 	return;
 }
 
+# Prewarms these at the same time, each in a new session: one that gets no slot from the worker waits half a minute. Returns their messages.
+sub prewarm_together
+{
+	my @children = map {
+		my $file = PostgreSQL::Test::Utils::tempdir() . "/prewarm$_";
+
+		[ $file, IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr('postgres'), '-c', "SELECT vectorgpu_prewarm('big${_}_v')" ],
+			'<', \undef, '>', '/dev/null', '2>', $file) ];
+	} @_;
+
+	$_->[1]->finish for @children;
+	return map { slurp_file($_->[0]) } @children;
+}
+
 # If the worker has no room for a background load, the load counts that for its index. The scans only count `loading`.
 my $asking = $node->background_psql('postgres');
 my $by_loader = q{SELECT coalesce(sum(fallbacks - (fallback_reasons->>'loading')::int8), 0) FROM vectorgpu_indexes WHERE index_name };
@@ -63,13 +78,15 @@ for my $spare_mb (0, 4, 12, 40)
 	my $run = start_clients($node, clients => 12, seconds => 4);
 	my ($refused, @problems) = (0);
 
+	for my $message (prewarm_together(1 .. 4))
+	{
+		$refused++ if $message =~ /ERROR:/;
+		# out_of_memory; or unreachable, in a new session that got no slot.
+		push @problems, "prewarm: $message" if $message =~ /ERROR:(?!  (?:53200|08006):)|FATAL|PANIC|server closed/;
+	}
 	for my $n (1 .. 4)
 	{
-		my ($state, $message) = psql_state($node, "SELECT vectorgpu_prewarm('big${n}_v')");
-		$refused++ if $state ne '00000';
-		# out_of_memory; or unreachable, in a new session that got no slot.
-		push @problems, "prewarm of big$n: $message" if $state !~ /^(?:00000|53200|08006)$/;
-		($state, $message) = psql_state($node, 'SET enable_seqscan = off; SET enable_sort = off; ' . $big_scan->($n));
+		my ($state, $message) = psql_state($node, 'SET enable_seqscan = off; SET enable_sort = off; ' . $big_scan->($n));
 		push @problems, "scan of big$n: $message" if $state ne '00000';
 	}
 	my ($done, $wrong) = finish_clients($run);

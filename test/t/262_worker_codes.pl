@@ -43,12 +43,14 @@ sub build
 for my $case (['bytes', 'vector_l2_ops', 'v', q{storage = 'sq8'}], ['bytes of halves', 'halfvec_cosine_ops', 'h', q{storage = 'sq8'}],
 	['parts', 'vector_l2_ops', 'v', q{storage = 'pq', pq_m = 12}], ['parts, inner product', 'vector_ip_ops', 'v', q{storage = 'pq', pq_m = 12}],
 	['parts of 4 bits, cosine', 'vector_cosine_ops', 'v', q{storage = 'pq', pq_bits = 4, pq_m = 13}],
-	['parts, turned', 'vector_l2_ops', 'v', q{storage = 'pq', pq_m = 8, opq, refine = 'fp16'}])
+	['parts, turned', 'vector_l2_ops', 'v', q{storage = 'pq', pq_m = 8, opq, refine = 'fp16'}],
+	['bits', 'vector_l2_ops', 'v', q{storage = 'rabitq', bits = 4}], ['bits, inner product', 'vector_ip_ops', 'v', q{storage = 'rabitq', bits = 8}],
+	['signs of halves, cosine', 'halfvec_cosine_ops', 'h', q{storage = 'rabitq', bits = 1}])
 {
 	my ($name, @with) = @$case;
 	my $said = build($name, @with, 'SELECT 1');
 
-	like($said, $trained, "$name: the worker trained the codes");
+	like($said, $trained, "$name: the worker trained the codes") unless "@with" =~ /rabitq/; # there is nothing but a mean to train
 	like($said, $coded, "$name: the worker coded the rows");
 	unlike(build("$name, without the worker", @with, 'SET vectorgpu.worker = off'), $coded, "$name: switched off");
 	# A merge keeps the codec, and passes it to the worker.
@@ -77,7 +79,7 @@ SKIP:
 		ok(wait_worker($node), 'the worker is there');
 	}
 	# Killed while it codes: the build continues after the last batch.
-	for my $with (q{storage = 'pq', pq_m = 12}, q{storage = 'sq8'})
+	for my $with (q{storage = 'pq', pq_m = 12}, q{storage = 'sq8'}, q{storage = 'rabitq', bits = 2})
 	{
 		my ($holder, $builder) = map { $node->background_psql('postgres') } 1 .. 2;
 		my $pid = worker_pid($node);

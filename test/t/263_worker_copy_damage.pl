@@ -1,7 +1,7 @@
 # Damage of a copy in the worker (G14): a bit of a copy is flipped in the memory of its process, as by a broken chip. For each part of the copies of each
 # access method vectorgpu_check with check_cache reports that the copy differs, and which part; the pages are intact, so the next copy is sound and
 # answers rightly. Parts are rows, tombstones, descriptions of a segment's structure, and data that the engine derives for its searches (norms, sizes of
-# texts). The CPU engine's copies, on any machine; those on a GPU are damaged in fault_test.cpp and 300_gpu_faults.
+# texts). The CPU engine's copies, on any machine; those on a GPU are damaged in damage_test.cpp and 300_gpu_faults.
 use strict;
 use warnings;
 

@@ -51,13 +51,13 @@ sub of_index
 	return $node->safe_psql('postgres', "SELECT $columns FROM vectorgpu_indexes WHERE index_name = '$index'");
 }
 
-# Every access method, with rows inserted and deleted meanwhile.
+# Every access method, with rows inserted and deleted meanwhile. queries: of gpuflat.
 sub check_copies
 {
-	my ($name) = @_;
+	my ($name, %opt) = @_;
 
 	by_worker($node, "$name: the worker answers", sub {
-		compare_sweep($node, 't', '<->', dims => 64, strict_ties => 1, name => "$name: gpuflat");
+		compare_sweep($node, 't', '<->', dims => 64, strict_ties => 1, queries => $opt{queries} // 1, name => "$name: gpuflat");
 	});
 	for my $index (qw(i u_i g_i s_i r_i))
 	{
@@ -85,7 +85,7 @@ sub compare_with_pages
 }
 
 # Replicas
-check_copies('replicas');
+check_copies('replicas', queries => 3);
 compare_with_pages('replicas');
 like($node->safe_psql('postgres', 'SET enable_seqscan = off; SET enable_sort = off; EXPLAIN (ANALYZE) SELECT id FROM p ORDER BY v <-> (SELECT v FROM p WHERE id = 1) LIMIT 20'),
 	qr/Asked Ahead/, 'searches of partitions go in one request');
@@ -118,7 +118,7 @@ sub start_with
 
 # Shards: a device has room for less than the copy of t.
 start_with(undef, 'vectorgpu.gpu_memory = 2MB');
-check_copies('shards');
+check_copies('shards', queries => 3);
 compare_with_pages('shards');
 is(of_index('devices', 'i'), '{cpu,cpu}', 'a copy that is larger than a device is on both');
 is(of_index('device_bytes[1] + device_bytes[2] < 2 * 9000 * 64 * 4 AND device_bytes[1] > 9000 * 64 AND device_bytes[2] > 9000 * 64', 'i'), 't', 'each has a part');
@@ -136,7 +136,7 @@ SKIP:
 		start_with('lose_device:300:error', $setting);
 		my $pid = worker_pid($node);
 		my $offset = -s $node->logfile;
-		my $run = start_clients($node, clients => 6, seconds => 8);
+		my $run = start_clients($node, clients => 6, seconds => 5);
 		ok(wait_log($node, qr/device cpu is lost/, $offset), "$name: a device is lost under load");
 		my $lost = worker_stat($node, 'lost_devices');
 		my ($done, $wrong) = finish_clients($run);
@@ -157,7 +157,7 @@ SKIP:
 	start_with('lose_device:200:error,lose_device:260:error', 'vectorgpu.gpu_memory = 0');
 	my $pid = worker_pid($node);
 	my $offset = -s $node->logfile;
-	my $run = start_clients($node, clients => 6, seconds => 8);
+	my $run = start_clients($node, clients => 6, seconds => 5);
 
 	ok(wait_log($node, qr/ended with status 3/, $offset), 'a worker that loses both devices ends');
 	$set_surroundings->('');
@@ -175,7 +175,7 @@ fill_vectors($other, 't', dims => 64, rows => 9000, seed => 5);
 $other->safe_psql('postgres', 'CREATE INDEX i ON t USING gpuflat (v vector_l2_ops)');
 make_answers($other, 20);
 ok(wait_worker($other), 'a worker of a second cluster');
-my @runs = map { start_clients($_, clients => 3, seconds => 5) } $node, $other;
+my @runs = map { start_clients($_, clients => 3, seconds => 3) } $node, $other;
 for my $run (@runs)
 {
 	my ($done, $wrong) = finish_clients($run);

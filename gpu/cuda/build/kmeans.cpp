@@ -229,7 +229,7 @@ private:
 			seed_random(source, n_rows, spec_.dim, n_clusters, random, numbers, centroids);
 	}
 
-	/// Draw seeds by k-means++; for many clusters by two levels, of which the first is trained.
+	/// Draw seeds by k-means++; for many clusters by two levels; the first is trained.
 	Status seed(float *centroids)
 	{
 		std::vector<uint32_t> numbers(spec_.n_rows);

@@ -186,6 +186,7 @@ public:
 
 	/// Set a least patience for all waits that follow; used by one thread at a time.
 	void set_patience(uint64_t patience_ns) { patience_ns_ = patience_ns; }
+	uint64_t patience() const { return patience_ns_; }
 
 	/// Wait for an event, if it was recorded on the stream.
 	Status wait_for(const Event &event) const;

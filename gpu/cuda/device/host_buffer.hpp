@@ -33,6 +33,14 @@ public:
 	Status allocate_pinned(const Device *device, size_t bytes, const char *purpose);
 	void reset() noexcept;
 
+	/// This process's context of a GPU is gone (Device::give_up_context), and no call uses the buffers that were made
+	/// for it. They are not destroyed, since their engine is not: give_back_lost() frees them.
+	static void lose(int ordinal) noexcept;
+
+	/// Unpin and unmap the memory of lost buffers, through the context of the calling thread's device. Returns how many
+	/// could not be.
+	static size_t give_back_lost() noexcept;
+
 	uint8_t *get() const { return data_; }
 	size_t bytes() const { return bytes_; }
 	bool is_pinned() const { return is_pinned_; }
@@ -55,6 +63,7 @@ public:
 
 private:
 	void unregister(size_t n_bytes) noexcept;
+	void release() noexcept;
 
 	const Device *device_ = nullptr;
 	uint8_t *data_ = nullptr;

@@ -225,10 +225,10 @@ PackedPool::serves(const SearchCall &call, const engine::PassingSegment &segment
 }
 
 Status
-PackedPool::use(
-	const SearchCall &call, Budget *budget, const engine::Passing &passing, size_t n_queries, Snapshot *view, bool *any)
+PackedPool::use(const SearchCall &call, Budget *budget, const engine::Passing &passing, size_t n_queries,
+	Snapshot *view, Found *found)
 {
-	*any = false;
+	*found = {};
 	for (Source &source : view->sources)
 	{
 		const engine::PassingSegment *const segment =
@@ -247,11 +247,14 @@ PackedPool::use(
 		const std::shared_ptr<const PackedRows> rows = slot->rows();
 
 		if (rows == nullptr)
+		{
+			found->missing = true;
 			continue;
+		}
 		slot->last_use.store(n_uses_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
 		view->n_rows -= source.n_rows - rows->n_rows;
 		source = packed_source(source, *rows);
-		*any = true;
+		found->any = true;
 	}
 	return Status::ok();
 }

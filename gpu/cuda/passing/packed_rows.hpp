@@ -62,17 +62,25 @@ public:
 
 	const PackedTuning &tuning() const { return tuning_; }
 
-	/// Set the sources of *view, a masked snapshot, to packed rows where these are made. True if there are any.
-	/// n_queries: that are to look at all rows that pass; they may be the reason to pack rows now, which waits for the
-	/// stream and uses context->pinned_in. 0: nothing is packed.
+	struct Found
+	{
+		bool any = false;     // some sources are packed
+		bool missing = false; // some are not, although they would be, had enough queries asked for it
+	};
+
+	/// Set the sources of *view, a masked snapshot, to packed rows where these are made. n_queries: that are to look at
+	/// all rows that pass; they may be the reason to pack rows now, which waits for the stream and uses
+	/// context->pinned_in. 0: nothing is packed.
 	Status use(const SearchCall &call, Budget *budget, const engine::Passing &passing, size_t n_queries, Snapshot *view,
-		bool *any);
+		Found *found);
+
+	/// Whether the rows of this source, a masked one, would be packed, had enough queries asked for it.
+	bool serves(const SearchCall &call, const engine::PassingSegment &segment, const Source &source) const;
 
 	/// Give all packed rows up. False if there were none.
 	bool drop();
 
 private:
-	bool serves(const SearchCall &call, const engine::PassingSegment &segment, const Source &source) const;
 	Status pack(const SearchCall &call, Budget *budget, const engine::PassingSegment &segment, const Source &source,
 		const std::shared_ptr<PackedSlot> &slot);
 	bool make_room(const Budget &budget, uint64_t bytes);

@@ -144,7 +144,7 @@ private:
 		return Status::ok();
 	}
 
-	/// The smallest groups of which a query has few enough.
+	/// Choose the smallest groups such that no query has too many.
 	static void set_groups(ListedUnit *unit)
 	{
 		unit->group_rows = unit->numbers.size() > 1 ? 32 / kernels::kListedQueries * 2 : 32;

@@ -10,6 +10,7 @@
 #include "cuda/search/chunk.hpp"
 #include "cuda/passing/packed_rows.hpp"
 #include "cuda/passing/passing_device.hpp"
+#include "engine/ivf/passing_probes.hpp"
 #include "kernels/select/pass_bits.hpp"
 
 namespace vectorgpu::cuda
@@ -91,7 +92,7 @@ private:
 			keep(call_.device, *segment, *source, made);
 		}
 		set_dead(source, made.dead, made.dead->as<uint8_t>());
-		set_cut(source, made.lists);
+		set_cut(source, *segment, made.lists);
 		return Status::ok();
 	}
 
@@ -114,12 +115,19 @@ private:
 		return Status::ok();
 	}
 
-	static void set_cut(Source *source, const std::shared_ptr<const PassingLists> &lists)
+	/// Of the lists that a query names (passing_probes.cpp), those that it would look at without conditions, with the
+	/// same margin, will do if they are full of rows that pass.
+	static void set_cut(
+		Source *source, const engine::PassingSegment &segment, const std::shared_ptr<const PassingLists> &lists)
 	{
 		if (lists == nullptr)
 			return;
+
+		const double even = engine::ivf::even_lists(1, segment.n_rows, segment.n_pass);
+
 		source->passing = lists;
-		source->cut = {lists->n_pass.as<uint32_t>(), static_cast<float>(1 / kMoreToChooseFrom)};
+		source->cut = {lists->n_pass.as<uint32_t>(), static_cast<float>(1 / kMoreToChooseFrom),
+			static_cast<float>(1 / (kMoreToChooseFrom * even))};
 	}
 
 	/// Rows of the delta from delta_end on fail.

@@ -8,7 +8,7 @@
 namespace vectorgpu::cuda
 {
 
-/// Make *view from call.snapshot, without segments of which no row passes. Bitmaps of segments are kept
+/// Make *view from call.snapshot, without segments where no row passes. Bitmaps of segments are kept
 /// (passing_device.hpp) as far as the budget goes, those of the delta, and others for which there is no room, lie in
 /// context->masks: the view is valid until the next one is made on this context. kInvalidArgument if `passing` is of
 /// other segments.

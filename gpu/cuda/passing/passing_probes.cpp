@@ -57,15 +57,18 @@ widen(const Source &source, const engine::PassingSegment &segment, const SearchQ
 	return true;
 }
 
-/// The query's probes of all segments; empty if all rows are as cheap.
+/// The query's probes of all segments; empty if all rows are as cheap, or if the query names none. *looked_at: bytes of
+/// rows that these lists hold.
 std::vector<SegmentProbes>
-widen(const SearchCall &call, const Snapshot &view, const engine::Passing &passing, const SearchQuery &query)
+widen(const SearchCall &call, const Snapshot &view, const engine::Passing &passing, const SearchQuery &query,
+	double *looked_at)
 {
 	std::vector<SegmentProbes> probes;
 	double all_bytes = 0;
-	double looked_at = 0;
 
-	if (passing.n_pass * call.shape.dim_pad <= call.options.exact_elements)
+	*looked_at = 0;
+	if (query.probes.empty() || query.k > kernels::kMaxSelectK ||
+		passing.n_pass * call.shape.dim_pad <= call.options.exact_elements)
 		return {};
 	for (const Source &source : view.sources)
 	{
@@ -81,9 +84,9 @@ widen(const SearchCall &call, const Snapshot &view, const engine::Passing &passi
 				return {};
 			probes.push_back(own);
 		}
-		looked_at += bytes * share;
+		*looked_at += bytes * share;
 	}
-	if (looked_at * kLeastGain > all_bytes)
+	if (*looked_at * kLeastGain > all_bytes)
 		probes.clear();
 	return probes;
 }
@@ -132,6 +135,14 @@ note_tried(const Snapshot &view, size_t n_away, size_t n, bool packed)
 
 } // namespace
 
+double
+bytes_of_lists(const SearchCall &call, const Snapshot &view, const engine::Passing &passing, const SearchQuery &query)
+{
+	double looked_at;
+
+	return widen(call, view, passing, query, &looked_at).empty() ? 0 : looked_at;
+}
+
 Status
 search_passing_lists(const SearchCall &call, const Snapshot &view, const engine::Passing &passing,
 	std::span<const uint32_t> numbers, bool packed, std::vector<uint32_t> *left)
@@ -147,9 +158,9 @@ search_passing_lists(const SearchCall &call, const Snapshot &view, const engine:
 	for (const uint32_t number : numbers)
 	{
 		SearchQuery query = call.queries[number];
+		double looked_at;
 
-		probes.push_back(query.probes.empty() || query.k > kernels::kMaxSelectK ? std::vector<SegmentProbes>()
-																				: widen(call, view, passing, query));
+		probes.push_back(widen(call, view, passing, query, &looked_at));
 		if (probes.back().empty())
 		{
 			left->push_back(number);

@@ -14,4 +14,9 @@ namespace vectorgpu::cuda
 Status search_passing_lists(const SearchCall &call, const Snapshot &view, const engine::Passing &passing,
 	std::span<const uint32_t> numbers, bool packed, std::vector<uint32_t> *left);
 
+/// Bytes of the rows of the lists that a query with the conditions `passing` would look at, if rows that pass are
+/// spread evenly. 0: it is to look at all rows that pass.
+double bytes_of_lists(
+	const SearchCall &call, const Snapshot &view, const engine::Passing &passing, const engine::SearchQuery &query);
+
 } // namespace vectorgpu::cuda

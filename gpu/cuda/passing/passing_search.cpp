@@ -8,6 +8,7 @@
 #include "cuda/passing/passing_lists.hpp"
 #include "cuda/passing/passing_masks.hpp"
 #include "cuda/passing/passing_probes.hpp"
+#include "cuda/passing/passing_times.hpp"
 #include "cuda/search/results.hpp"
 #include "cuda/search/search.hpp"
 
@@ -129,47 +130,98 @@ private:
 	{
 		for (const auto &[passing, group] : by_conditions(call.queries, numbers))
 		{
-			Snapshot view;
+			Masked masked;
 			std::vector<uint32_t> left;
 
-			VECTORGPU_TRY(call_.end(mask_snapshot(call_, budget_, *passing, &view)));
-
-			Snapshot rows = view; // that are looked at where all that pass are
-			bool packed = false;
-
-			VECTORGPU_TRY(use_packed(*passing, 0, &rows, &packed));
+			VECTORGPU_TRY(call_.end(mask_snapshot(call_, budget_, *passing, &masked.view)));
+			VECTORGPU_TRY(use_packed(*passing, 0, &masked));
 			if (passing->n_pass <= passing->n_rows / engine::kFewOfRows)
 				left = group; // few of all rows pass, if not of each segment's: every one is scored
 			else
-				VECTORGPU_TRY(search_passing_lists(call_, view, *passing, group, packed, &left));
-			if (!left.empty() && group.size() >= kLeastAsking)
-			{
-				rows = view;
-				VECTORGPU_TRY(use_packed(*passing, group.size(), &rows, &packed));
-			}
-			VECTORGPU_TRY(look_at_all(call, rows, *passing, packed, std::move(left)));
+				VECTORGPU_TRY(search_some_lists(call, *passing, group, &masked, &left));
+			if (!left.empty() && !masked.asked && masked.packed.missing &&
+				(group.size() >= kLeastAsking || wants_packed(call, masked, *passing, left)))
+				VECTORGPU_TRY(use_packed(*passing, group.size(), &masked));
+			VECTORGPU_TRY(look_at_all(call, masked, *passing, std::move(left)));
 		}
 		return Status::ok();
 	}
 
+	/// A masked snapshot, and the rows that are looked at where all that pass are.
+	struct Masked
+	{
+		Snapshot view;
+		Snapshot rows; // of it, whose segments may be packed
+		PackedPool::Found packed;
+		bool asked = false; // for packed rows
+	};
+
 	/// PackedPool::use, if the engine packs rows.
-	Status use_packed(const Passing &passing, size_t n_queries, Snapshot *rows, bool *packed) const
+	Status use_packed(const Passing &passing, size_t n_queries, Masked *masked) const
 	{
 		PackedPool *const pool = call_.options.packed;
 
-		return pool == nullptr ? Status::ok() : call_.end(pool->use(call_, budget_, passing, n_queries, rows, packed));
+		masked->rows = masked->view;
+		masked->asked |= n_queries > 0;
+		return pool == nullptr
+			? Status::ok()
+			: call_.end(pool->use(call_, budget_, passing, n_queries, &masked->rows, &masked->packed));
+	}
+
+	/// Queries go over packed rows instead of inverted lists where that takes less time for one of them, so that its
+	/// way does not depend on the rest of its batch. If rows are not packed yet, these queries ask for it.
+	Status search_some_lists(const SearchCall &call, const Passing &passing, std::span<const uint32_t> group,
+		Masked *masked, std::vector<uint32_t> *left) const
+	{
+		std::vector<uint32_t> all; // look at all rows that pass, if they are packed
+		std::vector<uint32_t> some;
+
+		for (const uint32_t number : group)
+		{
+			const double bytes = bytes_of_lists(call_, masked->view, passing, call_.queries[number]);
+			const bool pays =
+				bytes > 0 && packed_pays(call, *masked, passing, {&number, 1}, lists_us(call, masked->view, bytes));
+
+			(pays ? all : some).push_back(number);
+		}
+		if (!all.empty() && masked->packed.missing)
+			VECTORGPU_TRY(use_packed(passing, all.size(), masked));
+		if (!masked->packed.any)
+			return search_passing_lists(call_, masked->view, passing, group, false, left);
+		*left = std::move(all);
+		return some.empty() ? Status::ok() : search_passing_lists(call_, masked->view, passing, some, true, left);
+	}
+
+	/// Whether another way, which takes so many us, takes longer than packed rows, also if they are still to be packed.
+	bool packed_pays(const SearchCall &call, const Masked &masked, const Passing &passing,
+		std::span<const uint32_t> numbers, double other_us) const
+	{
+		return call_.options.packed != nullptr &&
+			other_us >
+			call_.options.packed->tuning().pays * packed_us(call, masked.rows, passing, masked.packed.any, numbers);
+	}
+
+	/// Whether packed rows pay for queries that look at all rows that pass.
+	bool wants_packed(
+		const SearchCall &call, const Masked &masked, const Passing &passing, std::span<const uint32_t> numbers) const
+	{
+		double others = pass_us(call, masked.view, numbers);
+
+		if (may_be_large_list(passing, call.queries, numbers))
+			others = std::min(others, listed_us(call, passing, numbers.size()));
+		return packed_pays(call, masked, passing, numbers, others);
 	}
 
 	/// Queries that have the same conditions and look at all rows that pass: one by one, or by a pass over `rows`, the
-	/// masked snapshot, of which segments may be packed.
-	Status look_at_all(const SearchCall &call, const Snapshot &rows, const Passing &passing, bool packed,
-		std::vector<uint32_t> numbers) const
+	/// masked snapshot, whose segments may be packed.
+	Status look_at_all(
+		const SearchCall &call, const Masked &masked, const Passing &passing, std::vector<uint32_t> numbers) const
 	{
 		std::vector<uint32_t> left;
 
 		if (numbers.empty())
 			return Status::ok();
-		if (may_be_large_list(rows, passing, call.queries, numbers))
+		if (may_be_large_list(passing, call.queries, numbers) && !pass_is_faster(call, masked, passing, numbers))
 		{
 			VECTORGPU_TRY(list(call, numbers, &left));
 			if (left.empty())
@@ -179,14 +231,23 @@ private:
 			}
 			numbers = std::move(left);
 		}
-		call_.counts->n_packed += packed ? numbers.size() : 0;
-		return search_some(call.queries, numbers, rows, search_snapshot);
+		call_.counts->n_packed += masked.packed.any ? numbers.size() : 0;
+		return search_some(call.queries, numbers, masked.rows, search_snapshot);
 	}
 
-	/// True if it takes less time to score the rows one by one, although more than a tenth pass. Of small copies either
-	/// way takes little.
-	bool may_be_large_list(const Snapshot &rows, const Passing &passing, std::span<const SearchQuery> queries,
-		std::span<const uint32_t> numbers) const
+	/// Whether a pass takes less time than to score the rows that pass one by one.
+	static bool pass_is_faster(
+		const SearchCall &call, const Masked &masked, const Passing &passing, std::span<const uint32_t> numbers)
+	{
+		return listed_us(call, passing, numbers.size()) > (masked.packed.any
+																  ? packed_us(call, masked.rows, passing, true, numbers)
+																  : pass_us(call, masked.rows, numbers));
+	}
+
+	/// True if the rows may be scored one by one, although more than a tenth pass. Of small copies either way takes
+	/// little.
+	bool may_be_large_list(
+		const Passing &passing, std::span<const SearchQuery> queries, std::span<const uint32_t> numbers) const
 	{
 		constexpr double kLeastBytes = 16 << 20; // of vectors
 		double bytes = 0;
@@ -196,7 +257,7 @@ private:
 		return bytes >= kLeastBytes && call_.spec.element != ElementType::kBit &&
 			std::all_of(numbers.begin(), numbers.end(),
 				[&](uint32_t number) { return queries[number].k <= kernels::kMaxSelectK; }) &&
-			may_be_listed(call_.snapshot, passing) && !filter_is_faster(rows, passing, queries, numbers);
+			may_be_listed(call_.snapshot, passing);
 	}
 
 	/// Where many queries have the same conditions, a filter over all rows may take less time than their lists. These
@@ -207,53 +268,12 @@ private:
 		if (listed->size() <= kMostListedAtOnce)
 			return;
 		for (const auto &[passing, group] : by_conditions(queries, *listed))
-			if (group.size() > kMostListedAtOnce && filter_is_faster(call_.snapshot, *passing, queries, group))
+			if (group.size() > kMostListedAtOnce &&
+				listed_us(call_, *passing, group.size()) > pass_us(call_, call_.snapshot, group))
 			{
 				masked->insert(masked->end(), group.begin(), group.end());
 				std::erase_if(*listed, [&, p = passing](uint32_t number) { return queries[number].passing == p; });
 			}
-	}
-
-	/// Whether a filter over these rows takes less time than scores of the rows that pass. Measured on an H200
-	/// (gpu_passing_bench): rows of bytes and of halves, 1 to 64 queries.
-	bool filter_is_faster(const Snapshot &rows, const Passing &passing, std::span<const SearchQuery> queries,
-		std::span<const uint32_t> numbers) const
-	{
-		constexpr double kListStart = 22;       // us
-		constexpr double kListed = 1.8e6;       // elements of rows scored, a us
-		constexpr double kListedOne = .7e6;     // the same of few queries, each by itself
-		constexpr double kListedBytes = 3e6;    // as whole numbers
-		constexpr double kListedBytesOne = 2e6; // the same of few queries
-		constexpr uint32_t kFew = 4;
-		constexpr double kFilterStart = 32;  // us
-		constexpr double kFiltered = 2.6e6;  // bytes of rows filtered, a us
-		constexpr double kFilterQuery = .25; // us
-		const double n = static_cast<double>(numbers.size());
-		const double n_pass = static_cast<double>(passing.n_pass);
-		const auto n_queries = static_cast<uint32_t>(numbers.size());
-		double bytes = 0;
-		uint64_t max_k = 0;
-		const bool as_bytes = may_list_bytes(call_);
-		const bool few = numbers.size() < kFew;
-		const double listed =
-			as_bytes ? (few ? kListedBytesOne : kListedBytes) : (few ? kListedOne : kListed); // elements, a us
-
-		for (const uint32_t number : numbers)
-		{
-			if (queries[number].has_after)
-				return false;
-			max_k = std::max(max_k, call_.k_of(number));
-		}
-		for (const Source &source : rows.sources)
-		{
-			if (!source.filterable)
-				return false;
-			bytes += static_cast<double>(source.n_rows) *
-				source.filter_rows(n_queries, static_cast<uint32_t>(std::min<uint64_t>(max_k, kernels::kMaxSelectK)))
-					.pitch_bytes;
-		}
-		return kListStart + n * n_pass * call_.shape.dim_pad / listed >
-			kFilterStart + bytes / kFiltered + n * kFilterQuery;
 	}
 
 	static std::map<const Passing *, std::vector<uint32_t>> by_conditions(

@@ -1,4 +1,4 @@
-// Searches of which some queries have conditions (SearchQuery::passing).
+// Searches where some queries have conditions (SearchQuery::passing).
 #pragma once
 
 #include <functional>

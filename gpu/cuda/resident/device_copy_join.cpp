@@ -63,7 +63,7 @@ DeviceCopy::make_joined(const DeviceSegment &segment, Form form, bool filter, Fi
 						 : make_block_of_ids(budget_, form, capacity, &made->block);
 }
 
-/// Move so many of a segment's parts to host memory, the last ones, that the budget has room for the joined rows; their
+/// Move parts of a segment to host memory, from the last one on, until the budget has room for the joined rows. Their
 /// blocks are null then. kOutOfMemory: nothing was moved, since that would not help.
 Status
 DeviceCopy::make_room(DeviceSegment *segment, Form form, bool filter, std::vector<HostRows> *moved) const

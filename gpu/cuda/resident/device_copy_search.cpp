@@ -47,7 +47,7 @@ DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery
 	const bool candidates_only = kind_ == engine::CopyKind::kCodes;
 	const SearchOptions options = {means.lane, ways.filter_min_queries, ways.graph_tuning, ways.graph_alone,
 		ways.graph_choice, ways.one_pass ? means.one_pass : nullptr, ways.few_lists, ways.few_real_lists,
-		ways.few_real_pairs, candidates_only, ways.bins, ways.exact_elements, means.packed};
+		ways.few_real_pairs, candidates_only, ways.bins, ways.exact_elements, means.packed, ways.rounded_lists};
 
 	if (candidates_only &&
 		std::any_of(
@@ -56,6 +56,7 @@ DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery
 
 	const bool with_conditions = have_conditions(queries);
 	const Patience patience(&means.context->stream, held->host_bytes(), queries.size());
+	StreamEnd end(means.device, &means.context->stream); // behind `held`, whose rows may be unpinned and unmapped
 
 	if (candidates_only && with_conditions)
 		return Status::error(StatusCode::kUnsupported, "candidates have no conditions");
@@ -70,7 +71,11 @@ DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery
 		return kind_ == engine::CopyKind::kGraph ? search_graphs(some) : search_snapshot(some);
 	};
 
-	return with_conditions ? search_with_conditions(call, budget_, search_kind) : search_kind(call);
+	const Status status = with_conditions ? search_with_conditions(call, budget_, search_kind) : search_kind(call);
+
+	if (status.is_ok())
+		end.reached();
+	return status;
 }
 
 } // namespace vectorgpu::cuda

@@ -56,7 +56,7 @@ Status permute_bits(Budget *budget, Uploader *uploader, const DeviceLists &lists
 /// Return the places of rows by their numbers. The first call makes them, and waits for the stream.
 Status places_of(Budget *budget, const Stream &stream, const DeviceLists &lists, std::shared_ptr<const Held> *places);
 
-/// The same, or null if nobody has asked for them.
+/// The same, or null before the first call of places_of().
 std::shared_ptr<const Held> made_places(const DeviceLists &lists);
 
 } // namespace vectorgpu::cuda

@@ -32,8 +32,8 @@ Status make_scaled_rows(const RoundedPlace &place, const Filled &filled, std::sh
 /// be wide. Does not wait.
 Status make_half_rows(const RoundedPlace &place, const Filled &filled, std::shared_ptr<const RoundedRows> *made);
 
-/// Launch the kernel that makes rows [first, first + n) of rounded rows, into `to` [n, pitch_bytes] and `values` [n],
-/// of which one may be null; values and off_bits (kernels::launch_scale_rows) are for Form::kScaled.
+/// Launch the kernel that makes rows [first, first + n) of rounded rows, into `to` [n, pitch_bytes] and `values` [n];
+/// one of them may be null. values and off_bits (kernels::launch_scale_rows) are for Form::kScaled.
 cudaError_t launch_rounding(const RoundedPlace &place, const Filled &filled, const RoundedRows &rounded, uint32_t first,
 	uint32_t n, void *to, kernels::ScaledValue *values, uint32_t *off_bits);
 

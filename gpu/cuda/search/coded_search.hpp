@@ -21,6 +21,7 @@ struct CodedRequest
 	const Source *source = nullptr;
 	kernels::Queries queries;
 	kernels::IvfProbes probes;            // ranked
+	bool after_select = false;            // the last launch ranked them by the selection
 	const uint32_t *candidates = nullptr; // [n_queries] on the device: SegmentProbes::candidates
 	uint32_t most_candidates = 1;         // the largest of them
 	uint64_t n_pairs = 0;                 // lists searched by all queries together
@@ -30,10 +31,16 @@ struct CodedRequest
 	/// [n_queries] on the device: grows by the candidates whose canonical scores are computed. Null: the candidates are
 	/// the answer.
 	uint32_t *n_scored = nullptr;
+
+	/// Where the results go as well, if the search ends in one launch. No heads: nowhere.
+	kernels::Answers answers;
 };
 
 /// Bytes of the workspace for a query, besides the parts of queries that blocks share.
 size_t coded_query_bytes(const Source &source, uint32_t dim_pad, uint32_t most_candidates);
+
+/// True if search_codes ends in one launch, which can write request.answers: few queries with few candidates.
+bool ends_in_one_launch(const CodedRequest &request);
 
 /// best = the queries.k first of best and the candidates; without vectors these have their estimates as scores. Queues
 /// work on the call's stream, and waits for a part of it if it takes many passes. The arena's pieces are needed until

@@ -2,6 +2,7 @@
 #include "cuda/search/ivf_few.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "cuda/device/staging.hpp"
@@ -10,6 +11,7 @@
 #include "cuda/search/chunk.hpp"
 #include "cuda/search/coded_search.hpp"
 #include "cuda/search/results.hpp"
+#include "cuda/search/rounded_lists.hpp"
 #include "kernels/filter/tuning.hpp"
 #include "kernels/ivf/ivf_few.hpp"
 
@@ -58,21 +60,36 @@ expected_probes(const Source &source, const SearchQuery &query)
 }
 
 /// True if it takes less time that each query reads its lists of reals separately than many launches that read each
-/// list once. most: pairs of a query and a list per list; 0: tuning.hpp.
+/// list once.
 bool
-is_worth_it(const Source &source, std::span<const SearchQuery> queries, double most)
+is_worth_it(const SearchCall &call, const Source &source)
 {
+	const double most = call.options.few_real_pairs;
 	const uint32_t n_lists = source.lists->n_lists();
 	double n_pairs = 0;
+	size_t max_k = 1;
+	kernels::Rows rounded;
 
-	for (const SearchQuery &query : queries)
+	for (const SearchQuery &query : call.queries)
+	{
+		max_k = std::max(max_k, query.k);
 		n_pairs += expected_probes(source, query);
+	}
 
 	const double per_list = n_pairs / n_lists;
 	const double read_bytes = per_list * source.n_rows * source.block->pitch_bytes;
 
 	if (most != 0)
 		return per_list <= most;
+	if (rounded_lists_serve(
+			call, source, static_cast<uint32_t>(call.queries.size()), static_cast<uint32_t>(max_k), &rounded))
+	{
+		const double read_once = (1 - std::exp(-per_list)) * source.n_rows * rounded.pitch_bytes;
+		const uint64_t spare =
+			std::min(kernels::kFewRealsSpareBytes, call.queries.size() * kernels::kFewRealsSpareBytesOfOne);
+
+		return read_bytes - read_once <= static_cast<double>(spare);
+	}
 	return per_list <= kernels::kFewRealsPairsPerList ||
 		read_bytes <= static_cast<double>(kernels::kFewRealsLittleBytes);
 }
@@ -237,12 +254,8 @@ search_few(const SearchCall &call, const std::vector<const Source *> &sources, s
 	for (const bool reals : {false, true})
 	{
 		if (!(reals ? options.few_real_lists : options.few_lists) ||
-			!std::all_of(sources.begin(), sources.end(),
-				[&](const Source *source)
-				{
-					return suits(call, reals, *source) &&
-						(!reals || is_worth_it(*source, call.queries, options.few_real_pairs));
-				}))
+			!std::all_of(sources.begin(), sources.end(), [&](const Source *source)
+				{ return suits(call, reals, *source) && (!reals || is_worth_it(call, *source)); }))
 			continue;
 		VECTORGPU_TRY(FewSearch(call, sources, reals).run(redo, taken));
 		if (!*taken)

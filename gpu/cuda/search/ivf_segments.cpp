@@ -9,9 +9,11 @@
 
 #include "cuda/device/staging.hpp"
 #include "cuda/device/stop.hpp"
+#include "cuda/search/answers.hpp"
 #include "cuda/search/coded_search.hpp"
 #include "cuda/search/ivf_few.hpp"
 #include "cuda/search/list_scan.hpp"
+#include "cuda/search/rounded_lists.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -22,7 +24,7 @@ using kernels::Entry;
 
 constexpr size_t kCarefulQueries = 16; // of a chunk that goes in windows
 constexpr uint32_t kProbesRatio = 4;   // of the most and the least probes in a chunk: each query has room for the most
-constexpr uint64_t kMostTiles = uint64_t{1} << 30; // of a chunk: they are counted in 32 bits
+constexpr uint64_t kMostTiles = uint64_t{1} << 30; // of a chunk, or a few more: they are counted in 32 bits
 
 class ListSearch
 {
@@ -112,6 +114,7 @@ private:
 	{
 		const size_t fixed = query_in_bytes() + 2 * kQueryScratchBytes + 2 * sources_.size() * sizeof(uint32_t);
 		size_t scratch = 0;
+		kernels::Rows rounded; // one query may have some where many have none, never the other way round
 
 		for (size_t s = 0; s < sources_.size(); s++)
 		{
@@ -120,7 +123,8 @@ private:
 			const size_t coarse = source->lists->n_lists() * sizeof(uint64_t);
 			const size_t scan = by_codes_[s] ? coded_query_bytes(*source, call_.shape.dim_pad, max_candidates)
 				: careful                    ? 0
-											 : list_candidates(*source, max_k) * (sizeof(uint64_t) + sizeof(uint32_t));
+											 : list_candidates(*source, max_k) * (sizeof(uint64_t) + sizeof(uint32_t)) +
+					(rounded_lists_serve(call_, *source, 1, max_k, &rounded) ? rounded_query_bytes(call_.shape) : 0);
 
 			scratch = std::max(scratch, n_probes * (sizeof(Entry) + sizeof(uint32_t)) + std::max(coarse, scan));
 		}
@@ -140,17 +144,20 @@ private:
 	/// Queries of a chunk at most, whatever their room.
 	size_t most_queries(bool careful) const
 	{
-		uint64_t n_rows = 0; // of scans in tiles: those of codes have none
+		uint64_t row_tiles = 0; // of scans in tiles: those of codes have none
 		uint64_t host_bytes = 0;
 
 		for (size_t s = 0; s < sources_.size(); s++)
 			if (!by_codes_[s])
 			{
-				n_rows = std::max<uint64_t>(n_rows, sources_[s]->n_rows);
+				row_tiles = std::max<uint64_t>(
+					row_tiles, sources_[s]->n_rows / kernels::kIvfRowsPerTile + sources_[s]->lists->n_lists());
 				host_bytes += sources_[s]->host_bytes();
 			}
 
-		const uint64_t tiles_each = (n_rows / kernels::kIvfRowsPerTile + 1) / kernels::kIvfQueriesPerTile + 1;
+		// n queries name a list once each, so that it has ceil(n / 8) groups of queries at most. With n * tiles_each up
+		// to kMostTiles all lists have at most ceil(n / 8) * row_tiles tiles, below kMostTiles + row_tiles.
+		const uint64_t tiles_each = row_tiles / kernels::kIvfQueriesPerTile + 1;
 
 		return std::min<size_t>(std::min(careful ? kCarefulQueries : kMostChunkQueries, most_chunk_queries(host_bytes)),
 			std::max<uint64_t>(kernels::kIvfQueriesPerTile, kMostTiles / tiles_each));
@@ -203,16 +210,21 @@ private:
 			arena_.release(0);
 			VECTORGPU_TRY(send_queries(numbers.first(n), &chunk));
 			chunk.careful = careful;
+
+			const kernels::Answers answers = answers_of(chunk);
+
 			for (size_t s = 0; s < sources_.size(); s++)
 			{
 				const size_t mark = arena_.mark();
+				const bool last = s + 1 == sources_.size();
 
-				VECTORGPU_TRY(by_codes_[s] ? scan_.scan_codes(*sources_[s], s, chunk)
-						: careful          ? scan_.scan_carefully(*sources_[s], s, chunk)
-										   : scan_.scan(*sources_[s], s, chunk));
+				VECTORGPU_TRY(by_codes_[s]
+						? scan_.scan_codes(*sources_[s], s, chunk, last ? answers : kernels::Answers{})
+						: careful ? scan_.scan_carefully(*sources_[s], s, chunk)
+								  : scan_.scan(*sources_[s], s, chunk));
 				arena_.release(mark); // the stream uses the pieces in order
 			}
-			VECTORGPU_TRY(read_results(chunk));
+			VECTORGPU_TRY(answers.heads != nullptr ? read_answers(chunk, answers) : read_results(chunk));
 			numbers = numbers.subspan(n);
 		}
 		return Status::ok();
@@ -240,7 +252,7 @@ private:
 		chunk->byte_queries =
 			staging.put_vectors(byte_rows_ ? bytes.host : nullptr, norms.host) ? bytes.device : nullptr;
 		VECTORGPU_TRY(clear_results(&staging, chunk));
-		return staging.send_by_driver();
+		return staging.send();
 	}
 
 	/// Fills the pieces of probes and candidates, and the chunk's totals of them.
@@ -283,6 +295,23 @@ private:
 			return too_small();
 		return sent ? Status::ok()
 					: call_.check(cudaMemsetAsync(chunk->best.entries, 0, bytes, call_.stream()), "clear results");
+	}
+
+	/// Room for the answers that the chunk's last launch writes to the host; none if it cannot. No source marks queries
+	/// in redo then.
+	kernels::Answers answers_of(const ListChunk &chunk) const
+	{
+		for (size_t s = 0; s < sources_.size(); s++)
+			if (!by_codes_[s] || !ListScan::can_answer(*sources_[s], s, chunk))
+				return {};
+		return begin_answers(call_.context, chunk.numbers.size(), chunk.max_k);
+	}
+
+	Status read_answers(const ListChunk &chunk, const kernels::Answers &answers)
+	{
+		VECTORGPU_TRY(end_answers(call_, answers, chunk.numbers, &redo_));
+		call_.progress();
+		return Status::ok();
 	}
 
 	Status read_results(const ListChunk &chunk)

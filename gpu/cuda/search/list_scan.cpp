@@ -5,7 +5,9 @@
 
 #include "cuda/device/stop.hpp"
 #include "cuda/search/coded_search.hpp"
+#include "cuda/search/rounded_lists.hpp"
 #include "cuda/search/source_scan.hpp"
+#include "kernels/ivf/ivf_rounded.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -14,9 +16,7 @@ namespace
 
 using kernels::Entry;
 
-// Queries per list, on average, from which on the scan goes list by list (gpu/kernels/ivf/README.md).
-constexpr double kLeastQueriesPerList = 1.25;
-constexpr size_t kLeastByteQueries = 16; // the same on the integer units, where further queries cost next to nothing
+constexpr size_t kLeastByteQueries = 16; // as kLeastQueriesPerList on the integer units, where others cost little
 constexpr size_t kManyQueries = 128;     // a block for each keeps the device busy
 constexpr uint32_t kFewGroups = 128;     // a block for a query samples them in no time
 constexpr uint32_t kLeastFilteredQueries = 512; // whose lists the filter ranks
@@ -36,6 +36,23 @@ rows_of(const Filled &ranked)
 	rows.filterable = ranked.filterable;
 	rows.rounded = ranked.rounded;
 	return rows;
+}
+
+/// All but the lists and the answers.
+CodedRequest
+coded_request(const Source &source, size_t s, const ListChunk &chunk)
+{
+	CodedRequest request;
+
+	request.source = &source;
+	request.queries = chunk.queries;
+	request.candidates = chunk.candidates + s * chunk.queries.n_queries;
+	request.most_candidates = chunk.max_candidates[s];
+	request.n_pairs = chunk.n_pairs[s];
+	request.best = chunk.best;
+	request.max_k = chunk.max_k;
+	request.n_scored = source.lists->with_vectors ? chunk.n_scored : nullptr;
+	return request;
 }
 
 } // namespace
@@ -85,11 +102,16 @@ ListScan::scan(const Source &source, size_t s, const ListChunk &chunk)
 
 	const bool bytes = chunk.byte_queries != nullptr && n >= kLeastByteQueries && !source.block->on_host() &&
 		kernels::ivf_bytes_are_exact(call_.spec.metric, source.block->form, call_.shape.dim_pad);
+	kernels::Rows narrow;
+	ListWay way = bytes ? ListWay::kBytes : ListWay::kScores;
 
-	if (!bytes && static_cast<double>(chunk.n_pairs[s]) < kLeastQueriesPerList * source.lists->n_lists())
+	if (!bytes && rounded_lists_pay(call_, source, s, chunk, scan.n_groups, &narrow))
+		way = ListWay::kRounded;
+	if (way == ListWay::kScores &&
+		static_cast<double>(chunk.n_pairs[s]) < kLeastQueriesPerList * source.lists->n_lists())
 		VECTORGPU_TRY(call_.check(kernels::launch_ivf_scan_queries(scan, call_.stream()), "scan lists"));
 	else
-		VECTORGPU_TRY(scan_list_by_list(source, chunk, bytes, &scan));
+		VECTORGPU_TRY(scan_list_by_list(source, chunk, way, narrow, &scan));
 	return merge(chunk, scan, chunk.redo);
 }
 
@@ -122,25 +144,26 @@ ListScan::scan_carefully(const Source &source, size_t s, const ListChunk &chunk)
 }
 
 Status
-ListScan::scan_codes(const Source &source, size_t s, const ListChunk &chunk)
+ListScan::scan_codes(const Source &source, size_t s, const ListChunk &chunk, const kernels::Answers &answers)
 {
-	CodedRequest request;
+	CodedRequest request = coded_request(source, s, chunk);
 
-	VECTORGPU_TRY(rank_lists(source, s, chunk, &request.probes));
-	request.source = &source;
-	request.queries = chunk.queries;
-	request.candidates = chunk.candidates + s * chunk.queries.n_queries;
-	request.most_candidates = chunk.max_candidates[s];
-	request.n_pairs = chunk.n_pairs[s];
-	request.best = chunk.best;
-	request.max_k = chunk.max_k;
-	request.n_scored = source.lists->with_vectors ? chunk.n_scored : nullptr;
+	VECTORGPU_TRY(rank_lists(source, s, chunk, &request.probes, &request.after_select));
+	request.answers = answers;
 	return search_codes(call_, arena_, request);
 }
 
-/// probes->ranked becomes the nearest lists of each query. Gives the scratch back.
+bool
+ListScan::can_answer(const Source &source, size_t s, const ListChunk &chunk)
+{
+	return source.cut.n_pass == nullptr && ends_in_one_launch(coded_request(source, s, chunk));
+}
+
+/// probes->ranked becomes the nearest lists of each query. Gives the scratch back. by_select: set to true if the last
+/// launch is the selection.
 Status
-ListScan::rank_lists(const Source &source, size_t s, const ListChunk &chunk, kernels::IvfProbes *probes)
+ListScan::rank_lists(
+	const Source &source, size_t s, const ListChunk &chunk, kernels::IvfProbes *probes, bool *by_select)
 {
 	const DeviceLists &lists = *source.lists;
 	const size_t n = chunk.queries.n_queries;
@@ -185,6 +208,8 @@ ListScan::rank_lists(const Source &source, size_t s, const ListChunk &chunk, ker
 									  lists.n_lists(), ranked, ranked.stride, call_.stream()),
 			"rank lists"));
 	arena_->release(mark);
+	if (by_select != nullptr)
+		*by_select = ranked.stride <= kernels::kMaxSelectK && source.cut.n_pass == nullptr;
 	if (source.cut.n_pass == nullptr)
 		return Status::ok();
 	return call_.check(kernels::launch_ivf_cut(*probes, source.cut, chunk.queries.n_queries, chunk.probes + s * n,
@@ -210,7 +235,8 @@ ListScan::filter_ranks(const Source &source, const ListChunk &chunk, uint32_t n_
 }
 
 /// best becomes the first n_probes [n_queries] lists of each query. A query that the filter cannot answer is marked in
-/// chunk.redo, and has list 0 in all places.
+/// chunk.redo; its n_probes become 0, since there is nothing to scan before it is searched again. (Its entries are list
+/// 0 in all places: a list that is named twice would have more tiles than are counted in 32 bits.)
 Status
 ListScan::rank_by_filter(const Source &source, const ListChunk &chunk, uint32_t *n_probes, const kernels::Best &best)
 {
@@ -236,7 +262,9 @@ ListScan::rank_by_filter(const Source &source, const ListChunk &chunk, uint32_t 
 		call_.check(cudaMemsetAsync(best.entries, 0, n * best.stride * sizeof(Entry), call_.stream()), "clear ranks"));
 	VECTORGPU_TRY(call_.check(cudaMemsetAsync(exact.n_rescored, 0, sizeof(uint64_t), call_.stream()), "clear counts"));
 	VECTORGPU_TRY(scan.prepare_operand(rows.filter_form(static_cast<uint32_t>(n), best.stride), &exact));
-	return scan.filter(rows, 0, &exact);
+	VECTORGPU_TRY(scan.filter(rows, 0, &exact));
+	return call_.check(
+		kernels::launch_ivf_skip(chunk.redo, chunk.queries.n_queries, n_probes, call_.stream()), "skip queries");
 }
 
 /// More lists than the selection can rank: sorts all of them.
@@ -298,7 +326,8 @@ ListScan::take_candidates(size_t n, uint32_t room, kernels::Candidates *candidat
 }
 
 Status
-ListScan::scan_list_by_list(const Source &source, const ListChunk &chunk, bool bytes, kernels::IvfScanArgs *scan)
+ListScan::scan_list_by_list(
+	const Source &source, const ListChunk &chunk, ListWay way, const kernels::Rows &narrow, kernels::IvfScanArgs *scan)
 {
 	const size_t n_lists = source.lists->n_lists();
 
@@ -312,12 +341,16 @@ ListScan::scan_list_by_list(const Source &source, const ListChunk &chunk, bool b
 		return too_small();
 	VECTORGPU_TRY(
 		call_.check(cudaMemsetAsync(scan->plan.counts, 0, n_lists * sizeof(uint32_t), call_.stream()), "clear counts"));
-	if (bytes)
+	if (way == ListWay::kBytes)
 		scan->plan.queries_per_tile = kernels::kIvfByteQueriesPerTile;
+	if (way == ListWay::kRounded)
+		scan->plan.queries_per_tile = kernels::ivf_rounded_queries_per_tile(narrow.form, call_.shape.dim_pad);
 	VECTORGPU_TRY(
 		call_.check(kernels::launch_ivf_plan(scan->probes, chunk.queries.n_queries, scan->plan, call_.stream()),
 			"sort queries by lists"));
-	if (bytes)
+	if (way == ListWay::kRounded)
+		return scan_rounded_lists(call_, arena_, source, narrow, *scan);
+	if (way == ListWay::kBytes)
 	{
 		scan->byte_queries = chunk.byte_queries;
 		scan->byte_norms = chunk.byte_norms;

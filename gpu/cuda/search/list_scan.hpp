@@ -3,7 +3,8 @@
 //               of the centroids by the filter, with the same result
 //   threshold   from the smallest scores of groups of rows of the nearest lists, and from what was found before
 //   scan        canonical scores of all rows of the lists; those up to the threshold are candidates. Few queries go one
-//               by one, many list by list
+//               by one, many list by list. Reals: where there are rounded rows, estimates by them say which are
+//               scored (rounded_lists.hpp)
 //   merge       into what the query has found
 // Where lists have codes, these choose the rows whose scores are computed (coded_search.hpp). Without vectors the rows
 // that codes choose are the answer.
@@ -32,6 +33,9 @@ struct ListChunk : QueryChunk
 	bool careful = false;                 // no query can be marked in redo
 };
 
+// Queries per list, on average, from which on the scan goes list by list (gpu/kernels/ivf/README.md).
+constexpr double kLeastQueriesPerList = 1.25;
+
 /// Groups of rows that give a threshold for max_k results.
 uint32_t list_groups(uint32_t max_k);
 
@@ -51,19 +55,33 @@ public:
 	/// The same in windows of places with room for all their rows: slower, and no query is marked.
 	Status scan_carefully(const Source &source, size_t s, const ListChunk &chunk);
 
-	/// The same by codes.
-	Status scan_codes(const Source &source, size_t s, const ListChunk &chunk);
+	/// The same by codes. answers: as CodedRequest.
+	Status scan_codes(const Source &source, size_t s, const ListChunk &chunk, const kernels::Answers &answers);
+
+	/// True if scan_codes can write answers.
+	static bool can_answer(const Source &source, size_t s, const ListChunk &chunk);
 
 private:
+	/// Scans list by list.
+	enum class ListWay : uint8_t
+	{
+		kScores,  // of all rows
+		kBytes,   // exact integers
+		kRounded, // rounded_lists.hpp
+	};
+
 	Status begin(const Source &source, size_t s, const ListChunk &chunk, kernels::IvfScanArgs *scan);
-	Status rank_lists(const Source &source, size_t s, const ListChunk &chunk, kernels::IvfProbes *probes);
+	Status rank_lists(
+		const Source &source, size_t s, const ListChunk &chunk, kernels::IvfProbes *probes, bool *by_select = nullptr);
 	bool filter_ranks(const Source &source, const ListChunk &chunk, uint32_t n_probes) const;
 	Status rank_by_filter(const Source &source, const ListChunk &chunk, uint32_t *n_probes, const kernels::Best &best);
 	Status sort_lists(const DeviceLists &lists, const kernels::ScoreArgs &score, const kernels::Best &ranked);
 	Status sample(size_t n, kernels::IvfScanArgs *scan);
 	Status find_thresholds(const ListChunk &chunk, const kernels::IvfScanArgs &scan);
 	Status take_candidates(size_t n, uint32_t room, kernels::Candidates *candidates);
-	Status scan_list_by_list(const Source &source, const ListChunk &chunk, bool bytes, kernels::IvfScanArgs *scan);
+	/// narrow: of kRounded.
+	Status scan_list_by_list(const Source &source, const ListChunk &chunk, ListWay way, const kernels::Rows &narrow,
+		kernels::IvfScanArgs *scan);
 	Status merge(const ListChunk &chunk, const kernels::IvfScanArgs &scan, uint8_t *redo);
 
 	const SearchCall &call_;

@@ -53,6 +53,7 @@ struct SearchOptions
 	bool bins = true;               // PartialReduce for queries with a recall target; false: they are answered exactly
 	uint64_t exact_elements = 0;    // of rows that pass: searches with conditions look at all of them up to this
 	PackedPool *packed = nullptr;   // null: rows that pass are not packed
+	bool rounded_lists = false;     // lists of reals use rounded_lists.hpp, where that is faster
 };
 
 struct SearchCounts
@@ -66,6 +67,7 @@ struct SearchCounts
 	uint64_t n_entries_apart = 0;  // ... and those whose entry points were scored by a launch before
 	uint64_t n_few_lists = 0;      // queries answered by ivf_few.hpp over bytes
 	uint64_t n_few_real_lists = 0; // ... over reals
+	uint64_t n_rounded_lists = 0;  // pairs of a query and a segment that went by rounded_lists.hpp
 	uint64_t n_packed = 0;         // queries with conditions that went over packed rows
 };
 

@@ -36,7 +36,7 @@ StreamEnd::~StreamEnd()
 	if (reached_ || device_->fatal())
 		return;
 
-	const GpuWait wait(device_);
+	const GpuWait wait(device_, stream_->patience());
 
 	device_->check_quietly(cudaStreamSynchronize(stream_->get()), "finish work on the GPU");
 }

@@ -51,6 +51,20 @@ rows_per_group(uint32_t n_rows)
 	return std::max(32u, (least + 31) / 32 * 32);
 }
 
+kernels::FilterBound
+filter_bound_of(const engine::DistanceSpec &spec, const Source &source, const kernels::Rows &rows)
+{
+	kernels::FilteredRows filtered;
+
+	filtered.form = rows.form;
+	filtered.max_norm = source.max_norm;
+	filtered.max_inverse = source.max_inverse;
+	filtered.rows_rounded = rows.form == kernels::Form::kFloat16 && source.block->form == kernels::Form::kFloat32;
+	filtered.off = rows.form == kernels::Form::kScaled ? source.rounded.scaled->off : 0;
+	filtered.queries_rounded = spec.element == ElementType::kFloat32;
+	return kernels::filter_bound(spec.metric, spec.dim, filtered);
+}
+
 Status
 SourceScan::prepare_operand(kernels::Form form, ExactChunk *chunk)
 {
@@ -128,7 +142,6 @@ SourceScan::begin_passes(
 	const Source &source, const kernels::Rows &rows, uint32_t capacity, ExactChunk *chunk, Passes *passes)
 {
 	const size_t n = chunk->queries.n_queries;
-	kernels::FilteredRows filtered;
 	kernels::Candidates candidates;
 
 	candidates.capacity = capacity;
@@ -148,13 +161,7 @@ SourceScan::begin_passes(
 	passes->filter.thresholds = chunk->thresholds;
 	passes->filter.candidates = candidates;
 
-	filtered.form = rows.form;
-	filtered.max_norm = source.max_norm;
-	filtered.max_inverse = source.max_inverse;
-	filtered.rows_rounded = rows.form == kernels::Form::kFloat16 && source.block->form == kernels::Form::kFloat32;
-	filtered.off = rows.form == kernels::Form::kScaled ? source.rounded.scaled->off : 0;
-	filtered.queries_rounded = call_.spec.element == ElementType::kFloat32;
-	passes->select.bound = kernels::filter_bound(call_.spec.metric, call_.spec.dim, filtered);
+	passes->select.bound = filter_bound_of(call_.spec, source, rows);
 	passes->select.queries = chunk->queries;
 	passes->select.prepared = chunk->prepared;
 	if (rows.form == kernels::Form::kScaled)

@@ -29,6 +29,9 @@ struct ExactChunk : QueryChunk
 /// Rows of a group, so that n_rows make at most kMaxGroups groups. The scan keeps the smallest score of each group.
 uint32_t rows_per_group(uint32_t n_rows);
 
+/// The filter's bound over a source's rows, read as `rows`: in their form or rounded. Form::kScaled: without queries.
+kernels::FilterBound filter_bound_of(const engine::DistanceSpec &spec, const Source &source, const kernels::Rows &rows);
+
 /// Queues the work on the call's stream. The arena's pieces are needed until the stream has done it.
 class SourceScan
 {

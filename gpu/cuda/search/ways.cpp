@@ -31,12 +31,13 @@ public:
 
 	Status run(StartTimes *times)
 	{
-		ways_->one_pass = ways_->scaled = ways_->few_lists = ways_->few_real_lists = ways_->graph_alone =
-			ways_->graph_choice = false; // until they are tested
+		ways_->one_pass = ways_->scaled = ways_->few_lists = ways_->few_real_lists = ways_->rounded_lists =
+			ways_->graph_alone = ways_->graph_choice = false; // until they are tested
 		VECTORGPU_TRY(self_test(engine_));
 		times->done("self-test of rows and lists");
 		for (const auto &[name, test] : std::initializer_list<std::pair<const char *, Status (WayTests::*)()>>{
 				 {"of scaled rows", &WayTests::test_scaled}, {"of one pass", &WayTests::test_one_pass},
+				 {"of lists of rounded rows", &WayTests::test_rounded_lists},
 				 {"of few lists", &WayTests::test_few_lists}, {"of few lists of reals", &WayTests::test_few_real_lists},
 				 {"of bins", &WayTests::test_bins}, {"of graphs", &WayTests::test_graphs},
 				 {"of graphs of bits", &WayTests::test_bit_graphs}, {"of graphs with codes", &WayTests::test_hashed},
@@ -90,6 +91,26 @@ private:
 
 		ways_->filter_min_queries = options_.filter_min_queries;
 		return judge(status, &ways_->one_pass, "no searches in one pass");
+	}
+
+	/// Before those of few lists: these would take its batches.
+	Status test_rounded_lists()
+	{
+		if (!options_.rounded_lists || !options_.rounded)
+			return Status::ok();
+		ways_->rounded_lists = true;
+
+		Status status = self_test_rounded_lists(engine_);
+
+		if (status.is_ok() && ways_->scaled)
+		{
+			ways_->both_roundings = false; // the test reads bytes
+			ways_->scaled_least_bytes = 1; // and has few rows
+			status = self_test_scaled_lists(engine_);
+			ways_->both_roundings = options_.both_roundings;
+			ways_->scaled_least_bytes = scaled_least_bytes(options_);
+		}
+		return judge(status, &ways_->rounded_lists, "no searches of lists by rounded rows");
 	}
 
 	Status test_few_lists()
@@ -238,6 +259,7 @@ asked_ways(const CudaEngineOptions &options)
 	ways.few_lists = options.few_lists;
 	ways.few_real_lists = options.few_real_lists;
 	ways.few_real_pairs = options.few_real_pairs;
+	ways.rounded_lists = options.rounded_lists && options.rounded;
 	ways.graph_alone = options.graph_alone;
 	ways.graph_choice = options.graph_choice;
 	ways.exact_elements = options.exact_elements;

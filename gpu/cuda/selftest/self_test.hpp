@@ -32,6 +32,12 @@ Status self_test_few_lists(CudaEngine *engine);
 /// self_test_lists.cpp. The same over lists of any numbers, bytes among them.
 Status self_test_few_real_lists(CudaEngine *engine);
 
+/// self_test_lists.cpp. Lists of reals by estimates over rounded rows; like self_test_one_pass.
+Status self_test_rounded_lists(CudaEngine *engine);
+
+/// self_test_lists.cpp. The same over rows that are to be kept rounded to signed bytes alone.
+Status self_test_scaled_lists(CudaEngine *engine);
+
 /// self_test_builder.cpp. Builds of lists; a part of self_test().
 Status self_test_list_builder(engine::Engine *engine);
 

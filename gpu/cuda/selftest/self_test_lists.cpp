@@ -18,6 +18,7 @@ using engine::Neighbor;
 
 constexpr uint32_t kLists = 16;
 constexpr uint32_t kRows = 4000;
+constexpr uint32_t kScaledRows = 17000; // fewer are not rounded to signed bytes
 constexpr uint32_t kProbes = 3;
 
 // A single query goes over its lists; many queries go list by list.
@@ -49,11 +50,28 @@ constexpr RowCase kFewRealListCases[] = {
 	{Metric::kL1, ElementType::kFloat16, 100, Values::kHalves, 100, 33},
 };
 
+// Binary16 rows as they are, and float32 rows rounded to it.
+constexpr RowCase kRoundedListCases[] = {
+	{Metric::kL2, ElementType::kFloat32, 40, Values::kReal, 10, 40},
+	{Metric::kL2, ElementType::kFloat32, 136, Values::kReal, 20, 70},
+	{Metric::kInnerProduct, ElementType::kFloat32, 128, Values::kReal, 10, 33},
+	{Metric::kInnerProduct, ElementType::kFloat16, 48, Values::kHalves, 10, 30},
+	{Metric::kCosine, ElementType::kFloat32, 260, Values::kReal, 10, 90},
+	{Metric::kCosine, ElementType::kFloat16, 65, Values::kHalves, 10, 30},
+};
+
+// Float32 rows rounded to signed bytes.
+constexpr RowCase kScaledListCases[] = {
+	{Metric::kL2, ElementType::kFloat32, 100, Values::kReal, 10, 20},
+	{Metric::kInnerProduct, ElementType::kFloat32, 64, Values::kReal, 10, 33},
+	{Metric::kCosine, ElementType::kFloat32, 40, Values::kReal, 10, 20},
+};
+
 /// List i has every 16th row from row i on.
 struct Lists
 {
-	explicit Lists(const RowCase &test)
-		: rows(make_vectors(test, kRows, &numbers)), queries(make_vectors(test, test.n_queries, &numbers)),
+	Lists(const RowCase &test, uint32_t n)
+		: n_rows(n), rows(make_vectors(test, n, &numbers)), queries(make_vectors(test, test.n_queries, &numbers)),
 		  centroids(size_t{kLists} * test.dim)
 	{
 		std::vector<uint64_t> offsets = {0};
@@ -61,7 +79,7 @@ struct Lists
 
 		for (uint32_t list = 0; list < kLists; list++)
 		{
-			for (uint32_t row = list; row < kRows; row += kLists)
+			for (uint32_t row = list; row < n_rows; row += kLists)
 			{
 				order.push_back(row);
 				append(&by_place, rows.data() + row * test.row_bytes(), test.row_bytes());
@@ -76,6 +94,7 @@ struct Lists
 	}
 
 	Numbers numbers;
+	uint32_t n_rows;
 	std::vector<uint8_t> rows; // by number
 	std::vector<uint8_t> queries;
 	std::vector<float> centroids;
@@ -109,12 +128,12 @@ std::vector<Neighbor>
 expected(const RowCase &test, const Lists &lists, const void *query)
 {
 	const std::vector<Neighbor> ranked = rank(test, lists, query);
-	std::vector<double> scores(kRows);
+	std::vector<double> scores(lists.n_rows);
 	std::vector<Neighbor> neighbors;
 
-	engine::compute_scores(test.spec(), query, lists.rows.data(), test.row_bytes(), kRows, scores.data());
+	engine::compute_scores(test.spec(), query, lists.rows.data(), test.row_bytes(), lists.n_rows, scores.data());
 	for (uint32_t i = 0; i < kProbes; i++)
-		for (size_t row = ranked[i].row; row < kRows; row += kLists)
+		for (size_t row = ranked[i].row; row < lists.n_rows; row += kLists)
 			if (!is_dead(row))
 				neighbors.push_back({scores[row], id_of(row)});
 	keep_first(&neighbors, test.k);
@@ -122,14 +141,14 @@ expected(const RowCase &test, const Lists &lists, const void *query)
 }
 
 Status
-run(engine::Engine *engine, const RowCase &test, engine::CopyId copy)
+run(engine::Engine *engine, const RowCase &test, engine::CopyId copy, uint32_t n_rows = kRows)
 {
-	const Lists lists(test);
+	const Lists lists(test, n_rows);
 	const engine::SegmentProbes probes[] = {{1, kProbes}};
 	std::vector<engine::SearchQuery> batch(test.n_queries);
 	std::vector<std::vector<Neighbor>> found;
 
-	VECTORGPU_TRY(load_sealed(engine, copy, kRows, lists.by_place.data(), kLists, lists.description));
+	VECTORGPU_TRY(load_sealed(engine, copy, n_rows, lists.by_place.data(), kLists, lists.description));
 	for (uint32_t q = 0; q < test.n_queries; q++)
 	{
 		batch[q] = {lists.queries.data() + q * test.row_bytes(), test.k, false, {}};
@@ -172,6 +191,34 @@ self_test_lists(engine::Engine *engine)
 {
 	for (const RowCase &test : kListCases)
 		VECTORGPU_TRY(run_on_copy(engine, test));
+	return Status::ok();
+}
+
+Status
+self_test_rounded_lists(CudaEngine *engine)
+{
+	return run_few_lists(engine, kRoundedListCases, [&] { return engine->n_rounded_lists(); });
+}
+
+Status
+self_test_scaled_lists(CudaEngine *engine)
+{
+	for (const RowCase &test : kScaledListCases)
+	{
+		const uint64_t before = engine->n_rounded_lists();
+		bool is_scaled = false;
+
+		VECTORGPU_TRY(with_copy(engine, {test.spec(), engine::CopyKind::kLists},
+			[&](engine::CopyId copy)
+			{
+				const Status status = run(engine, test, copy, kScaledRows);
+
+				is_scaled = engine->n_scaled_segments() > 0;
+				return status;
+			}));
+		if (!is_scaled || engine->n_rounded_lists() == before)
+			return another_way(test);
+	}
 	return Status::ok();
 }
 

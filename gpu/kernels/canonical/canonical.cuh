@@ -197,6 +197,42 @@ score_pairs(const RowAt &row_at, const float *queries, uint32_t n_queries, uint3
 		dim_pad, aa, lane);
 }
 
+/// Scores of 32 pairs that share nothing: thread i ends with that of row_at(i) and query_at(i) [dim_pad]. aa: Σ a² of
+/// this thread's query (cosine).
+template <Metric metric, class FormT, class RowAt, class QueryAt>
+__device__ __forceinline__ double
+score_pairs_apart(const RowAt &row_at, const QueryAt &query_at, uint32_t dim_pad, float aa, uint32_t lane)
+{
+	float sums[32];
+	float squares[metric == Metric::kCosine ? 32 : 1];
+
+#pragma unroll
+	for (int i = 0; i < 32; i++)
+	{
+		sums[i] = 0.0f;
+		if constexpr (metric == Metric::kCosine)
+			squares[i] = 0.0f;
+	}
+	for (uint32_t e = lane; e < dim_pad; e += kLanes)
+	{
+#pragma unroll
+		for (int i = 0; i < 32; i++)
+		{
+			const float y = FormT::load(row_at(i), e);
+
+			sums[i] = canonical_step<metric>(__ldg(query_at(i) + e), y, sums[i]);
+			if constexpr (metric == Metric::kCosine)
+				squares[i] = __fmaf_rn(y, y, squares[i]);
+		}
+	}
+
+	float bb = 0.0f;
+
+	if constexpr (metric == Metric::kCosine)
+		bb = reduce_pairs(squares, lane);
+	return canonical_score<metric>(reduce_pairs(sums, lane), aa, bb);
+}
+
 /// The key of a score under a query's `after`. row_ids is read only on a tie.
 __device__ __forceinline__ uint64_t
 key_after(double score, const Queries &queries, uint32_t query, const uint64_t *row_ids, uint32_t row)

@@ -23,6 +23,8 @@ scores_kernel(const ScoreArgs args)
 	const uint32_t first_query = blockIdx.y * Q;
 	const Rows &rows = args.rows;
 
+	let_next_start();
+	wait_for_stream();
 	if (first >= rows.n_rows)
 		return;
 
@@ -245,14 +247,12 @@ launch_scores_form(const ScoreArgs &args, cudaStream_t stream)
 
 	// Queries per pass over the rows: more queries share loads, fewer waste less.
 	if (n == 1)
-		scores_kernel<metric, FormT, 1><<<dim3(blocks, 1), kScoreThreads, 0, stream>>>(args);
-	else if (n == 2)
-		scores_kernel<metric, FormT, 2><<<dim3(blocks, 1), kScoreThreads, 0, stream>>>(args);
-	else if (n <= 4)
-		scores_kernel<metric, FormT, 4><<<dim3(blocks, 1), kScoreThreads, 0, stream>>>(args);
-	else
-		scores_kernel<metric, FormT, 8><<<dim3(blocks, (n + 7) / 8), kScoreThreads, 0, stream>>>(args);
-	return cudaGetLastError();
+		return launch_after(scores_kernel<metric, FormT, 1>, blocks, kScoreThreads, 0, stream, args);
+	if (n == 2)
+		return launch_after(scores_kernel<metric, FormT, 2>, blocks, kScoreThreads, 0, stream, args);
+	if (n <= 4)
+		return launch_after(scores_kernel<metric, FormT, 4>, blocks, kScoreThreads, 0, stream, args);
+	return launch_after(scores_kernel<metric, FormT, 8>, dim3(blocks, (n + 7) / 8), kScoreThreads, 0, stream, args);
 }
 
 template <Metric metric>

@@ -1,7 +1,7 @@
-// Codes on the device: their layout, preparing queries, passes over many candidates, canonical scores of candidates.
-#include "kernels/canonical/canonical.cuh"
-#include "kernels/codes/codes_launch.hpp"
+// Codes on the device: their layout, and queries made ready.
+#include "kernels/codes/codes_queries.cuh"
 #include "kernels/codes/codes_rabitq.cuh"
+#include "kernels/warp_block/launch.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -9,7 +9,6 @@ namespace
 {
 
 constexpr uint32_t kThreads = 256;
-constexpr uint32_t kRefineThreads = 128;
 
 uint32_t
 blocks_for(uint64_t n)
@@ -90,35 +89,10 @@ sq8_layout_back_kernel(
 	}
 }
 
-/// Σ x² with the bits of engine/ivf's square_norm: 32 sums in double, the rest one by one, then the sums in order. All
-/// threads of a warp get it.
-__device__ double
-square_norm(const float *x, uint32_t dim, uint32_t lane)
-{
-	const uint32_t whole = dim / 32 * 32;
-	double mine = 0.0;
-	double sum = 0.0;
-
-	for (uint32_t d = lane; d < whole; d += 32)
-	{
-		const double v = static_cast<double>(x[d]);
-
-		mine = __dadd_rn(mine, __dmul_rn(v, v));
-	}
-	for (uint32_t d = whole; d < dim; d++)
-	{
-		const double v = static_cast<double>(x[d]);
-
-		sum = __dadd_rn(sum, __dmul_rn(v, v));
-	}
-	for (int j = 0; j < 32; j++)
-		sum = __dadd_rn(sum, __shfl_sync(0xFFFFFFFFu, mine, j));
-	return sum;
-}
-
 /// Grid n_queries, block 256.
 __global__ void __launch_bounds__(kThreads)
-code_queries_kernel(Metric metric, const Codes codes, const Queries queries, const CodeQueries prepared)
+code_queries_kernel(
+	Metric metric, const Codes codes, const Queries queries, const CodePasses passes, const CodeQueries prepared)
 {
 	__shared__ double shared_scale;
 	const uint32_t query = blockIdx.x;
@@ -128,22 +102,15 @@ code_queries_kernel(Metric metric, const Codes codes, const Queries queries, con
 	float *state = prepared.states + static_cast<size_t>(query) * prepared.state_stride;
 	const bool product = metric == Metric::kInnerProduct || metric == Metric::kCosine;
 
-	if (metric == Metric::kCosine)
-	{
-		if (threadIdx.x < 32)
-		{
-			const double squares = square_norm(vector, dim, threadIdx.x);
+	let_next_start();
+	wait_for_stream();
+	if (threadIdx.x == 0)
+		begin_passes(passes, query);
 
-			if (threadIdx.x == 0)
-				shared_scale = squares > 0.0 ? __ddiv_rn(1.0, __dsqrt_rn(squares)) : -1.0;
-		}
-		__syncthreads();
-	}
-
-	const double scale = metric == Metric::kCosine ? shared_scale : -1.0;
+	const double scale = unit_scale(metric, vector, dim, &shared_scale);
 
 	for (uint32_t d = threadIdx.x; d < queries.dim_pad; d += kThreads)
-		unit[d] = scale >= 0.0 ? __double2float_rn(__dmul_rn(static_cast<double>(vector[d]), scale)) : vector[d];
+		unit[d] = unit_of(vector[d], scale);
 	__syncthreads(); // the block's own writes
 
 	if (codes.form == CodeForm::kSq8)
@@ -185,116 +152,6 @@ code_queries_kernel(Metric metric, const Codes codes, const Queries queries, con
 		}
 }
 
-__global__ void __launch_bounds__(kThreads)
-code_begin_kernel(uint32_t n_queries, const uint32_t *candidates, uint32_t *left, uint32_t *wanted)
-{
-	const uint32_t query = blockIdx.x * kThreads + threadIdx.x;
-
-	if (query >= n_queries)
-		return;
-	left[query] = candidates[query];
-	wanted[query] = min(candidates[query], kMostPassCandidates);
-}
-
-__global__ void __launch_bounds__(kThreads)
-code_next_kernel(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, uint32_t *n_found)
-{
-	const uint32_t query = blockIdx.x * kThreads + threadIdx.x;
-
-	if (query >= n_queries)
-		return;
-
-	const uint32_t rest = counts[query] < wanted[query] ? 0 : left[query] - counts[query];
-
-	left[query] = rest;
-	wanted[query] = min(rest, kMostPassCandidates);
-	if (n_found != nullptr)
-		n_found[query] += counts[query];
-}
-
-/// Grid (n_queries, blocks of a query), block 128. A thread takes a candidate.
-__global__ void __launch_bounds__(kRefineThreads)
-code_keep_kernel(const RescoreArgs args)
-{
-	const uint32_t query = blockIdx.x;
-	const uint32_t count = min(args.candidates.counts[query], args.candidates.capacity);
-	const uint32_t *places = args.candidates.rows + static_cast<size_t>(query) * args.candidates.capacity;
-	uint64_t *keys = args.candidates.keys + static_cast<size_t>(query) * args.candidates.capacity;
-	const bool has_after = args.queries.after != nullptr && args.queries.has_after[query] != 0;
-	const Entry after = has_after ? args.queries.after[query] : Entry{0, 0};
-
-	for (uint32_t i = blockIdx.y * kRefineThreads + threadIdx.x; i < count; i += gridDim.y * kRefineThreads)
-	{
-		const uint32_t place = places[i];
-		const uint64_t key = keys[i];
-		const bool behind = !has_after || key > after.key || (key == after.key && args.rows.row_ids[place] > after.row);
-
-		if (!behind || row_is_dead(args.rows, place))
-			keys[i] = kExcludedKey;
-	}
-}
-
-/// Grid (n_queries, blocks of a query), block 128.
-template <Metric metric, class FormT>
-__global__ void __launch_bounds__(kRefineThreads)
-code_refine_kernel(const RescoreArgs args)
-{
-	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t query = blockIdx.x;
-	const uint32_t count = min(args.candidates.counts[query], args.candidates.capacity);
-	const uint32_t dim_pad = args.queries.dim_pad;
-	const float *vector = static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(query) * dim_pad;
-	const uint32_t *places = args.candidates.rows + static_cast<size_t>(query) * args.candidates.capacity;
-	uint64_t *keys = args.candidates.keys + static_cast<size_t>(query) * args.candidates.capacity;
-	const char *block = static_cast<const char *>(args.rows.vectors);
-	const uint32_t n_warps = gridDim.y * (kRefineThreads / 32);
-	const uint32_t warp = blockIdx.y * (kRefineThreads / 32) + threadIdx.x / 32;
-	float aa = 0.0f;
-
-	if (warp * 32 >= count)
-		return;
-	if constexpr (metric == Metric::kCosine)
-		aa = query_square_sum(vector, dim_pad, lane);
-	for (uint32_t base = warp * 32; base < count; base += n_warps * 32)
-	{
-		const uint32_t mine = places[min(base + lane, count - 1)];
-		const double score = score_pairs<metric, FormT, 32, 1>([&](int r)
-			{ return block + static_cast<size_t>(__shfl_sync(0xFFFFFFFFu, mine, r)) * args.rows.pitch_bytes; }, vector,
-			1, dim_pad, aa, lane);
-
-		if (base + lane >= count)
-			continue;
-
-		const uint64_t key = key_after(score, args.queries, query, args.rows.row_ids, mine);
-
-		keys[base + lane] = key == kNanKey || row_is_dead(args.rows, mine) ? kExcludedKey : key;
-	}
-}
-
-template <Metric metric>
-cudaError_t
-refine_metric(const RescoreArgs &args, cudaStream_t stream)
-{
-	const dim3 grid(args.queries.n_queries, args.queries.n_queries >= 512 ? 1 : 8);
-
-	switch (args.rows.form)
-	{
-		case Form::kFloat32:
-			code_refine_kernel<metric, Float32Form><<<grid, kRefineThreads, 0, stream>>>(args);
-			break;
-		case Form::kFloat16:
-			code_refine_kernel<metric, Float16Form><<<grid, kRefineThreads, 0, stream>>>(args);
-			break;
-		case Form::kByte:
-			code_refine_kernel<metric, ByteForm><<<grid, kRefineThreads, 0, stream>>>(args);
-			break;
-		case Form::kBit:
-		case Form::kScaled:
-			return cudaErrorInvalidValue;
-	}
-	return cudaGetLastError();
-}
-
 } // namespace
 
 uint32_t
@@ -316,60 +173,15 @@ code_state_floats(const Codes &codes)
 }
 
 cudaError_t
-launch_code_queries(
-	Metric metric, const Codes &codes, const Queries &queries, const CodeQueries &prepared, cudaStream_t stream)
+launch_code_queries(Metric metric, const Codes &codes, const Queries &queries, const CodePasses &passes,
+	const CodeQueries &prepared, bool after_select, cudaStream_t stream)
 {
 	if (queries.n_queries == 0)
 		return cudaSuccess;
-	code_queries_kernel<<<queries.n_queries, kThreads, 0, stream>>>(metric, codes, queries, prepared);
 	if (codes.form == CodeForm::kRabitq)
-		return launch_rabitq_queries(codes, queries.n_queries, queries.dim_pad, prepared, stream);
-	return cudaGetLastError();
-}
-
-cudaError_t
-launch_code_begin(uint32_t n_queries, const uint32_t *candidates, uint32_t *left, uint32_t *wanted, cudaStream_t stream)
-{
-	code_begin_kernel<<<blocks_for(n_queries), kThreads, 0, stream>>>(n_queries, candidates, left, wanted);
-	return cudaGetLastError();
-}
-
-cudaError_t
-launch_code_next(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted, uint32_t *n_found,
-	cudaStream_t stream)
-{
-	code_next_kernel<<<blocks_for(n_queries), kThreads, 0, stream>>>(n_queries, counts, left, wanted, n_found);
-	return cudaGetLastError();
-}
-
-cudaError_t
-launch_code_keep(const RescoreArgs &args, cudaStream_t stream)
-{
-	if (args.queries.n_queries == 0)
-		return cudaSuccess;
-	code_keep_kernel<<<dim3(args.queries.n_queries, args.queries.n_queries >= 512 ? 1 : 8), kRefineThreads, 0,
-		stream>>>(args);
-	return cudaGetLastError();
-}
-
-cudaError_t
-launch_code_refine(const RescoreArgs &args, cudaStream_t stream)
-{
-	if (args.queries.n_queries == 0)
-		return cudaSuccess;
-	switch (args.metric)
-	{
-		case Metric::kL2:
-			return refine_metric<Metric::kL2>(args, stream);
-		case Metric::kInnerProduct:
-			return refine_metric<Metric::kInnerProduct>(args, stream);
-		case Metric::kCosine:
-			return refine_metric<Metric::kCosine>(args, stream);
-		case Metric::kL1:
-			return refine_metric<Metric::kL1>(args, stream);
-		default:
-			return cudaErrorInvalidValue;
-	}
+		return launch_rabitq_queries(metric, codes, queries, passes, prepared, after_select, stream);
+	return launch_after(
+		code_queries_kernel, queries.n_queries, kThreads, 0, stream, metric, codes, queries, passes, prepared);
 }
 
 cudaError_t

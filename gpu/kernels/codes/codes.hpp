@@ -49,16 +49,26 @@ uint32_t code_state_floats(const Codes &codes);
 /// Values of each query that estimates need.
 struct CodeQueries
 {
-	float *units = nullptr;  // [n_queries, dim_pad] the query; for cosine of length 1
+	float *units = nullptr;  // [n_queries, dim_pad] the query; for cosine of length 1. Not set for RaBitQ
 	float *states = nullptr; // [n_queries, state_stride] SQ8: offset, weight, each padded to 128; PQ: the query in the
 							 // quantiser's space; RaBitQ: RabitqState, table, elements
 	uint32_t state_stride = 0;
 	double *constants = nullptr; // [n_queries] SQ8; RaBitQ: the distance between query and centre
 };
 
-/// Prepare the queries, with the bits of engine/ivf (code_query_prepare). Grid n_queries.
-[[nodiscard]] cudaError_t launch_code_queries(
-	Metric metric, const Codes &codes, const Queries &queries, const CodeQueries &prepared, cudaStream_t stream);
+/// Candidates of each query [n_queries], and those that are left for this pass and the next ones.
+struct CodePasses
+{
+	const uint32_t *candidates = nullptr;
+	uint32_t *left = nullptr;
+	uint32_t *wanted = nullptr; // by one pass: up to kMostPassCandidates
+};
+
+/// Prepare the queries, with the bits of engine/ivf (code_query_prepare), and set passes.left to candidates, wanted to
+/// min(left, kMostPassCandidates). Grid n_queries. after_select: the launch ahead is launch_select_keys, whose keys
+/// came after the queries.
+[[nodiscard]] cudaError_t launch_code_queries(Metric metric, const Codes &codes, const Queries &queries,
+	const CodePasses &passes, const CodeQueries &prepared, bool after_select, cudaStream_t stream);
 
 struct CodedScanArgs
 {
@@ -72,8 +82,8 @@ struct CodedScanArgs
 	const Entry *after = nullptr;     // [n_queries]: only entries after it; null: all
 	uint32_t n_splits = 1;            // blocks that share a query
 	uint32_t stride = 0;              // largest of wanted
-	Entry *parts = nullptr;           // [n_queries, n_splits, stride], then merged [n_queries, stride]; n_splits > 1
-	uint32_t *part_counts = nullptr;  // [n_queries, n_splits + 1]
+	Entry *parts = nullptr;           // [n_queries, n_splits, stride]; null: n_splits is 1, and found is set at once
+	uint32_t *part_counts = nullptr;  // [n_queries, n_splits]
 	Candidates found;                 // capacity >= stride; keys: of the estimates, NaN is kNanKey
 	Entry *last = nullptr;            // [n_queries] out: estimate and place of the last candidate
 	uint8_t *tables = nullptr;        // [table_blocks, code_table_bytes]: if code_table_fits is false
@@ -90,6 +100,29 @@ bool code_table_fits(const Codes &codes, uint32_t stride);
 /// Estimates have the bits of engine/ivf's code_scores. Reproducible; the order of found is not that of the rows.
 [[nodiscard]] cudaError_t launch_coded_scan(const CodedScanArgs &args, cudaStream_t stream);
 
+/// The end of a search in one pass by few queries, in one launch: the parts joined, scores of the candidates (or their
+/// estimates), the merge into what was found.
+struct CodedFinishArgs
+{
+	CodedScanArgs scan;  // with parts
+	RescoreArgs refine;  // candidates are not used
+	bool scores = false; // candidates are scored canonically
+	Best best;
+	uint32_t max_k = 0;
+	uint32_t *n_scored = nullptr; // [n_queries] += candidates scored; null: not counted
+	Answers answers;              // heads: results are written to the host, too
+};
+
+/// True if a block finishes a query of `stride` candidates about as soon as the launches that it replaces.
+bool coded_finish_pays(const Rows &rows, uint32_t stride, uint32_t max_k);
+
+/// Only the scan: args.parts is set and not joined.
+[[nodiscard]] cudaError_t launch_coded_parts(const CodedScanArgs &args, cudaStream_t stream);
+
+/// Set best to the k first of best and the candidates of the parts, as launch_code_refine (or launch_code_keep) and
+/// launch_merge do. Reproducible. Grid n_queries.
+[[nodiscard]] cudaError_t launch_coded_finish(const CodedFinishArgs &args, cudaStream_t stream);
+
 /// Set candidates.keys to the keys of estimates: kExcludedKey for dead rows and those not after `after`. Of rows only
 /// dead and row_ids are read. Grid (n_queries, blocks of a query).
 [[nodiscard]] cudaError_t launch_code_keep(const RescoreArgs &args, cudaStream_t stream);
@@ -102,10 +135,6 @@ bool code_table_fits(const Codes &codes, uint32_t stride);
 /// [n_queries] += candidates found; null: not counted.
 [[nodiscard]] cudaError_t launch_code_next(uint32_t n_queries, const uint32_t *counts, uint32_t *left, uint32_t *wanted,
 	uint32_t *n_found, cudaStream_t stream);
-
-/// Set wanted to min(left, kMostPassCandidates), left to candidates.
-[[nodiscard]] cudaError_t launch_code_begin(
-	uint32_t n_queries, const uint32_t *candidates, uint32_t *left, uint32_t *wanted, cudaStream_t stream);
 
 /// Convert codes from the index's layout (engine/interface/codes_layout.hpp), n_blocks blocks of 32 rows from
 /// `first_block` on, to the device's form, or back. code_bytes: of a row.

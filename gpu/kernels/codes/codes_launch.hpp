@@ -14,9 +14,9 @@ uint32_t pq_threads();
 cudaError_t launch_pq_scan(const CodedScanArgs &args, cudaStream_t stream);
 cudaError_t prepare_pq_scan();
 
-/// The part of launch_code_queries for RaBitQ, after queries.units.
-cudaError_t launch_rabitq_queries(
-	const Codes &codes, uint32_t n_queries, uint32_t dim_pad, const CodeQueries &prepared, cudaStream_t stream);
+/// launch_code_queries for RaBitQ.
+cudaError_t launch_rabitq_queries(Metric metric, const Codes &codes, const Queries &queries, const CodePasses &passes,
+	const CodeQueries &prepared, bool after_select, cudaStream_t stream);
 cudaError_t prepare_rabitq_queries();
 size_t rabitq_table_bytes(const Codes &codes);
 cudaError_t launch_rabitq_scan(const CodedScanArgs &args, cudaStream_t stream);
@@ -24,5 +24,9 @@ cudaError_t prepare_rabitq_scan();
 
 cudaError_t launch_row_code_scan(const CodedScanArgs &args, cudaStream_t stream);
 cudaError_t prepare_row_code_scan();
+
+/// Set args.found and args.last to the joined parts of all queries.
+cudaError_t launch_join_parts(const CodedScanArgs &args, cudaStream_t stream);
+cudaError_t prepare_code_finish();
 
 } // namespace vectorgpu::kernels

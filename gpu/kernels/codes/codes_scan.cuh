@@ -11,6 +11,7 @@
 #include "kernels/canonical/canonical.cuh"
 #include "kernels/codes/codes_launch.hpp"
 #include "kernels/select/merge.cuh"
+#include "kernels/warp_block/launch.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -49,6 +50,18 @@ put_candidate(const Candidates &found, uint32_t query, uint32_t i, const Entry &
 
 	found.rows[at] = static_cast<uint32_t>(entry.row);
 	found.keys[at] = entry.key == kNanEstimateKey ? kNanKey : entry.key;
+}
+
+/// Whether a candidate is after the query's `after`.
+__device__ __forceinline__ bool
+is_after(const RescoreArgs &args, uint32_t query, uint64_t key, uint32_t place)
+{
+	if (args.queries.after == nullptr || args.queries.has_after[query] == 0)
+		return true;
+
+	const Entry after = args.queries.after[query];
+
+	return key > after.key || (key == after.key && args.rows.row_ids[place] > after.row);
 }
 
 __device__ __forceinline__ double
@@ -176,7 +189,7 @@ append_taken(const Entry &entry, bool taken, uint32_t lane, Entry *entries, uint
 __device__ __forceinline__ void
 put_entries(const CodedScanArgs &args, uint32_t query, uint32_t split, const Entry *entries, uint32_t fill)
 {
-	if (args.n_splits > 1)
+	if (args.parts != nullptr)
 	{
 		const size_t at = static_cast<size_t>(query) * args.n_splits + split;
 
@@ -225,6 +238,8 @@ coded_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t table_b
 	Entry *entries = reinterpret_cast<Entry *>(dynamic + (Shared ? table_bytes : 0));
 	uint8_t *tables = Shared ? dynamic : args.tables + static_cast<size_t>(blockIdx.x) * table_bytes;
 
+	let_next_start();
+	wait_for_stream();
 	for (uint32_t task = blockIdx.x; task < n_tasks; task += gridDim.x)
 	{
 		const uint32_t query = task / args.n_splits;
@@ -298,10 +313,8 @@ launch_code_estimator(const CodedScanArgs &args, cudaStream_t stream)
 	const uint32_t n_tasks = args.n_queries * args.n_splits;
 	const uint32_t grid = Shared ? n_tasks : min(n_tasks, args.table_blocks);
 
-	coded_scan_kernel<Estimator, Shared>
-		<<<grid, Estimator::kThreads, n_entries * sizeof(Entry) + (Shared ? table_bytes : 0), stream>>>(
-			args, n_entries, table_bytes);
-	return cudaGetLastError();
+	return launch_after(coded_scan_kernel<Estimator, Shared>, grid, Estimator::kThreads,
+		n_entries * sizeof(Entry) + (Shared ? table_bytes : 0), stream, args, n_entries, table_bytes);
 }
 
 template <class Estimator, bool Shared>

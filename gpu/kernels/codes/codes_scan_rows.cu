@@ -1,5 +1,6 @@
 // Scan of codes that lie row by row, SQ8 and halves: a warp takes 32 rows, each thread its lane of their sums, in the
-// order of the canonical distance. Also the end of all scans: joining the parts of a query's candidates, and launchers.
+// order of the canonical distance. Also the launchers of all
+// scans.
 #include "kernels/codes/codes_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -133,44 +134,6 @@ prepare_metrics()
 	return error != cudaSuccess ? error : prepare_code_estimator<Estimator<Metric::kL1>, true>();
 }
 
-/// Grid n_queries, block 256: joins the candidates of all blocks of a query in order.
-__global__ void __launch_bounds__(kMergeThreads)
-join_parts_kernel(const CodedScanArgs args, uint32_t n_entries)
-{
-	extern __shared__ __align__(16) uint8_t dynamic[];
-	const uint32_t query = blockIdx.x;
-	const uint32_t stride = args.stride;
-	const size_t n_parts = static_cast<size_t>(args.n_queries) * args.n_splits;
-	const Entry *parts = args.parts + static_cast<size_t>(query) * args.n_splits * stride;
-	const uint32_t *counts = args.part_counts + static_cast<size_t>(query) * args.n_splits;
-	Best joined;
-
-	joined.entries = args.parts + n_parts * stride;
-	joined.counts = args.part_counts + n_parts;
-	joined.stride = stride;
-	if (threadIdx.x == 0)
-		joined.counts[query] = 0;
-	__syncthreads();
-	if (args.wanted[query] > 0)
-		merge_candidates(
-			args.wanted[query], args.n_splits * stride, [&](uint32_t i, const Entry &)
-			{ return i % stride < counts[i / stride] ? parts[i] : Entry{kExcludedKey, 0}; }, joined, query,
-			reinterpret_cast<Entry *>(dynamic), n_entries);
-	__syncthreads();
-
-	const uint32_t n = joined.counts[query];
-	const Entry *entries = joined.entries + static_cast<size_t>(query) * stride;
-
-	for (uint32_t i = threadIdx.x; i < n; i += kMergeThreads)
-		put_candidate(args.found, query, i, entries[i]);
-	if (threadIdx.x == 0)
-	{
-		args.found.counts[query] = n;
-		if (n > 0)
-			args.last[query] = entries[n - 1];
-	}
-}
-
 bool
 is_pq(const Codes &codes)
 {
@@ -218,20 +181,17 @@ code_table_fits(const Codes &codes, uint32_t stride)
 }
 
 cudaError_t
+launch_coded_parts(const CodedScanArgs &args, cudaStream_t stream)
+{
+	return args.n_queries == 0 ? cudaSuccess : launch_scan(args, stream);
+}
+
+cudaError_t
 launch_coded_scan(const CodedScanArgs &args, cudaStream_t stream)
 {
-	if (args.n_queries == 0)
-		return cudaSuccess;
+	const cudaError_t error = launch_coded_parts(args, stream);
 
-	const cudaError_t error = launch_scan(args, stream);
-
-	if (error != cudaSuccess || args.n_splits == 1)
-		return error;
-
-	const uint32_t n_entries = code_entries(args.stride, kMergeThreads);
-
-	join_parts_kernel<<<args.n_queries, kMergeThreads, n_entries * sizeof(Entry), stream>>>(args, n_entries);
-	return cudaGetLastError();
+	return error != cudaSuccess || args.parts == nullptr ? error : launch_join_parts(args, stream);
 }
 
 cudaError_t
@@ -246,8 +206,7 @@ prepare_code_kernels()
 	if (error == cudaSuccess)
 		error = prepare_rabitq_scan();
 	if (error == cudaSuccess)
-		error = cudaFuncSetAttribute(join_parts_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-			static_cast<int>(code_entries(kMostPassCandidates, kMergeThreads) * sizeof(Entry)));
+		error = prepare_code_finish();
 	return error;
 }
 

@@ -145,4 +145,18 @@ filter_capacity(uint32_t k, uint32_t n_tiles, uint32_t n_first, uint32_t n_sampl
 constexpr double kFewRealsPairsPerList = 2.5;
 constexpr uint64_t kFewRealsLittleBytes = uint64_t{128} << 20;
 
+/// Where the chain reads rows in binary16 instead (cuda/search/rounded_lists.hpp), two launches are taken if they read
+/// at most this many bytes more than the chain: an estimate of what the chain's launches cost. A query alone reads
+/// slower, since at most as many blocks share it as leave room for its candidates.
+constexpr uint64_t kFewRealsSpareBytes = uint64_t{256} << 20;
+constexpr uint64_t kFewRealsSpareBytesOfOne = uint64_t{96} << 20;
+
+/// Rows of all pairs of a query and a list, in bytes, from which on the chain goes list by list over rows in binary16
+/// though most lists have one query; an estimate.
+constexpr uint64_t kRoundedListsLeastBytes = uint64_t{64} << 20;
+
+/// Queries of a chunk up to which it may read rows in signed bytes, where exact searches do; larger chunks read
+/// binary16, if rows are kept so; an estimate.
+constexpr uint32_t kRoundedListsMostScaled = 256;
+
 } // namespace vectorgpu::kernels

@@ -81,9 +81,8 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	const bool alone = args.answers.heads != nullptr;
 	const bool bits = args.rows.form == Form::kBit;
 
-	if (args.max_width < 1 || args.max_width > kGraphMostWidth || args.degree == 0 ||
-		(!alone && args.candidates.capacity < args.max_width) ||
-		(alone && (args.n_begin > kGraphMostBegin || args.entries.n_rows > kGraphMostEntries)))
+	if (args.max_width < 1 || args.max_width > kGraphMostWidth || args.degree == 0 || args.n_begin > kGraphMostBegin ||
+		(!alone && args.candidates.capacity < args.max_width) || (alone && args.entries.n_rows > kGraphMostEntries))
 		return cudaErrorInvalidValue;
 	if (tuning.steps == 0)
 		tuning.steps = kGraphDefaultSteps;

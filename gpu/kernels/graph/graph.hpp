@@ -14,7 +14,7 @@ constexpr uint32_t kGraphMostTableBits = 13;  // four queries of a block, the wi
 constexpr uint32_t kGraphMostByteDims = 256;  // 256 * 255^2 < 2^24
 constexpr uint32_t kGraphAloneTableBits = 14; // 64 kB, for a query with a block of its own
 constexpr int kGraphAloneWarps = 8;           // of a search with a block of its own
-constexpr uint32_t kGraphMostBegin = 8;       // entry points at which such a search begins
+constexpr uint32_t kGraphMostBegin = 8;       // entry points at which a search begins
 constexpr uint32_t kGraphMostEntries = 8192;  // entry points that it scores: all on one multiprocessor
 constexpr uint32_t kGraphEntryBlocks = 64;    // of a query whose entry points are scored apart
 constexpr uint32_t kGraphEntryItems = kGraphEntryBlocks * kGraphMostBegin;
@@ -37,7 +37,7 @@ struct GraphArgs
 	const uint32_t *entry_nodes = nullptr; // [number of entry points]
 	// [n_queries, n_begin]: Entry::row is a number of an entry point, ascending by (key, number).
 	const Entry *begin = nullptr;
-	uint32_t n_begin = 0;
+	uint32_t n_begin = 0;             // at most kGraphMostBegin
 	const uint32_t *widths = nullptr; // [n_queries], 1 ... max_width
 	uint32_t max_width = 0;
 	// [n_queries, dim_pad] the queries as bytes, 16-byte aligned; null: some queries are not bytes

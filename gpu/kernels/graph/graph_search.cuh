@@ -29,6 +29,7 @@ template <Metric metric, class Scorer, int warps, int lanes = 32>
 class GraphSearch
 {
 	static_assert(lanes == 32 || warps == 1);
+	static_assert(static_cast<int>(kGraphMostBegin) <= lanes); // begin_in_order: a lane each
 
 public:
 	__device__ GraphSearch(const GraphArgs &args, uint32_t query, uint8_t *shared, uint32_t thread)
@@ -88,36 +89,35 @@ protected:
 			__syncthreads();
 	}
 
-	/// Begin with the entry points nearest to the query, which are in order.
+	/// Begin with the entry points nearest to the query.
 	__device__ void begin()
 	{
 		visited_.clear(thread_, kThreads);
 		size_ = min(args_.n_begin, width_);
+		if constexpr (!GraphWayScorer<Scorer>)
+			for (uint32_t i = thread_; i < args_.n_begin; i += kThreads)
+				candidates_[i] = item_of(args_.begin[static_cast<size_t>(query_) * args_.n_begin + i]);
 		sync();
-		if constexpr (GraphWayScorer<Scorer>)
+		if (warp_ == 0)
 		{
-			if (warp_ == 0)
-				begin_by_way(lane_ < size_
+			if constexpr (GraphWayScorer<Scorer>)
+				score_begin(lane_ < args_.n_begin
 						? args_.entry_nodes[args_.begin[static_cast<size_t>(query_) * args_.n_begin + lane_].row]
 						: 0);
+			begin_in_order();
 		}
-		else
-			for (uint32_t i = thread_; i < size_; i += kThreads)
-				put_entry(i, args_.begin[static_cast<size_t>(query_) * args_.n_begin + i]);
 		sync();
 	}
 
-	/// Item i of the list becomes an entry point, with its score.
-	__device__ __forceinline__ void put_entry(uint32_t i, const Entry &entry)
+	/// The item of an entry point.
+	__device__ __forceinline__ uint64_t item_of(const Entry &entry) const
 	{
 		const uint64_t bits = (entry.key >> 63) != 0 ? entry.key & 0x7FFFFFFFFFFFFFFFu : ~entry.key;
 		const float score = entry.key >= kNanKey
 			? __uint_as_float(0x7F800000u)
 			: static_cast<float>(__longlong_as_double(static_cast<long long>(bits)));
-		const uint32_t node = args_.entry_nodes[entry.row];
 
-		list_[i] = graph_item(score, node);
-		(void) visited_.insert(node);
+		return graph_item(score, args_.entry_nodes[entry.row]);
 	}
 
 	/// Lane i gets the i-th nearest entry point (score, number) among those that warp `number` of n_warps looks at,
@@ -133,41 +133,52 @@ protected:
 			return score_entries<most>(args_, scorer_, nodes_, number, n_warps, lane_);
 	}
 
-	/// Begin the list with the node of each of the first size_ lanes, in the order of the scorer. By one warp.
-	__device__ __forceinline__ void begin_by_way(uint32_t node)
+	/// Put the items of the nodes of the first n_begin lanes, by the way's scores, into candidates_. By one warp.
+	__device__ __forceinline__ void score_begin(uint32_t node)
 	{
-		uint32_t rank = 0;
-
 		nodes_[lane_] = node;
 		Lanes::sync();
 
-		const float score = scorer_.template score<32>(nodes_, size_, lane_);
-		const uint64_t item = lane_ < size_ ? graph_item(score, node) : ~uint64_t{0};
+		const float score = scorer_.template score<32>(nodes_, args_.n_begin, lane_);
 
-		for (uint32_t i = 0; i < size_; i++)
-			rank += __shfl_sync(kFull, static_cast<unsigned long long>(item), static_cast<int>(i)) < item ? 1 : 0;
-		if (lane_ < size_)
+		if (lane_ < args_.n_begin)
+			candidates_[lane_] = graph_item(score, node);
+		Lanes::sync();
+	}
+
+	/// Begin the list with the size_ first of the n_begin items in candidates_, in the list's order: that of the entry
+	/// points differs, for it has NaN behind infinities and is by canonical scores. By one warp.
+	__device__ __forceinline__ void begin_in_order()
+	{
+		const uint64_t item = lane_ < args_.n_begin ? candidates_[lane_] : ~uint64_t{0};
+		uint32_t rank = 0;
+
+#pragma unroll 1
+		for (uint32_t i = 0; i < args_.n_begin; i++)
+			rank += candidates_[i] < item || (candidates_[i] == item && i < lane_) ? 1 : 0;
+		if (rank < size_) // lanes from n_begin on have rank n_begin
 		{
 			list_[rank] = item;
-			(void) visited_.insert(node);
+			(void) visited_.insert(node_of(item));
 		}
 		Lanes::sync();
 	}
 
-	/// Begin the list with the size_ first of all lanes' a and b, from nearest_entries. By one warp.
+	/// Begin the list with the n_begin first of all lanes' a and b, from nearest_entries. By one warp.
 	__device__ __forceinline__ void begin_list(uint64_t a, uint64_t b)
 	{
-		const uint64_t first = warp_first(a, b, size_, lane_);
+		const uint64_t first = warp_first(a, b, args_.n_begin, lane_);
+		const uint32_t node = lane_ < args_.n_begin ? args_.entry_nodes[static_cast<uint32_t>(first)] : 0;
 
 		if constexpr (GraphWayScorer<Scorer>)
-			return begin_by_way(lane_ < size_ ? args_.entry_nodes[static_cast<uint32_t>(first)] : 0);
-		if (lane_ < size_)
+			score_begin(node);
+		else
 		{
-			const uint32_t node = args_.entry_nodes[static_cast<uint32_t>(first)];
-
-			list_[lane_] = graph_item(order_to_float(static_cast<uint32_t>(first >> 32)), node);
-			(void) visited_.insert(node);
+			if (lane_ < args_.n_begin)
+				candidates_[lane_] = graph_item(order_to_float(static_cast<uint32_t>(first >> 32)), node);
+			Lanes::sync();
 		}
+		begin_in_order();
 	}
 
 	/// As begin, but finds the nearest among all entry points here.

@@ -27,12 +27,15 @@ struct IvfProbes
 /// How lists with rows that pass a search's conditions are chosen. A query names `most` lists; it looks at the first
 /// ceil(least * most) of these, and at more until they hold as many rows that pass as those first ones would if rows
 /// that pass were spread evenly over all rows. If even all of them hold fewer, the rows that pass lie away from the
-/// query, and it looks at none.
+/// query, and it looks at none. It looks at fewer than the first ones if these already hold so many rows that pass, and
+/// are as good as ceil(full * most) lists of which all rows pass: one of which the share p does counts for p ^ (.5 - .4
+/// p) of these (as engine::ivf::even_lists), computed as sqrt(p) (1 + .6 p (1 - p)).
 struct IvfCut
 {
 	const uint32_t *n_pass = nullptr; // [n_lists + 1]: rows that pass and live, and of all lists; null: queries look at
 									  // the lists that they name
 	float least = 0;
+	float full = 1;
 };
 
 constexpr uint32_t kIvfMostCut = 256; // lists that a query with conditions may name, unless it names all
@@ -83,7 +86,8 @@ struct IvfScanArgs
 /// is NaN. Each query separately: for few queries. The order of candidates is not reproducible.
 [[nodiscard]] cudaError_t launch_ivf_scan_queries(const IvfScanArgs &args, cudaStream_t stream);
 
-/// Make plan from probes. tiles of all lists: at most sum over lists of ceil(queries / 8) * ceil(rows / 256).
+/// Make plan from probes. The tiles of all lists, sum over lists of ceil(queries / 8) * ceil(rows / 256), must be below
+/// 2^31; no query names a list twice.
 [[nodiscard]] cudaError_t launch_ivf_plan(
 	const IvfProbes &probes, uint32_t n_queries, const IvfPlan &plan, cudaStream_t stream);
 
@@ -98,6 +102,10 @@ struct IvfScanArgs
 /// first, up to kIvfMostCut of them. The redo [n_queries] of a query whose rows lie away becomes kAnswerIsAway.
 [[nodiscard]] cudaError_t launch_ivf_cut(const IvfProbes &probes, const IvfCut &cut, uint32_t n_queries,
 	uint32_t *counts, uint8_t *redo, cudaStream_t stream);
+
+/// counts [n_queries] of queries with a mark in redo become 0: they are searched again, and look at no list now.
+[[nodiscard]] cudaError_t launch_ivf_skip(
+	const uint8_t *redo, uint32_t n_queries, uint32_t *counts, cudaStream_t stream);
 
 /// True if launch_ivf_scan_bytes can take such rows, with queries of whole numbers 0 ... 255: canonical scores are
 /// exact integers.

@@ -5,7 +5,7 @@
 #include <climits>
 
 #include "kernels/canonical/canonical.cuh"
-#include "kernels/ivf/ivf.hpp"
+#include "kernels/ivf/ivf_tile.cuh"
 #include "kernels/warp_block/mma.cuh"
 
 namespace vectorgpu::kernels
@@ -29,49 +29,6 @@ threshold_to_int(uint64_t threshold)
 	return __double2int_rd(__longlong_as_double(static_cast<long long>(bits))); // saturates
 }
 
-/// A warp's next tile: up to 32 queries of a list by up to 256 of its rows.
-struct ByteTile
-{
-	const uint32_t *numbers; // [n_queries], of the queries
-	uint32_t n_queries;
-	uint32_t first; // row
-	uint32_t end;
-};
-
-/// The last list whose first tile is not behind `tile`.
-__device__ __forceinline__ uint32_t
-list_of_tile(const IvfScanArgs &args, uint32_t tile)
-{
-	uint32_t list = 0;
-	uint32_t high = args.probes.n_lists;
-
-	while (high - list > 1)
-	{
-		const uint32_t middle = (list + high) / 2;
-
-		if (args.plan.tile_firsts[middle] <= tile)
-			list = middle;
-		else
-			high = middle;
-	}
-	return list;
-}
-
-__device__ __forceinline__ ByteTile
-byte_tile(const IvfScanArgs &args, uint32_t tile)
-{
-	const IvfPlan &plan = args.plan;
-	const uint32_t list = list_of_tile(args, tile);
-	const uint32_t n_in_list = plan.firsts[list + 1] - plan.firsts[list];
-	const uint32_t n_groups = (n_in_list + kIvfByteQueriesPerTile - 1) / kIvfByteQueriesPerTile;
-	const uint32_t local = tile - plan.tile_firsts[list];
-	const uint32_t first_query = local % n_groups * kIvfByteQueriesPerTile;
-	const uint32_t first = static_cast<uint32_t>(args.probes.offsets[list]) + local / n_groups * kIvfRowsPerTile;
-
-	return {plan.queries + plan.firsts[list] + first_query, min(kIvfByteQueriesPerTile, n_in_list - first_query), first,
-		min(static_cast<uint32_t>(args.probes.offsets[list + 1]), first + kIvfRowsPerTile)};
-}
-
 /// A thread's fragments of the queries of a tile, and what their rows are judged by. Steps: as ivf_scan_bytes_kernel's.
 /// A thread has query t * 8 + group as a fragment, and the sums of queries t * 8 + part * 2 + {0, 1}.
 template <Metric metric, int Steps>
@@ -81,7 +38,7 @@ struct ByteQueries
 	int thresholds[kTiles][2];
 	int norms[kTiles][2];
 
-	__device__ __forceinline__ void load(const IvfScanArgs &args, const ByteTile &tile, uint32_t group, uint32_t part)
+	__device__ __forceinline__ void load(const IvfScanArgs &args, const ListTile &tile, uint32_t group, uint32_t part)
 	{
 		const uint32_t dim_pad = args.queries.dim_pad;
 		const int n_steps = static_cast<int>(dim_pad / 32);
@@ -113,7 +70,7 @@ struct ByteQueries
 
 	/// sums += the products of the rows at these two places with all queries.
 	__device__ __forceinline__ void multiply_rows(int (&sums)[kTiles][4], const IvfScanArgs &args,
-		const uint32_t (&places)[2], const ByteTile &tile, uint32_t part) const
+		const uint32_t (&places)[2], const ListTile &tile, uint32_t part) const
 	{
 		const uint8_t *block = static_cast<const uint8_t *>(args.rows.vectors);
 		const int n_steps = static_cast<int>(args.queries.dim_pad / 32);
@@ -141,24 +98,6 @@ struct ByteQueries
 	}
 };
 
-/// Make a row that is not beyond a query's threshold, by its whole score, a candidate of that query.
-__device__ __forceinline__ void
-add_candidate(const IvfScanArgs &args, uint32_t query, uint32_t place, int value)
-{
-	const uint64_t key = key_after(static_cast<double>(value), args.queries, query, args.rows.row_ids, place);
-
-	if (key > args.thresholds[query] || key >= kNanKey)
-		return;
-
-	const uint32_t at = atomicAdd(&args.candidates.counts[query], 1u);
-
-	if (at < args.candidates.capacity)
-	{
-		args.candidates.keys[static_cast<size_t>(query) * args.candidates.capacity + at] = key;
-		args.candidates.rows[static_cast<size_t>(query) * args.candidates.capacity + at] = place;
-	}
-}
-
 /// Any grid, block 256: each warp takes the next tile, up to 32 queries of a list by up to 256 of its rows. Steps: of
 /// 32 dimensions, at least as many as the rows have.
 template <Metric metric, int Steps>
@@ -180,7 +119,7 @@ ivf_scan_bytes_kernel(const IvfScanArgs args)
 		if (next >= n_all)
 			return;
 
-		const ByteTile tile = byte_tile(args, next);
+		const ListTile tile = list_tile(args, next);
 		ByteQueries<metric, Steps> queries;
 
 		queries.load(args, tile, group, part);
@@ -213,7 +152,7 @@ ivf_scan_bytes_kernel(const IvfScanArgs args)
 					if (value > queries.thresholds[t][j] || place >= tile.end || row_is_dead(args.rows, place) ||
 						column >= tile.n_queries)
 						continue;
-					add_candidate(args, tile.numbers[column], place, value);
+					add_candidate(args, tile.numbers[column], place, static_cast<double>(value));
 				}
 			}
 			__syncwarp();

@@ -130,6 +130,8 @@ __device__ __forceinline__ uint32_t
 rank_lists(const IvfFewArgs &args, const uint32_t *lows, uint32_t n_probes, FewListScratch *scratch)
 {
 	const bool is_cut = args.cut.n_pass != nullptr && n_probes < args.n_lists;
+	const float share =
+		is_cut ? passing_share(args.cut, args.offsets, args.n_lists) : 0.0f; // early: it waits for memory
 	const auto comes_before = [&](uint32_t other, uint32_t list)
 	{ return kPairs && lows[other] != lows[list] ? lows[other] < lows[list] : other < list; };
 
@@ -165,8 +167,7 @@ rank_lists(const IvfFewArgs &args, const uint32_t *lows, uint32_t n_probes, FewL
 
 	if (n_pass == 0)
 		scratch->end[slot] = scratch->first[slot]; // nothing to be read there
-	return cut_lists(
-		args.cut, passing_share(args.cut, args.offsets, args.n_lists), n_pass, n_rows, n_probes, &scratch->cut);
+	return cut_lists(args.cut, share, n_pass, n_rows, n_probes, &scratch->cut);
 }
 
 /// Set chunk_first of the lists ranked. Returns the number of chunks, each of kChunkRows rows except a list's last.

@@ -247,6 +247,25 @@ few_load(
 		scratch->fill = 0;
 }
 
+/// What row_is_dead reads of a row's bit, in two steps: the load waits for nothing until the bit is asked for. Rows
+/// with conditions are judged one by one; their bits would cost a second wait for memory after that for the rows.
+class DeadByte
+{
+public:
+	__device__ __forceinline__ DeadByte(const Rows &rows, uint32_t row, bool wanted)
+		: bit_(static_cast<uint64_t>(rows.dead_start + static_cast<int64_t>(row))) // negative: huge
+	{
+		if (wanted && rows.dead != nullptr && bit_ < rows.dead_bits)
+			byte_ = rows.dead[bit_ / 8];
+	}
+
+	__device__ __forceinline__ bool is_set() const { return (byte_ >> (bit_ % 8) & 1) != 0; }
+
+private:
+	uint64_t bit_;
+	uint32_t byte_ = 0;
+};
+
 /// Grid (n_splits, n_queries), block 256. Shared: few_room_units and query_units.
 template <class Scorer>
 __global__ void __launch_bounds__(kFewThreads, Scorer::kBlocks)
@@ -313,11 +332,12 @@ few_scan_kernel(const __grid_constant__ IvfFewArgs args)
 				break;
 
 			const uint32_t place = first + lane;
+			const bool counts = lane < kChunkRows && place < end;
+			const DeadByte dead(args.rows, place, counts); // on the way beside the rows
 			const uint32_t order = scorer.order(first, end);
 
-			few_append(held, &scratch.fill, kFewKept,
-				lane < kChunkRows && place < end && order <= threshold && !row_is_dead(args.rows, place), order, place,
-				lane);
+			few_append(
+				held, &scratch.fill, kFewKept, counts && order <= threshold && !dead.is_set(), order, place, lane);
 		}
 		next += ahead * kFewWarps;
 		__syncthreads();

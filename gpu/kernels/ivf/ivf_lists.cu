@@ -219,6 +219,16 @@ cut_kernel(const IvfProbes probes, const IvfCut cut, uint32_t *counts, uint8_t *
 		redo[query] = kAnswerIsAway;
 }
 
+/// Grid ceil(n_queries / 256), block 256.
+__global__ void __launch_bounds__(kThreads)
+skip_kernel(const uint8_t *redo, uint32_t n_queries, uint32_t *counts)
+{
+	const uint32_t query = blockIdx.x * kThreads + threadIdx.x;
+
+	if (query < n_queries && redo[query] != 0)
+		counts[query] = 0;
+}
+
 cudaError_t
 launch_ivf(IvfKernel kernel, const IvfScanArgs &args, cudaStream_t stream)
 {
@@ -285,6 +295,15 @@ launch_ivf_cut(const IvfProbes &probes, const IvfCut &cut, uint32_t n_queries, u
 	if (n_queries == 0)
 		return cudaSuccess;
 	cut_kernel<<<n_queries, kCutThreads, 0, stream>>>(probes, cut, counts, redo);
+	return cudaGetLastError();
+}
+
+cudaError_t
+launch_ivf_skip(const uint8_t *redo, uint32_t n_queries, uint32_t *counts, cudaStream_t stream)
+{
+	if (n_queries == 0)
+		return cudaSuccess;
+	skip_kernel<<<blocks_for(n_queries), kThreads, 0, stream>>>(redo, n_queries, counts);
 	return cudaGetLastError();
 }
 

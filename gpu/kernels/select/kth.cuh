@@ -174,7 +174,7 @@ block_kth_smallest(const Value &value, uint32_t n, uint32_t k, RadixScratchOf<Nu
 	return prefix;
 }
 
-/// A number up to which `n` numbers are; n = 0: the end of the range, of which nothing was counted.
+/// A number, and how many of the numbers are at most that. n = 0: the end of the range, where nothing was counted.
 template <class Number>
 struct HalvedRange
 {

@@ -120,6 +120,10 @@ select_keys_kernel(const Queries queries, const uint64_t *keys, uint64_t key_str
 	extern __shared__ Entry entries[];
 	__shared__ RadixScratch scratch;
 	const uint64_t *query_keys = keys + blockIdx.x * key_stride;
+
+	wait_for_stream();
+	let_next_start(); // only now: see launch_select_keys
+
 	const uint32_t k = min(queries.k[blockIdx.x], n_rows);
 	const uint32_t kth =
 		block_kth_smallest([&](uint32_t i) { return static_cast<uint32_t>(query_keys[i] >> 32); }, n_rows, k, &scratch);
@@ -187,9 +191,8 @@ launch_select_keys(const Queries &queries, const uint64_t *keys, uint64_t key_st
 
 	if (queries.n_queries == 0 || n_rows == 0)
 		return cudaSuccess;
-	select_keys_kernel<<<queries.n_queries, kMergeThreads, n * sizeof(Entry), stream>>>(
-		queries, keys, key_stride, n_rows, best, n);
-	return cudaGetLastError();
+	return launch_after(select_keys_kernel, queries.n_queries, kMergeThreads, n * sizeof(Entry), stream, queries, keys,
+		key_stride, n_rows, best, n);
 }
 
 cudaError_t

@@ -4,9 +4,9 @@
 //
 // Rules. A kernel launched by launch_after calls wait_for_stream() in every thread before it reads or writes anything
 // that earlier work in the stream touches. Data that are constant while searches run (rows, their values, tombstones)
-// may be read before. A kernel may call let_next_start() at once, whatever is launched after it: the next kernel waits
-// for its end, not for this call. Blocks come early only after a kernel: after a copy, or a wait for another stream's
-// event (NewRows::await), they come when that is over.
+// may be read before; what else may be says the launcher of the kernel ahead. A kernel may call let_next_start() at
+// once, whatever is launched after it: the next kernel waits for its end, not for this call. Blocks come early only
+// after a kernel: after a copy, or a wait for another stream's event (NewRows::await), they come when that is over.
 #pragma once
 
 #include <cuda_runtime.h>

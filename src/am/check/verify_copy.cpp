@@ -134,26 +134,38 @@ copy_differs(const CopyCheck *check, const SegmentEntry *segment, uint64 first, 
 	pg_unreachable();
 }
 
+/// Ask for the checksums of a part of the copy: of `what` as in wire::ChecksumRequest, of a segment or (null) of the
+/// delta. Returns false if the copy has changed or gone meanwhile.
+bool
+copy_checksum(
+	const CopyCheck *check, const SegmentEntry *segment, uint32 what, uint64 first, uint64 n, wire::ChecksumReply *copy)
+{
+	const wire::ChecksumRequest request = {segment != nullptr ? segment->id : 0, what, first, n};
+	const wire::Part part = {&request, sizeof(request)};
+	wire::ReplyHeader header;
+	bridge::Fallback reason;
+
+	if (!bridge::session_request(
+			wire::RequestType::kChecksum, &check->key, &part, 1, &header, copy, sizeof(*copy), &reason))
+		bridge::raise_fallback(reason);
+	if (header.status == wire::ReplyStatus::kAbsent || header.status == wire::ReplyStatus::kInvalid)
+		return false;
+	if (header.status != wire::ReplyStatus::kOk)
+		bridge::raise_fallback(bridge::fallback_of(header.status));
+	return true;
+}
+
 /// Compare rows [first, first + n). Returns false if the copy has changed or gone meanwhile, so that there is nothing
 /// left to compare. exact_dead: no vacuum is unfinished for the copy's tombstones, so they must be equal. first: a
 /// multiple of 8 for a segment.
 bool
 check_range(CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, bool exact_dead)
 {
-	const wire::ChecksumRequest request = {segment != nullptr ? segment->id : 0, 0, first, n};
-	const wire::Part part = {&request, sizeof(request)};
-	wire::ReplyHeader header;
 	wire::ChecksumReply copy;
 	wire::ChecksumReply pages;
-	bridge::Fallback reason;
 
-	if (!bridge::session_request(
-			wire::RequestType::kChecksum, &check->key, &part, 1, &header, &copy, sizeof(copy), &reason))
-		bridge::raise_fallback(reason);
-	if (header.status == wire::ReplyStatus::kAbsent || header.status == wire::ReplyStatus::kInvalid)
+	if (!copy_checksum(check, segment, 0, first, n, &copy))
 		return false;
-	if (header.status != wire::ReplyStatus::kOk)
-		bridge::raise_fallback(bridge::fallback_of(header.status));
 	if (!page_checksum(check, segment, first, n, &pages))
 		return false;
 	if (copy.row_ids_xxh3 != pages.row_ids_xxh3)
@@ -196,20 +208,11 @@ check_structure(CopyCheck *check, const SegmentEntry *segment)
 	for (uint64 first = 0; first < end; first += step)
 	{
 		const Size n = Min(step, end - first);
-		const wire::ChecksumRequest request = {segment->id, 1, first, n};
-		const wire::Part part = {&request, sizeof(request)};
-		wire::ReplyHeader header;
 		wire::ChecksumReply copy;
-		bridge::Fallback reason;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!bridge::session_request(
-				wire::RequestType::kChecksum, &check->key, &part, 1, &header, &copy, sizeof(copy), &reason))
-			bridge::raise_fallback(reason);
-		if (header.status == wire::ReplyStatus::kAbsent || header.status == wire::ReplyStatus::kInvalid)
+		if (!copy_checksum(check, segment, 1, first, n, &copy))
 			return false;
-		if (header.status != wire::ReplyStatus::kOk)
-			bridge::raise_fallback(bridge::fallback_of(header.status));
 		if (!structure->read(check->index, check->meta, segment, first, n, check->vectors, nullptr))
 			return false;
 		if (copy.vectors_xxh3 != XXH3_64bits(check->vectors, n))
@@ -224,19 +227,10 @@ bool
 check_codes(
 	const CopyCheck *check, const SegmentEntry *segment, uint64 first, uint64 n, const char *pages, Size n_bytes)
 {
-	const wire::ChecksumRequest request = {segment != nullptr ? segment->id : 0, 2, first, n};
-	const wire::Part part = {&request, sizeof(request)};
-	wire::ReplyHeader header;
 	wire::ChecksumReply copy;
-	bridge::Fallback reason;
 
-	if (!bridge::session_request(
-			wire::RequestType::kChecksum, &check->key, &part, 1, &header, &copy, sizeof(copy), &reason))
-		bridge::raise_fallback(reason);
-	if (header.status == wire::ReplyStatus::kAbsent || header.status == wire::ReplyStatus::kInvalid)
+	if (!copy_checksum(check, segment, 2, first, n, &copy))
 		return false;
-	if (header.status != wire::ReplyStatus::kOk)
-		bridge::raise_fallback(bridge::fallback_of(header.status));
 	if (copy.vectors_xxh3 != XXH3_64bits(pages, n_bytes) || copy.n_different != 0)
 	{
 		if (segment != nullptr)

@@ -136,7 +136,8 @@ train_sq8(IvfWriter *writer)
 	pfree(sample);
 }
 
-/// The centre is the mean of the rows that SQ8 would take; the seed of the rotation is the training's.
+/// The centre is the mean of the rows that SQ8 would take; the seed of the rotation is the training's. The worker, if
+/// it has the lists, codes the rows with them.
 void
 train_rabitq(IvfWriter *writer)
 {
@@ -147,6 +148,7 @@ train_rabitq(IvfWriter *writer)
 	sample = ivf_read_sample(writer, n);
 	engine::ivf::rabitq_train(writer->codec.model.rabitq, sample, n, writer->model.id);
 	pfree(sample);
+	worker_build_take_codec(writer);
 }
 
 } // namespace

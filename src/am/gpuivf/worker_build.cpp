@@ -287,6 +287,26 @@ reply_row_bytes(const IvfWriter *writer)
 	return sizeof(wire::RowLabel) + (writer->worker.codes ? writer->coded_bytes : 0);
 }
 
+/// False: the worker makes no such codes.
+bool
+kind_of_codes(IvfStorage storage, wire::CodesKind *kind)
+{
+	switch (storage)
+	{
+		case IvfStorage::kSq8:
+			*kind = wire::CodesKind::kSq8;
+			return true;
+		case IvfStorage::kPq:
+			*kind = wire::CodesKind::kPq;
+			return true;
+		case IvfStorage::kRabitq:
+			*kind = wire::CodesKind::kRabitq;
+			return true;
+		default:
+			return false;
+	}
+}
+
 /// Sends the codec. False: the worker makes no codes, but can still assign rows.
 bool
 begin_codes(IvfWriter *writer, uint64 n_training)
@@ -298,13 +318,14 @@ begin_codes(IvfWriter *writer, uint64 n_training)
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
 
-	if (!build->lists || (writer->layout.storage != IvfStorage::kSq8 && writer->layout.storage != IvfStorage::kPq) ||
+	if (!build->lists || !kind_of_codes(writer->layout.storage, &spec.kind) ||
 		sizeof(wire::RowLabel) + writer->coded_bytes > bridge::session_reply_capacity())
 		return false;
-	spec.kind = writer->layout.storage == IvfStorage::kPq ? wire::CodesKind::kPq : wire::CodesKind::kSq8;
+	if (spec.kind == wire::CodesKind::kRabitq)
+		spec.bits = static_cast<uint8>(writer->layout.codes.bits);
 	if (spec.kind == wire::CodesKind::kPq)
 	{
-		spec.pq_bits = static_cast<uint8>(pq->bits);
+		spec.bits = static_cast<uint8>(pq->bits);
 		spec.opq = pq->opq;
 		spec.pq_m = pq->m;
 	}

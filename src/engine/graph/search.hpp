@@ -56,7 +56,8 @@ size_t graph_search_bytes(const GraphView &view, const SearchSpec &spec);
 Outcome graph_search(const GraphView &view, const SearchSpec &spec, const Candidate *entries, size_t n_entries,
 	Candidate *found, uint32_t *n_found, SearchStats *stats, void *work, size_t work_bytes);
 
-/// Move the first n_wanted of n candidates to the front, in order. For the choice of entry points.
+/// Move the first n_wanted of n candidates to the front, by (score, node), NaN behind infinities. For the choice of
+/// entry points.
 void first_candidates(Candidate *candidates, size_t n, size_t n_wanted);
 
 } // namespace vectorgpu::engine::graph

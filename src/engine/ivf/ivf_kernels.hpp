@@ -106,6 +106,9 @@ struct IvfKernels
 	void (*flip_signs)(const uint32_t *signs, size_t n, float *x);
 	/// x [n] times the Hadamard matrix and a factor, in place; n a power of 2 from 8 on.
 	void (*hadamard)(float *x, size_t n, float factor);
+
+	/// a [n] becomes (a + b) * factor, b [n] becomes (a - b) * factor.
+	void (*turn_pairs)(float *a, float *b, size_t n, float factor);
 	void (*rabitq_levels)(const RabitqLevels &call);
 	/// products[0] = Σ |rotated| (level + 1/2); [1] = Σ list (level + 1/2), with the sign of rotated. n a multiple
 	/// of 8.

@@ -342,6 +342,7 @@ constexpr IvfKernels kKernels = {
 	sum_nibbles,
 	flip_signs_of,
 	hadamard_transform,
+	turn_pairs_of,
 	levels_of,
 	products_of,
 	bounds_of,

@@ -12,7 +12,9 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kSq8Piece = 32; // rows that a thread codes at a time
+constexpr size_t kCacheLine = 64;
+constexpr size_t kRabitqPiece = 32; // rows that a thread codes at a time
+constexpr size_t kSq8Piece = 32;
 
 Status
 status_of(const ivf::Outcome &outcome)
@@ -31,6 +33,19 @@ pq_training(const ListCodeSpec &spec, size_t n_threads)
 	return training;
 }
 
+ivf::RabitqSpec
+rabitq_spec(const ivf::CodeSpec &spec)
+{
+	return {spec.metric, spec.dim, spec.bits};
+}
+
+/// Work memory of a thread that codes rows by RaBitQ, in whole cache lines.
+size_t
+rabitq_thread_bytes(const ivf::CodeSpec &spec)
+{
+	return (ivf::rabitq_encode_work_bytes(rabitq_spec(spec)) + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
 bool
 all_finite(const float *values, size_t n)
 {
@@ -42,11 +57,13 @@ all_finite(const float *values, size_t n)
 Status
 check_list_codes(const ListCodeSpec &spec)
 {
-	if (spec.codes.kind != ivf::CodeKind::kSq8 && spec.codes.kind != ivf::CodeKind::kPq)
+	const bool rabitq = spec.codes.kind == ivf::CodeKind::kRabitq;
+
+	if (spec.codes.kind != ivf::CodeKind::kSq8 && spec.codes.kind != ivf::CodeKind::kPq && !rabitq)
 		return Status::error(StatusCode::kUnsupported, "codes of this kind are not made while lists are built");
 	if (const char *error = ivf::code_spec_error(spec.codes); error != nullptr)
 		return Status::error(StatusCode::kInvalidArgument, error);
-	if (spec.n_training > INT32_MAX)
+	if (spec.n_training > (rabitq ? 0 : INT32_MAX))
 		return Status::error(StatusCode::kInvalidArgument, "the number of rows is out of range");
 	return Status::ok();
 }
@@ -57,6 +74,9 @@ list_code_bytes(const ListCodeSpec &spec, uint32_t n_lists, size_t n_threads)
 	const uint64_t sample = uint64_t{spec.n_training} * (spec.codes.dim + 1) * sizeof(float);
 	const uint64_t model = ivf::code_model_floats(spec.codes) * sizeof(float);
 
+	if (spec.codes.kind == ivf::CodeKind::kRabitq)
+		return model + uint64_t{n_lists} * ivf::rabitq_padded_dim(rabitq_spec(spec.codes)) * sizeof(float) +
+			std::max<size_t>(n_threads, 1) * rabitq_thread_bytes(spec.codes);
 	if (spec.codes.kind != ivf::CodeKind::kPq)
 		return sample + model;
 
@@ -141,6 +161,8 @@ ListCoder::start(const float *centroids, uint32_t n_lists, const ivf::Call &call
 	if (!ready_)
 		return Status::error(StatusCode::kInvalidArgument, "codes have no model");
 	started_ = spec_.codes.kind != ivf::CodeKind::kPq;
+	if (spec_.codes.kind == ivf::CodeKind::kRabitq)
+		start_rabitq(centroids, n_lists, call.n_threads);
 	if (started_)
 		return Status::ok();
 	rotated_.resize(size_t{n_lists} * ivf::pq_padded_dim(spec_.codes.pq));
@@ -158,6 +180,53 @@ ListCoder::start(const float *centroids, uint32_t n_lists, const ivf::Call &call
 		work_.resize(ivf::pq_encode_work_bytes(encoder_, call.n_threads));
 	started_ = made.is_ok();
 	return status_of(made);
+}
+
+void
+ListCoder::start_rabitq(const float *centroids, uint32_t n_lists, size_t n_threads)
+{
+	rotated_.resize(size_t{n_lists} * ivf::rabitq_padded_dim(model_.rabitq.spec));
+	ivf::rabitq_rotate(model_.rabitq, centroids, model_.rabitq.centre, n_lists, rotated_.data());
+	work_.resize(std::max<size_t>(n_threads, 1) * rabitq_thread_bytes(spec_.codes));
+	rabitq_ = {&model_.rabitq, centroids, rotated_.data()};
+}
+
+Status
+ListCoder::encode_rabitq(
+	const float *rows, const uint32_t *labels, size_t n, const CodedRows &coded, const ivf::Call &call)
+{
+	struct Job
+	{
+		ListCoder &coder;
+		const float *rows;
+		const uint32_t *labels;
+		size_t n;
+		uint8_t *codes;
+		std::atomic<size_t> next{0};
+		std::atomic<bool> failed{false};
+	} job = {*this, rows, labels, n, coded.codes};
+	const auto code_pieces = [](void *argument, size_t thread)
+	{
+		Job &shared = *static_cast<Job *>(argument);
+		const ivf::CodeSpec &spec = shared.coder.spec_.codes;
+		const size_t work_bytes = rabitq_thread_bytes(spec);
+		uint8_t *work = shared.coder.work_.data() + thread * work_bytes;
+
+		for (size_t first = shared.next.fetch_add(kRabitqPiece); first < shared.n;
+			first = shared.next.fetch_add(kRabitqPiece))
+			if (!ivf::rabitq_encode(shared.coder.rabitq_, shared.rows + first * spec.dim, shared.labels + first,
+					std::min(kRabitqPiece, shared.n - first), shared.codes + first * ivf::code_bytes(spec), work,
+					work_bytes, {})
+					.is_ok())
+				shared.failed = true;
+	};
+
+	if (call.parallel != nullptr && call.n_threads > 1 && n > kRabitqPiece)
+		call.parallel(call.parallel_context, std::min(call.n_threads, work_.size() / rabitq_thread_bytes(spec_.codes)),
+			code_pieces, &job);
+	else
+		code_pieces(&job, 0);
+	return job.failed ? Status::error(StatusCode::kInternal, "could not code rows") : Status::ok();
 }
 
 void
@@ -198,6 +267,8 @@ ListCoder::encode(const float *rows, const uint32_t *labels, size_t n, const Cod
 		return Status::ok();
 	}
 	std::fill_n(coded.is_out, n, uint8_t{0});
+	if (spec_.codes.kind == ivf::CodeKind::kRabitq)
+		return encode_rabitq(rows, labels, n, coded, call);
 	return status_of(
 		ivf::pq_encode(encoder_, rows, labels, n, coded.codes, coded.terms, work_.data(), work_.size(), call));
 }

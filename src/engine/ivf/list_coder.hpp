@@ -13,8 +13,8 @@ namespace vectorgpu::engine
 
 struct ListCodeSpec
 {
-	ivf::CodeSpec codes;     // kSq8 or kPq; dim and metric of the rows
-	uint32_t n_training = 0; // training rows that will come; 0: the model is given
+	ivf::CodeSpec codes;     // kSq8, kPq or kRabitq; dim and metric of the rows
+	uint32_t n_training = 0; // training rows that will come; 0, as always for kRabitq: the model is given
 	uint64_t seed = 1;
 };
 
@@ -70,6 +70,9 @@ public:
 private:
 	Status train_pq(const float *centroids, const uint32_t *labels, const ivf::Call &call);
 	void encode_sq8(const float *rows, size_t n, const CodedRows &coded, const ivf::Call &call) const;
+	void start_rabitq(const float *centroids, uint32_t n_lists, size_t n_threads);
+	Status encode_rabitq(
+		const float *rows, const uint32_t *labels, size_t n, const CodedRows &coded, const ivf::Call &call);
 
 	const ListCodeSpec spec_;
 	std::vector<float> floats_; // [code_model_floats]
@@ -79,10 +82,11 @@ private:
 	std::vector<float> sample_; // [n_training, dim], until trained
 	bool ready_ = false;
 	bool started_ = false;
-	std::vector<float> rotated_;  // centroids [n_lists, padded_dim]; kPq
+	std::vector<float> rotated_;  // centroids [n_lists, padded_dim]; kPq, kRabitq
 	std::vector<uint8_t> memory_; // the encoder's
 	std::vector<uint8_t> work_;
 	ivf::PqEncoder encoder_;
+	ivf::RabitqEncoder rabitq_;
 };
 
 } // namespace vectorgpu::engine

@@ -189,6 +189,20 @@ DeviceSet::watch()
 		options_.on_stuck();
 }
 
+/// True if a call has not returned from a lost engine of the device: opening it again ends what the call uses. The
+/// caller holds the mutex.
+bool
+DeviceSet::is_busy(size_t index) const
+{
+	return std::any_of(lost_.begin(), lost_.end(),
+		[index](const std::weak_ptr<OpenedDevice> &weak)
+		{
+			const DevicePtr device = weak.lock();
+
+			return device != nullptr && device->index == index && device->n_calls > 0;
+		});
+}
+
 void
 DeviceSet::tend()
 {
@@ -199,7 +213,7 @@ DeviceSet::tend()
 		const std::lock_guard lock(mutex_);
 
 		for (size_t i = 0; i < slots_.size(); i++)
-			if (slots_[i].device == nullptr && now >= slots_[i].not_before_ns)
+			if (slots_[i].device == nullptr && now >= slots_[i].not_before_ns && !is_busy(i))
 				due.push_back(i);
 	}
 	for (const size_t i : due)

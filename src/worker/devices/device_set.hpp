@@ -157,6 +157,7 @@ private:
 	};
 
 	bool open_slot(size_t index);
+	bool is_busy(size_t index) const;
 
 	const DeviceSetOptions options_;
 	mutable std::mutex mutex_; // all below; not held during a call of an engine

@@ -1,4 +1,4 @@
-// Calls that several threads make side by side, of which each waits for a device.
+// Calls that several threads make side by side; each waits for a device.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // A copy of the tiered engine: its record, and the engine that has it.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -43,9 +44,10 @@ struct TieredCopy : CopyRecord
 							// comes and goes
 	bool attached = true;   // if it stays: the device's part is uploaded, as far as it has room
 	bool host_only = false; // the device does not hold such copies
-	uint64_t pause_ns = kLeastPauseNs;
-	uint64_t not_before_ns = 0; // do not try to return to the device before this
-	bool rows_moved = false;    // the device has moved rows of the copy to host memory, or lets them begin there
+	uint64_t pause_ns = kLeastPauseNs; // the next pause of pause_return()
+	uint64_t present_pause_ns = 0;     // the latest
+	uint64_t not_before_ns = 0;        // do not try to return to the device before this
+	bool rows_moved = false;           // the device has moved rows of the copy to host memory, or lets them begin there
 
 	std::atomic<bool> complete{true}; // on the device: all that can be there is
 	std::atomic<uint64_t> bytes{0};
@@ -53,6 +55,18 @@ struct TieredCopy : CopyRecord
 	std::atomic<uint64_t> last_used_ns{0};
 	mutable std::mutex place_mutex;
 	std::shared_ptr<Place> place;
+
+	/// Do not try to return to the device for a while, longer each time. Within a pause it begins anew, as long: the
+	/// segments whose rows one change moves away, one after another, count as one time.
+	void pause_return(uint64_t now_ns)
+	{
+		if (now_ns >= not_before_ns)
+		{
+			present_pause_ns = pause_ns;
+			pause_ns = std::min(2 * pause_ns, kMostPauseNs);
+		}
+		not_before_ns = now_ns + present_pause_ns;
+	}
 
 	std::shared_ptr<Place> get_place() const
 	{

@@ -366,8 +366,7 @@ public:
 					copy->pause_ns = kLeastPauseNs;
 				return;
 			}
-			copy->not_before_ns = now + copy->pause_ns;
-			copy->pause_ns = std::min(2 * copy->pause_ns, kMostPauseNs);
+			copy->pause_return(now);
 			return; // one attempt a call
 		}
 	}

@@ -219,7 +219,7 @@ TieredPlacement::move_rows(TieredCopy *copy)
 
 	const uint64_t charged = host_bytes_.load(std::memory_order_relaxed);
 	const uint64_t room = options_.host_bytes - std::min(options_.host_bytes, charged);
-	uint64_t largest = 0; // of the segments, of which one moves: other copies may take the rest of the room
+	uint64_t largest = 0; // of the segments; one of them moves, and other copies may take the rest of the room
 
 	for (const auto &[segment, rows] : copy->segments)
 		largest = std::max(largest, rows.n_rows * copy->bytes_per_segment_row);
@@ -229,8 +229,7 @@ TieredPlacement::move_rows(TieredCopy *copy)
 	if (!reserved.made() || !device_->move_rows_to_host(place->id, room).is_ok())
 		return false;
 	// They do not come back at once: what made them go may go on.
-	copy->not_before_ns = options_.clock() + copy->pause_ns;
-	copy->pause_ns = std::min(2 * copy->pause_ns, kMostPauseNs);
+	copy->pause_return(options_.clock());
 	if (!std::exchange(copy->rows_moved, true))
 		say("a copy's codes are on the device, rows of it in host memory: the device has no room for them");
 	copy->complete = false;

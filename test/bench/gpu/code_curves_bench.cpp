@@ -288,7 +288,7 @@ private:
 		requests_.resize(kCompared);
 		must(cpu_->search(copy.cpu, requests_, &expected, nullptr));
 
-		const bool equal = std::equal(expected.begin(), expected.end(), results_.begin(), same);
+		const bool equal = begin_with(results_, expected);
 		const double rate = 1000.0 * kMostQueries / times[2];
 
 		std::printf("%10s %6zu %7u %10u %9.4f %10.4f %10.4f %10.3f %11.0f %10s\n", name.c_str(), code_bytes, n_probes,

@@ -26,6 +26,7 @@
 #include "kernels/codes/codes.hpp"
 #include "made_lists.hpp"
 #include "random_scores.hpp"
+#include "support/same_answers.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -33,6 +34,8 @@ using namespace vectorgpu::bench;
 
 namespace
 {
+
+using vectorgpu::test::same;
 
 constexpr size_t kNeighbors = 10;
 constexpr size_t kQueries = 10000;
@@ -318,13 +321,6 @@ private:
 	cuda::Snapshot snapshot_;
 	const cuda::DeviceCodes *codes_ = nullptr;
 };
-
-bool
-same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor> &b)
-{
-	return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const engine::Neighbor &x, const engine::Neighbor &y)
-		{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
-}
 
 /// False: an unknown argument.
 bool

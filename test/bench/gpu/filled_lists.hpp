@@ -12,20 +12,15 @@
 #include "engine/interface/engine.hpp"
 #include "engine/ivf/coarse.hpp"
 #include "engine/ivf/kmeans.hpp"
+#include "support/same_answers.hpp"
 #include "threads.hpp"
 #include "u8bin.hpp"
 
 namespace vectorgpu::bench
 {
 
-inline void
-finished(const engine::ivf::Outcome &outcome)
-{
-	if (outcome.is_ok())
-		return;
-	std::fprintf(stderr, "%s\n", outcome.message);
-	std::exit(1);
-}
+using vectorgpu::test::begin_with;
+using vectorgpu::test::same;
 
 /// Input of Engine::load_segment and load_structure.
 struct InvertedLists
@@ -55,7 +50,7 @@ train(const Matrix &base, uint32_t n_lists)
 
 	std::vector<uint8_t> work(engine::ivf::kmeans_work_bytes(spec));
 
-	finished(engine::ivf::kmeans_train(
+	must(engine::ivf::kmeans_train(
 		spec, {base.values.data(), stride}, centroids.data(), nullptr, &report, work.data(), work.size(), call));
 	return centroids;
 }
@@ -71,13 +66,13 @@ fill(const Matrix &base, const std::vector<float> &centroids, uint32_t n_lists)
 	std::vector<uint32_t> numbers(base.n);
 	InvertedLists lists;
 
-	finished(engine::ivf::coarse_init(centroids.data(), n_lists, base.dim, memory.data(), memory.size(), &coarse));
+	must(engine::ivf::coarse_init(centroids.data(), n_lists, base.dim, memory.data(), memory.size(), &coarse));
 	call.n_threads = n_threads;
 	call.parallel = in_threads;
 
 	std::vector<uint8_t> work(engine::ivf::coarse_assign_work_bytes(coarse, n_threads));
 
-	finished(engine::ivf::coarse_assign(
+	must(engine::ivf::coarse_assign(
 		coarse, base.values.data(), base.dim, base.n, labels.data(), nullptr, work.data(), work.size(), call));
 	std::iota(numbers.begin(), numbers.end(), 0);
 	std::stable_sort(numbers.begin(), numbers.end(), [&](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
@@ -128,15 +123,6 @@ load(engine::Engine *engine, uint32_t dim, const InvertedLists &lists, engine::C
 	must(engine->load_structure(copy, 1, lists.n_lists(), lists.description));
 	must(engine->seal_segment(copy, 1));
 	return copy;
-}
-
-/// The same rows, with the same bits of scores.
-inline bool
-same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor> &b)
-{
-	return a.size() == b.size() &&
-		std::equal(a.begin(), a.end(), b.begin(), [](const engine::Neighbor &x, const engine::Neighbor &y)
-			{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
 }
 
 } // namespace vectorgpu::bench

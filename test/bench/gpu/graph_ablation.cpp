@@ -152,9 +152,7 @@ compare_blocks(const Options &options, const Matrix &base, const Matrix &queries
 				for (size_t i = 0; i < kBlocks.size(); i++)
 				{
 					lines[i] = bench.run(engines[i].get(), copies[i], batch, width, 100);
-					alike = alike &&
-						std::equal(lines[i].results.begin(), lines[i].results.end(), lines[0].results.begin(),
-							lines[0].results.end(), same);
+					alike = alike && same(lines[i].results, lines[0].results);
 				}
 				std::printf("%8u %8u %8zu %12.4f %12.4f %12.4f %10.4f %8s\n", dim, width, batch, lines[0].median_ms,
 					lines[1].median_ms, lines[2].median_ms, lines[0].recall, alike ? "yes" : "NO");

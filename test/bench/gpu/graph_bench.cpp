@@ -72,7 +72,7 @@ measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &
 			std::printf("%8zu %8u %12.4f %12.4f %12.0f %10.4f %12s\n", batch, width, line.median_ms, line.min_ms,
 				1000.0 * static_cast<double>(batch) / line.median_ms, line.recall,
 				options.choice || (options.steps != 0 && options.steps != engine::graph::kSearchSteps) ? "-"
-					: std::equal(expected.begin(), expected.end(), line.results.begin(), same)         ? "yes"
+					: begin_with(line.results, expected)                                               ? "yes"
 																									   : "NO");
 			std::fflush(stdout);
 			print_json(options, base, batch, width, tuning, line);
@@ -169,9 +169,9 @@ measure_codes(const Options &options, const Matrix &base, const std::vector<uint
 					cpu_copy, std::span(line.last).first(std::min(batch, kComparedQueries)), &expected, nullptr));
 				std::printf("%6u %8zu %8u %12.4f %12.4f %12.0f %10.4f %12s\n", bits, batch, width, line.median_ms,
 					line.min_ms, 1000.0 * static_cast<double>(batch) / line.median_ms, line.recall,
-					bits != 0 && !by_codes                                                         ? "all rows"
-						: std::equal(expected.begin(), expected.end(), line.results.begin(), same) ? "yes"
-																								   : "NO");
+					bits != 0 && !by_codes                   ? "all rows"
+						: begin_with(line.results, expected) ? "yes"
+															 : "NO");
 				std::fflush(stdout);
 			}
 		must(gpu->drop(copy));

@@ -17,11 +17,15 @@
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/interface/graph_builder.hpp"
 #include "engine/interface/graph_layout.hpp"
+#include "support/same_answers.hpp"
 #include "threads.hpp"
 #include "u8bin.hpp"
 
 namespace vectorgpu::bench
 {
+
+using vectorgpu::test::begin_with;
+using vectorgpu::test::same;
 
 constexpr size_t kNeighbors = 10;
 
@@ -154,14 +158,6 @@ load(engine::Engine *engine, const Matrix &base, const std::vector<uint8_t> &des
 	must(engine->load_structure(copy, 1, options.degree, description));
 	must(engine->seal_segment(copy, 1));
 	return copy;
-}
-
-inline bool
-same(const std::vector<engine::Neighbor> &a, const std::vector<engine::Neighbor> &b)
-{
-	return a.size() == b.size() &&
-		std::equal(a.begin(), a.end(), b.begin(), [](const engine::Neighbor &x, const engine::Neighbor &y)
-			{ return std::memcmp(&x.score, &y.score, sizeof(double)) == 0 && x.row == y.row; });
 }
 
 /// The measurements of a line.

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <vector>
 
+#include "support/splitmix.hpp"
+
 namespace
 {
 
@@ -40,13 +42,11 @@ must(cudaError_t status, const char *what)
 	std::exit(1);
 }
 
+/// 32 random bits of number z.
 __host__ __device__ uint32_t
-mix(uint64_t z)
+bits_of(uint64_t z)
 {
-	z += 0x9E3779B97F4A7C15u;
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-	return static_cast<uint32_t>((z ^ (z >> 31)) >> 16);
+	return static_cast<uint32_t>(vectorgpu::test::splitmix64(z) >> 16);
 }
 
 /// Codes [n][words] at random; any grid.
@@ -55,7 +55,7 @@ make_codes_kernel(uint32_t *codes, uint64_t n_words, uint64_t seed)
 {
 	for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_words;
 		i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
-		codes[i] = mix(seed + i);
+		codes[i] = bits_of(seed + i);
 }
 
 /// Edges to random nodes, and beside each its node's code; any grid.
@@ -67,7 +67,7 @@ make_edges_kernel(uint32_t *edges, uint32_t *inlined, const uint32_t *codes, uin
 	for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n_edges;
 		i += static_cast<uint64_t>(gridDim.x) * blockDim.x)
 	{
-		const uint32_t to = mix(~i) % n_nodes;
+		const uint32_t to = bits_of(~i) % n_nodes;
 
 		edges[i] = to;
 		for (uint32_t w = 0; w < words; w++)
@@ -185,7 +185,7 @@ measure(uint32_t n_nodes, uint32_t n_steps)
 	bool alike = true;
 
 	for (uint32_t q = 0; q < kMostQueries; q++)
-		first[q] = mix(q * 77777u) % n_nodes;
+		first[q] = bits_of(q * 77777u) % n_nodes;
 	must(cudaMemcpy(entries, first.data(), first.size() * sizeof(uint32_t), cudaMemcpyHostToDevice), "cudaMemcpy");
 	make_codes_kernel<<<1024, 256>>>(codes, static_cast<uint64_t>(n_nodes) * words, 1);
 	make_codes_kernel<<<1024, 256>>>(queries, static_cast<uint64_t>(kMostQueries) * words, 1ull << 40);

@@ -3,12 +3,13 @@
 //   gpu_ivf_bench BASE.u8bin QUERY.u8bin GROUND_TRUTH.bin [--lists N] [--fp32] [--json FILE] [--quick]
 //     [--storage fp16|sq8|pq|rabitq [--pq-m M] [--pq-bits 4|8] [--opq] [--bits B] [--no-vectors]] [--only BATCH PROBES
 //     CANDIDATES]
-//     [--batches N,N,...] [--few-pairs X,X,...]
+//     [--batches N,N,...] [--few-pairs X,X,...] [--no-rounded-lists]
 // Lists are trained and filled on the CPU. With --storage rows have codes, which choose as many candidates as the
 // column shows; with --no-vectors these are the answer, and recall is the share of the nearest rows among them.
 // With --few-pairs an engine for each X is measured beside the others: batches over lists of reals go in two launches
 // up to X pairs of a query and a list for each list (1e-9: none, 1e9: all that can, 0: as the engine decides); "in two"
-// is the share of queries answered so. Some answers of every line are compared with those of the CPU engine.
+// is the share of queries answered so. With --no-rounded-lists other batches over lists of reals score all rows of the
+// lists, and read no rounded ones. Some answers of every line are compared with those of the CPU engine.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -54,6 +55,7 @@ struct Options
 	uint32_t n_lists = 1024;
 	bool fp32 = false;
 	bool quick = false;
+	bool rounded_lists = true;
 	const char *storage = ""; // empty: vectors alone
 	uint32_t pq_m = 0;        // 0: a quarter of the dimensions
 	uint32_t pq_bits = 8;
@@ -124,6 +126,8 @@ parse(int argc, char **argv, Options *options)
 			options->fp32 = true;
 		else if (std::strcmp(argv[i], "--quick") == 0)
 			options->quick = true;
+		else if (std::strcmp(argv[i], "--no-rounded-lists") == 0)
+			options->rounded_lists = false;
 		else if (std::strcmp(argv[i], "--opq") == 0)
 			options->opq = true;
 		else if (std::strcmp(argv[i], "--no-vectors") == 0)
@@ -243,6 +247,7 @@ public:
 		std::printf("# %u lists of %u x %u, on the CPU, %zu threads: trained in %.0f ms, filled in %.0f ms\n",
 			options_.n_lists, base_.n, base_.dim, n_threads, trained, now_ms() - start);
 		engine_options.narrow = !options_.fp32;
+		engine_options.rounded_lists = options_.rounded_lists;
 		engine_options.self_test = options_.only[0] == 0; // for a profiler: searches alone
 		engine_options.n_streams = 1;
 		for (size_t i = 0; i < gpus_.size(); i++)
@@ -309,7 +314,7 @@ public:
 		}
 		requests.resize(std::min<size_t>(batch, kComparedQueries));
 		must(cpu_->search(cpu_copy_, requests, &expected, nullptr));
-		measured.equal = std::equal(expected.begin(), expected.end(), results.begin(), same);
+		measured.equal = begin_with(results, expected);
 		std::sort(times.begin(), times.end());
 		measured.median = times[times.size() / 2];
 		measured.least = times.front();
@@ -390,7 +395,7 @@ main(int argc, char **argv)
 			"usage: %s BASE QUERY GROUND_TRUTH [--lists N] [--fp32] [--json FILE] [--quick] [--storage "
 			"fp16|sq8|pq|rabitq [--pq-m M] [--pq-bits B] [--opq] [--bits B] [--no-vectors]] [--only BATCH PROBES "
 			"CANDIDATES] [--batches N,N,...] "
-			"[--few-pairs X,X,...]\n",
+			"[--few-pairs X,X,...] [--no-rounded-lists]\n",
 			argv[0]);
 		return 2;
 	}

@@ -19,6 +19,7 @@
 #include "coded_lists.hpp"
 #include "cuda/cuda_engine.hpp"
 #include "engine/interface/list_builder.hpp"
+#include "support/splitmix.hpp"
 #include "threads.hpp"
 #include "u8bin.hpp"
 
@@ -53,16 +54,6 @@ share(size_t n, const Work &work)
 		thread.join();
 }
 
-/// splitmix64 of a row's number: rows do not depend on the thread that makes them.
-uint64_t
-mix(uint64_t z)
-{
-	z += 0x9E3779B97F4A7C15u;
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-	return z ^ (z >> 31);
-}
-
 /// Set to [dim] to from with noise.
 void
 put_row(const float *from, uint32_t dim, uint64_t number, float *to)
@@ -72,7 +63,7 @@ put_row(const float *from, uint32_t dim, uint64_t number, float *to)
 	for (uint32_t d = 0; d < dim; d++)
 	{
 		if (d % 8 == 0)
-			random = mix(number * 4096 + d / 8);
+			random = vectorgpu::test::splitmix64(number * 4096 + d / 8);
 		to[d] = std::clamp(
 			from[d] + static_cast<float>(static_cast<int>(random % (2 * kNoise + 1)) - kNoise), 0.0f, 255.0f);
 		random >>= 8;

@@ -1,23 +1,17 @@
 // See made_lists.hpp. A warp makes a row at a time.
 #include "made_lists.hpp"
 
+#include "support/splitmix.hpp"
+
 namespace vectorgpu::bench
 {
 namespace
 {
 
+using vectorgpu::test::splitmix64;
+
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kBlockRows = 32; // of codes that lie together
-
-/// splitmix64 of a number.
-__device__ __forceinline__ uint64_t
-mix(uint64_t z)
-{
-	z += 0x9E3779B97F4A7C15u;
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-	return z ^ (z >> 31);
-}
 
 /// Any grid, block 256.
 __global__ void __launch_bounds__(kThreads)
@@ -30,7 +24,7 @@ make_lists_kernel(const MadeLists made)
 	for (uint64_t place = static_cast<uint64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32; place < made.n_rows;
 		place += n_warps)
 	{
-		const uint64_t own = mix(made.seed ^ mix(place));
+		const uint64_t own = splitmix64(made.seed ^ splitmix64(place));
 		uint8_t *code = made.codes + place / kBlockRows * kBlockRows * made.pitch_bytes + place % kBlockRows * 16;
 		uint32_t list = 0; // the last that does not begin after the place; an empty one begins where the next does
 		uint32_t high = made.n_lists;
@@ -52,13 +46,13 @@ make_lists_kernel(const MadeLists made)
 
 			if (d < made.dim)
 			{
-				const uint32_t word = static_cast<uint32_t>(mix(own + part)) & 0xFF;
+				const uint32_t word = static_cast<uint32_t>(splitmix64(own + part)) & 0xFF;
 				const float center = made.centroids[static_cast<size_t>(list) * made.dim_pad + d];
 				const float y = made.codebook[(static_cast<size_t>(part) * sub_dim + d % sub_dim) * 256 + word];
 
 				term += y * y + 2 * center * y;
-				value =
-					center + y + made.noise * (static_cast<float>(mix(own ^ (d + 0x10000u)) >> 40) * 0x1p-23f - 1.0f);
+				value = center + y +
+					made.noise * (static_cast<float>(splitmix64(own ^ (d + 0x10000u)) >> 40) * 0x1p-23f - 1.0f);
 				if (d % sub_dim == 0)
 					code[part / 16 * kBlockRows * 16 + part % 16] = static_cast<uint8_t>(word);
 			}

@@ -12,11 +12,14 @@
 
 #include "cuda/device/device.hpp"
 #include "experiments/select_rows.hpp"
+#include "support/must.hpp"
 
 using namespace vectorgpu;
 
 namespace
 {
+
+using test::must;
 
 constexpr size_t kMostNumbers = size_t{10000} * 128000;
 constexpr uint32_t kMostRows = 10000;
@@ -37,15 +40,6 @@ enum class Order
 
 constexpr const char *kOrderNames[] = {
 	"random", "ascending", "descending", "all equal", "ten values", "1,000 values", "near ones first", "half NaN"};
-
-void
-must(const Status &status)
-{
-	if (status.is_ok())
-		return;
-	std::fprintf(stderr, "%s\n", status.message.c_str());
-	std::exit(1);
-}
 
 /// Numbers of one order, made on the host in parts of rows that are sent repeatedly, shifted each time if the order is
 /// none.

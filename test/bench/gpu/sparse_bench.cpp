@@ -15,6 +15,7 @@
 #include "cuda/cuda_engine.hpp"
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/distance/sparse.hpp"
+#include "support/same_answers.hpp"
 #include "u8bin.hpp"
 
 using namespace vectorgpu;
@@ -22,6 +23,8 @@ using namespace vectorgpu::bench;
 
 namespace
 {
+
+using vectorgpu::test::same;
 
 constexpr uint32_t kDims = 30000;
 constexpr uint32_t kDraws = 150; // of indices for a row: about a third of them come twice
@@ -150,18 +153,6 @@ private:
 	const Data &data_;
 	engine::CopyId copy_ = 0;
 };
-
-bool
-same(const std::vector<std::vector<engine::Neighbor>> &a, const std::vector<std::vector<engine::Neighbor>> &b)
-{
-	return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-		[](const std::vector<engine::Neighbor> &x, const std::vector<engine::Neighbor> &y)
-		{
-			return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-				[](const engine::Neighbor &one, const engine::Neighbor &other)
-				{ return one.row == other.row && std::memcmp(&one.score, &other.score, sizeof(double)) == 0; });
-		});
-}
 
 /// Runs of a batch: more of small ones, which take less. The CPU engine takes seconds for a large one.
 int

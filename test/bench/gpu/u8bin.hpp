@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "common/half.hpp"
-#include "common/status.hpp"
+#include "support/must.hpp"
 
 namespace vectorgpu::bench
 {
+
+using vectorgpu::test::must;
 
 struct Matrix
 {
@@ -125,15 +127,6 @@ inline double
 now_ms()
 {
 	return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-inline void
-must(const Status &status)
-{
-	if (status.is_ok())
-		return;
-	std::fprintf(stderr, "%s\n", status.message.c_str());
-	std::exit(1);
 }
 
 } // namespace vectorgpu::bench

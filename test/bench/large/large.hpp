@@ -14,11 +14,13 @@
 #include <sys/resource.h>
 
 #include "common/cores.hpp"
-#include "common/status.hpp"
 #include "made_rows.hpp"
+#include "support/must.hpp"
 
 namespace vectorgpu::bench
 {
+
+using vectorgpu::test::must;
 
 /// Where the rows are that decide among candidates.
 enum class RowsPlace
@@ -66,15 +68,6 @@ inline double
 now_s()
 {
 	return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-inline void
-must(const Status &status, const char *what)
-{
-	if (status.is_ok())
-		return;
-	std::fprintf(stderr, "%s: %s\n", what, status.message.c_str());
-	std::exit(1);
 }
 
 /// Call work(first, last, thread) over [0, n) in parts of `part`, by n_threads.

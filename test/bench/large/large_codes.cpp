@@ -16,15 +16,6 @@ namespace ivf = engine::ivf;
 constexpr size_t kPartRows = 128 * ivf::kCodeBlockRows; // that a thread encodes at a time
 constexpr size_t kTrainingRows = ivf::kPqTrainingRows;
 
-void
-must(const ivf::Outcome &outcome)
-{
-	if (outcome.is_ok())
-		return;
-	std::fprintf(stderr, "codes: %s\n", outcome.message);
-	std::exit(1);
-}
-
 ivf::CodeSpec
 spec_of(const Storage &storage, uint32_t dim)
 {

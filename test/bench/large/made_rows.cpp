@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/splitmix.hpp"
+
 namespace vectorgpu::bench
 {
 namespace
 {
+
+using vectorgpu::test::splitmix64;
 
 constexpr uint32_t kBits = 12; // of a normal number
 constexpr uint32_t kEach = 5;  // normal numbers of a hash
@@ -23,20 +27,11 @@ enum Stream : uint64_t
 	kNoise = 5,
 };
 
-uint64_t
-mix(uint64_t z)
-{
-	z += 0x9E3779B97F4A7C15u;
-	z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-	z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-	return z ^ (z >> 31);
-}
-
 /// A hash of its own for each stream of a number.
 uint64_t
 key_of(uint64_t seed, Stream stream, uint64_t number)
 {
-	return mix(mix(seed * 64 + stream) ^ number);
+	return splitmix64(splitmix64(seed * 64 + stream) ^ number);
 }
 
 /// The mean of each of 2^kBits parts of the normal distribution, nearly: its quantile in the middle.
@@ -70,7 +65,7 @@ put_normals(const float *normal, uint64_t key, size_t n, float *to)
 
 	for (size_t i = 0; i < n; i += kEach)
 	{
-		const uint64_t bits = mix(key + i);
+		const uint64_t bits = splitmix64(key + i);
 
 		for (uint32_t j = 0; j < kEach; j++)
 			to[i + j] = normal[bits >> (j * kBits) & kMask];

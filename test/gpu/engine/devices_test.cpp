@@ -7,8 +7,10 @@
 #include <vector>
 
 #include <cuda_runtime_api.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "cuda/device/device.hpp"
+#include "cuda/device/host_buffer.hpp"
 #include "engine/interface/list_builder.hpp"
 #include "engine/passing_copy.hpp"
 #include "engines.hpp"
@@ -351,6 +353,63 @@ TEST_F(Devices, ABrokenOneLeavesTheOthersAlone)
 }
 
 #endif
+
+/// True if this process has memory there.
+bool
+is_mapped(uint8_t *at)
+{
+	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+	unsigned char in_core = 0;
+
+	return mincore(at - reinterpret_cast<uintptr_t>(at) % page, 1, &in_core) == 0;
+}
+
+/// The buffers of a lost GPU's engine are not destroyed, or free nothing.
+TEST_F(Devices, RowsThatALostOneReadInHostMemoryAreGivenBack)
+{
+	constexpr size_t kBytes = HostBuffer::kPieceBytes + (size_t{3} << 20);
+	Device another;
+	Device lost;
+	Device again;
+	HostBuffer pinned;
+	HostBuffer ordinary;
+	HostBuffer of_driver;
+	HostBuffer of_another;
+	HostBuffer next;
+
+	ASSERT_OK(Device::open(0, nullptr, &another));
+	ASSERT_OK(of_another.allocate(&another, 4096, "a test"));
+	ASSERT_OK(Device::open(1, nullptr, &lost));
+	ASSERT_OK(pinned.allocate(&lost, kBytes, "a test"));
+	ASSERT_OK(ordinary.allocate(&lost, kBytes, "a test"));
+	ASSERT_OK(of_driver.allocate_pinned(&lost, size_t{1} << 20, "a test"));
+	if (const Status status = pinned.pin(); status.code == StatusCode::kUnsupported)
+		GTEST_SKIP() << status.message;
+	else
+		ASSERT_OK(status);
+
+	// Not of_driver: the driver may keep the addresses.
+	uint8_t *const at[] = {pinned.get(), pinned.get() + HostBuffer::kPieceBytes, ordinary.get()};
+
+	lost.lose("a test");
+	pinned.reset();
+	of_driver.reset();
+	for (uint8_t *address : at)
+		EXPECT_TRUE(is_mapped(address));
+	EXPECT_EQ(HostBuffer::give_back_lost(), 0u); // none is lost yet
+	EXPECT_TRUE(is_mapped(at[0]));
+
+	Device::give_up_context(1);
+	HostBuffer::lose(1);
+	ASSERT_OK(Device::open(1, nullptr, &again));
+	EXPECT_EQ(HostBuffer::give_back_lost(), 0u);
+	for (uint8_t *address : at)
+		EXPECT_FALSE(is_mapped(address));
+	EXPECT_TRUE(is_mapped(of_another.get()));
+	ordinary.reset(); // does not unmap what may be another's by now
+	ASSERT_OK(next.allocate(&again, kBytes, "a test"));
+	ASSERT_OK(next.pin());
+}
 
 /// For the sanitizers.
 TEST_F(Devices, Reduced)

@@ -151,6 +151,31 @@ TEST(PackedRows, AfterEnoughQueries)
 	EXPECT_EQ(engine->n_packed(), 3u);
 }
 
+/// One query at a time asks where another way would take longer (passing_times.hpp): of bytes, which go in one pass.
+TEST(PackedRows, OneQueryAtATime)
+{
+	constexpr uint32_t kLeast = 20;
+	const std::unique_ptr<CudaEngine> engine = packing_engine(0, kLeast);
+
+	for (const CopyKind kind : {CopyKind::kRows, CopyKind::kLists})
+	{
+		SCOPED_TRACE(testing::Message() << "kind " << static_cast<int>(kind));
+		PassingWorld world(engine::CopySpec({Metric::kL2, ElementType::kFloat32, 32}, kind), Values::kBytes,
+			{kFilteredRows, 900, 300}, 3, engine.get());
+		const auto half = world.passing(random_condition(.5, 1));
+		const uint64_t before = engine->n_packed();
+
+		for (uint32_t i = 1; i < kLeast; i++)
+			ASSERT_NO_FATAL_FAILURE(world.expect_right(world.batch({half.get()}, 1, 10)));
+		EXPECT_EQ(engine->n_packed(), before);
+		for (uint64_t i = 1; i < 5; i++)
+		{
+			ASSERT_NO_FATAL_FAILURE(world.expect_right(world.batch({half.get()}, 1, 10)));
+			EXPECT_EQ(engine->n_packed(), before + i);
+		}
+	}
+}
+
 TEST(PackedRows, ManyThreads)
 {
 	const std::unique_ptr<CudaEngine> engine = packing_engine();

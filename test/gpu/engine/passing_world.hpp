@@ -13,6 +13,7 @@
 #include "answers.hpp"
 #include "engine/coded_rows.hpp"
 #include "engine/graph_rows.hpp"
+#include "engine/match/hash_family.hpp"
 #include "kernels/kernels.hpp"
 
 namespace vectorgpu::cuda::test
@@ -34,11 +35,9 @@ random_condition(double share, uint64_t seed)
 {
 	return [share, seed](RowId row)
 	{
-		uint64_t mixed = (row + seed * 1000003) * 0x9E3779B97F4A7C15u; // splitmix64
+		const uint64_t mixed = engine::mix64((row + seed * 1000003) * 0x9E3779B97F4A7C15u);
 
-		mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9u;
-		mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EBu;
-		return static_cast<double>((mixed ^ mixed >> 31) >> 11) / static_cast<double>(uint64_t{1} << 53) < share;
+		return static_cast<double>(mixed >> 11) / static_cast<double>(uint64_t{1} << 53) < share;
 	};
 }
 

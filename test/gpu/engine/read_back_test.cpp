@@ -1,6 +1,6 @@
 // Reading back from the GPU for checks gives the CPU engine's bytes of the same copy: tombstones and structures in any
 // pieces. Values that the GPU has derived from them (norms, second orders, padding, lists and texts of sets) are found
-// equal while nothing damages them (fault_test.cpp damages them).
+// equal while nothing damages them (damage_test.cpp does).
 #include "answers.hpp"
 #include "lists/coded_segments.hpp"
 #include "engine/graph_rows.hpp"
@@ -14,17 +14,6 @@ namespace
 using vectorgpu::test::match_spec;
 using vectorgpu::test::MatchRows;
 using vectorgpu::test::TextRows;
-
-Bytes
-random_bits(size_t n, std::mt19937 &rng)
-{
-	Bytes bits((n + 7) / 8);
-
-	for (size_t i = 0; i < n; i++)
-		if (rng() % 3 == 0)
-			bits[i / 8] = static_cast<uint8_t>(bits[i / 8] | 1 << (i % 8));
-	return bits;
-}
 
 /// A copy in both engines to read back from.
 struct Looked

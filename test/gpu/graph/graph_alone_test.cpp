@@ -26,13 +26,20 @@ make_rows(const DistanceSpec &spec, Values values, size_t n, std::mt19937 &rng, 
 struct OneGraph
 {
 	OneGraph(const DistanceSpec &spec, Values values, uint32_t seed, size_t n = 2000, uint32_t degree = 16,
-		bool narrow = true)
+		bool narrow = true, bool rounded = false)
 		: rng(seed), graph(make_rows(spec, values, n, rng, 1), degree, 1,
 						 values == Values::kExtremes ? Edges::kRandom : Edges::kBuilt),
-		  queries(make_rows(spec, values, kMostAlone + 1, rng, 0)),
-		  both(engine::CopySpec(spec, CopyKind::kGraph), narrow)
+		  queries(make_rows(spec, values, kMostAlone + 1, rng, 0)), both(copy_spec(spec, rounded), narrow)
 	{
 		both.change([&](Engine &e, CopyId c) { return graph.load(&e, c, 1); });
+	}
+
+	static engine::CopySpec copy_spec(const DistanceSpec &spec, bool rounded)
+	{
+		engine::CopySpec made(spec, CopyKind::kGraph);
+
+		made.rounded = rounded;
+		return made;
 	}
 
 	/// The first n queries, each with its own k and width, at most the given ones.
@@ -146,9 +153,39 @@ TEST(GraphsAlone, NaNAndInfinities)
 	for (Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kL1})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
 		{
-			OneGraph held({metric, element, 3}, Values::kExtremes, 7);
+			for (const uint32_t dim : {3u, 64u, 300u})
+			{
+				OneGraph held({metric, element, dim}, Values::kExtremes, 7);
 
-			ASSERT_NO_FATAL_FAILURE(held.expect_same(held.batch(100, 50, 100), 100));
+				for (const uint32_t width : {100u, 20u, 7u, 2u})
+				{
+					ASSERT_NO_FATAL_FAILURE(held.expect_same(held.batch(100, 50, width), 100));
+					ASSERT_NO_FATAL_FAILURE(held.expect_same(held.batch(kMostAlone + 1, 50, width), 0));
+				}
+				ASSERT_NO_FATAL_FAILURE(held.expect_same(held.batch(100, 50, 20, true), 100));
+			}
+		}
+}
+
+/// Both choose their way by the same bytes, with a block for each query and without.
+TEST(GraphsAlone, RoundedRowsLeadTheSameWay)
+{
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+		for (const auto &[values, dim] : {std::pair{Values::kReal, 100u}, {Values::kReal, 700u},
+				 {Values::kExtremes, 64u}, {Values::kExtremes, 300u}})
+		{
+			if (values == Values::kExtremes && metric == Metric::kCosine)
+				continue; // queries without a score search no graph
+
+			OneGraph held({metric, ElementType::kFloat32, dim}, values, dim, 2000, 16, true, true);
+
+			for (const uint32_t width : {64u, 9u, 7u, 2u})
+			{
+				ASSERT_NO_FATAL_FAILURE(held.expect_same(held.batch(kMostAlone, 10, width), kMostAlone));
+				ASSERT_NO_FATAL_FAILURE(held.expect_same(held.batch(kMostAlone + 1, 10, width), 0));
+			}
+			ASSERT_NO_FATAL_FAILURE(held.expect_same(held.batch(kMostAlone, 10, 33, true), kMostAlone));
+			ASSERT_NO_FATAL_FAILURE(held.expect_same(held.batch(kMostAlone + 1, 10, 33, true), 0));
 		}
 }
 

@@ -180,10 +180,15 @@ TEST(GraphsByClusters, NaNAndInfinities)
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kL1})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
 		{
-			const DistanceSpec spec = {metric, element, 3};
-			Held held(make_rows(spec, Values::kExtremes, 3000, 12), 16, true, Edges::kRandom);
+			for (const uint32_t dim : {3u, 300u})
+			{
+				const DistanceSpec spec = {metric, element, dim};
+				Held held(make_rows(spec, Values::kExtremes, 3000, 12), 16, true, Edges::kRandom);
+				const Rows queries = make_rows(spec, Values::kExtremes, 61, 13);
 
-			ASSERT_NO_FATAL_FAILURE(held.expect_alone(make_rows(spec, Values::kExtremes, 61, 13), 61, 50, 100));
+				for (const uint32_t width : {1u, 5u, 100u}) // and up to 22 more
+					ASSERT_NO_FATAL_FAILURE(held.expect_alone(queries, 61, 50, width, width == 5));
+			}
 		}
 }
 

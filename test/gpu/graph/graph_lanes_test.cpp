@@ -149,10 +149,15 @@ TEST(GraphsByLanes, NaNAndInfinities)
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kL1})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
 		{
-			const DistanceSpec spec = {metric, element, 3};
-			Held held(make_rows(spec, Values::kExtremes, 3000, 12), 16, 1, true, Edges::kRandom);
+			for (const uint32_t dim : {3u, 64u})
+			{
+				const DistanceSpec spec = {metric, element, dim};
+				Held held(make_rows(spec, Values::kExtremes, 3000, 12), 16, 1, true, Edges::kRandom);
 
-			ASSERT_NO_FATAL_FAILURE(held.expect_batch(make_rows(spec, Values::kExtremes, 61, 13), 61, 50, 100));
+				for (const uint32_t width : {1u, 100u})
+					ASSERT_NO_FATAL_FAILURE(
+						held.expect_batch(make_rows(spec, Values::kExtremes, 61, 13), 61, 50, width));
+			}
 		}
 }
 

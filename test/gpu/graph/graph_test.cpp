@@ -137,6 +137,9 @@ TEST(Graphs, RoundedRowsLeadTheSameWay)
 			for (const size_t n : {1u, 40u, 1100u})
 				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 10, {64, 40}));
 			ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, 40, 10, {33, 20}, true));
+			// Narrower than the number of entry points: the way's scores decide which of these are kept.
+			for (const size_t n : {40u, 1100u})
+				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 10, {9, 2}));
 		}
 }
 
@@ -179,12 +182,19 @@ TEST(Graphs, NaNAndInfinities)
 	for (Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kL1})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
 		{
-			BothGraphs held({metric, element, 3}, Values::kExtremes, 7);
-			Rows queries(held.delta.spec);
+			// Of 64 values sums of both signs overflow: then rows without a score are among the nearest entry points.
+			for (const uint32_t dim : {3u, 64u})
+			{
+				BothGraphs held({metric, element, dim}, Values::kExtremes, 7);
+				Rows queries(held.delta.spec);
 
-			held.add(&queries, 60, 0);
-			for (const size_t n : {60u, 1100u})
-				ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 50, {100, 40}));
+				held.add(&queries, 60, 0);
+				for (const size_t n : {60u, 1100u})
+				{
+					ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 50, {100, 40}));
+					ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 10, {9, 5}, true));
+				}
+			}
 		}
 }
 

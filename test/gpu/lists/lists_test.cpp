@@ -4,6 +4,7 @@
 #include "answers.hpp"
 #include "engine/coded_rows.hpp"
 #include "engine/list_rows.hpp"
+#include "kernels/ivf/ivf.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -267,6 +268,7 @@ TEST(Lists, ManyListsAreRankedByTheFilter)
 {
 	constexpr uint32_t kManyLists = 17000;
 	constexpr size_t kManyQueries = 1300;
+	constexpr size_t kUnfiltered = 20; // zeros, and large numbers
 
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
@@ -278,9 +280,12 @@ TEST(Lists, ManyListsAreRankedByTheFilter)
 			Rows queries(spec);
 
 			rows.add_random(2 * kManyLists, Data::kGaussian, rng, 1);
-			queries.add_random(kManyQueries - 2, Data::kGaussian, rng, 0);
-			queries.add(kManyQueries, std::vector<uint8_t>(spec.dim * 4, 0).data());
-			queries.add(kManyQueries + 1, std::vector<uint8_t>(spec.dim * 4, 0x7B).data()); // large numbers
+			queries.add_random(kManyQueries - 2 * kUnfiltered, Data::kGaussian, rng, 0);
+			for (size_t i = 0; i < kUnfiltered; i++)
+			{
+				queries.add(queries.n(), std::vector<uint8_t>(spec.dim * 4, 0).data());
+				queries.add(queries.n(), std::vector<uint8_t>(spec.dim * 4, 0x7B).data()); // large numbers
+			}
 
 			ListRows lists(rows, 1, rng);
 
@@ -325,6 +330,33 @@ TEST(Lists, ManyListsAreRankedByTheFilter)
 				}
 			}
 		}
+}
+
+/// The kernel alone, over memory that the device reads as well.
+TEST(Lists, QueriesThatAreSearchedAgainLookAtNoList)
+{
+	constexpr uint32_t kQueries = 1000;
+	Device device;
+	Stream stream;
+	PinnedBuffer memory;
+
+	ASSERT_OK(Device::open(0, nullptr, &device));
+	ASSERT_OK(stream.create(&device));
+	ASSERT_OK(memory.allocate(&device, kQueries * (sizeof(uint32_t) + 1), "a test"));
+
+	uint32_t *counts = memory.as<uint32_t>();
+	uint8_t *redo = memory.as<uint8_t>() + kQueries * sizeof(uint32_t);
+
+	for (const uint32_t n : {0u, 1u, 256u, 257u, kQueries - 1})
+	{
+		std::fill_n(counts, kQueries, 7u);
+		for (uint32_t i = 0; i < kQueries; i++)
+			redo[i] = static_cast<uint8_t>(i % 3);
+		ASSERT_EQ(kernels::launch_ivf_skip(redo, n, counts, stream.get()), cudaSuccess);
+		ASSERT_OK(stream.synchronize());
+		for (uint32_t i = 0; i < kQueries; i++)
+			ASSERT_EQ(counts[i], i < n && i % 3 != 0 ? 0u : 7u) << i;
+	}
 }
 
 TEST(Lists, AreReadBackUnchanged)

@@ -22,8 +22,11 @@ enum class Place
 	kFar,
 };
 
+/// As soon as two queries of a batch look at all rows that pass.
+constexpr PackedTuning kNotInsteadOfLists = {true, 1, 1, 1, 2, 1e9};
+
 std::unique_ptr<CudaEngine>
-make_engine(bool few)
+make_engine(bool few, const PackedTuning &packed)
 {
 	std::unique_ptr<CudaEngine> engine;
 	CudaEngineOptions options;
@@ -34,7 +37,7 @@ make_engine(bool few)
 	options.few_lists = few;
 	options.few_real_lists = few;
 	options.few_real_pairs = 1e9;
-	options.packed = {true, 1, 1, 1, 2}; // as soon as two queries of a batch look at all rows that pass
+	options.packed = packed;
 
 	const Status status = make_cuda_engine(options, &engine);
 
@@ -88,14 +91,14 @@ nearest_lists(const Rows &rows, std::mt19937 &rng)
 class TwoEngines
 {
 public:
-	TwoEngines(const DistanceSpec &spec, bool bytes)
+	TwoEngines(const DistanceSpec &spec, bool bytes, const PackedTuning &packed = kNotInsteadOfLists)
 		: rng_(spec.dim), rows_(grouped(spec, bytes, kRows, rng_)), queries_(grouped(spec, bytes, kQueries, rng_))
 	{
 		const engine::test::ListRows lists = nearest_lists(rows_, rng_);
 
 		for (const bool few : {true, false})
 		{
-			engines_.push_back(make_engine(few));
+			engines_.push_back(make_engine(few, packed));
 
 			Engine *const engine = engines_.back().get();
 
@@ -258,6 +261,50 @@ TEST(PassingProbes, RecallAndTheSameListsInEveryWay)
 				EXPECT_GT(std::count(few.ways.begin(), few.ways.end(), FilterWay::kLists), kQueries / 2);
 				for (size_t i = 0; i < kQueries; i++)
 					EXPECT_EQ(few.coverage[i], few.ways[i] == FilterWay::kLists ? Coverage::kPart : Coverage::kAll);
+			}
+	}
+}
+
+/// Queries over lists of bytes go over packed rows as soon as there are any, since that takes less time; each of them
+/// asks for it. Those of reals, of which that is not known, search lists.
+TEST(PassingProbes, PackedRowsInsteadOfLists)
+{
+	constexpr uint32_t kLeast = 20;
+	constexpr PackedTuning kPacked = {true, 1, 1, kLeast, 2, 1.1};
+
+	for (const bool bytes : {true, false})
+	{
+		TwoEngines two({Metric::kL2, ElementType::kFloat32, 32}, bytes, kPacked);
+
+		for (const Place place : {Place::kRandom, Place::kNear})
+			for (const size_t e : {0, 1})
+			{
+				SCOPED_TRACE(testing::Message() << "bytes " << bytes << ", place " << static_cast<int>(place));
+				const Passing passing = two.passing(.5, place, two.query(0));
+				const uint64_t before = two.engine(e)->n_packed();
+				size_t n_lists = 0;
+
+				for (uint32_t i = 0; i < kLeast + 5; i++)
+				{
+					const TwoEngines::Found found = two.search(e, &passing, 0, 1, 10);
+					const bool packed = bytes && i + 1 >= kLeast;
+
+					n_lists += found.ways[0] == FilterWay::kLists ? 1 : 0;
+					if (packed)
+					{
+						EXPECT_EQ(found.ways[0], FilterWay::kMask);
+					}
+					EXPECT_EQ(two.engine(e)->n_packed() - before, packed ? i + 2 - kLeast : 0);
+				}
+				EXPECT_EQ(n_lists, bytes ? kLeast - 1 : kLeast + 5);
+
+				const TwoEngines::Found batch = two.search(e, &passing, 0, 8, 10);
+
+				if (bytes)
+				{
+					EXPECT_EQ(std::count(batch.ways.begin(), batch.ways.end(), FilterWay::kMask), 8);
+					EXPECT_EQ(batch.recall, 1);
+				}
 			}
 	}
 }

@@ -50,7 +50,7 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 
 our @EXPORT = qw(
   make_node create_extension has_pgvector has_postgres_fdw use_own_libpq vector_of compared_function workers_started make_table fill_vectors query_vector random_vector_sql
-  scan_rows compare_scans compare_sweep check_index make_standby wait_standby
+  compare_scans compare_sweep check_index make_standby wait_standby
   faults_enabled with_storage pages_answer data_folder data_path require_data open_data read_data leave_unchecked check_all $AM server_major major_of $PARALLEL_MODE $OLD_SNAPSHOTS
 );
 
@@ -293,31 +293,30 @@ sub fill_vectors
 	return;
 }
 
-# Rows of SELECT … ORDER BY column op query [LIMIT n], as [id, hex of the float8 distance or 'null'], with the plan.
-#   index  1: the plan has to be an index scan; 0: a sequential scan
-sub scan_rows
+# Rows of SELECT … ORDER BY column op query [LIMIT n], as [id, hex of the float8 distance or 'null']: by the index, then by a sequential scan of the
+# same session; and the plan of the former.
+sub scan_both
 {
 	my ($node, $table, $op, $query, %opt) = @_;
 	my $column   = $opt{column} // 'v';
 	my $where    = defined $opt{where} ? "WHERE $opt{where}" : '';
 	my $limit    = defined $opt{limit} ? "LIMIT $opt{limit}" : '';
+	my $only     = $opt{only} ? 'ONLY ' : '';
 	my $distance = "$column $op $query";
+	my $select   = "SELECT id, coalesce(encode(float8send($distance), 'hex'), 'null') FROM $only$table $where ORDER BY $distance";
 	# The sequential scan breaks ties by ctid, as an exact index scan does.
-	my $order = $opt{index} ? $distance : "$distance, ctid";
-	my $body =
-	    "SELECT id, coalesce(encode(float8send($distance), 'hex'), 'null') FROM "
-	  . ($opt{only} ? 'ONLY ' : '')
-	  . "$table $where ORDER BY $order $limit";
-	my $settings =
-	  $opt{index}
-	  ? 'SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan = off;'
-	  : 'SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off;';
-	my $setup = $opt{setup} // '';
-	my $db    = $opt{db} // 'postgres';
+	my $out = $node->safe_psql($opt{db} // 'postgres', <<"SQL");
+SET enable_seqscan = off; SET enable_sort = off; SET enable_bitmapscan = off;
+EXPLAIN (COSTS OFF) $select $limit;
+\\echo ====
+$select $limit;
+\\echo ====
+RESET enable_seqscan; RESET enable_sort; SET enable_indexscan = off; SET enable_indexonlyscan = off;
+$select, ctid $limit;
+SQL
+	my ($plan, @rows) = map { [ split /\n/ ] } split /^====\n?/m, $out, 3;
 
-	my $plan = $node->safe_psql($db, "$settings $setup EXPLAIN (COSTS OFF) $body");
-	my @rows = map { [ split /\|/ ] } split /\n/, $node->safe_psql($db, "$settings $setup $body");
-	return (\@rows, $plan);
+	return ((map { [ map { [ split /\|/ ] } @{ $_ // [] } ] } @rows[0, 1]), join("\n", @{ $plan // [] }));
 }
 
 # One test: the index scan answers as the sequential scan does. Distances bit for bit, ids equal within each group of
@@ -329,8 +328,7 @@ sub compare_scans
 	my $name = delete $opt{name} // "$table: ORDER BY v $op query"
 	  . (defined $opt{where} ? " WHERE $opt{where}" : '')
 	  . (defined $opt{limit} ? " LIMIT $opt{limit}" : '');
-	my ($got, $plan) = scan_rows($node, $table, $op, $query, %opt, index => 1);
-	my ($expected) = scan_rows($node, $table, $op, $query, %opt, index => 0);
+	my ($got, $expected, $plan) = scan_both($node, $table, $op, $query, %opt);
 	my $problem = $plan =~ /Index Scan using/ ? '' : "the plan has no index scan:\n$plan";
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -355,8 +353,7 @@ sub compare_sweep
 		my $query = query_vector($node, $number, %opt);
 		for my $limit (@$limits)
 		{
-			my ($got, $plan) = scan_rows($node, $table, $op, $query, %opt, limit => $limit, index => 1);
-			my ($expected) = scan_rows($node, $table, $op, $query, %opt, limit => $limit, index => 0);
+			my ($got, $expected, $plan) = scan_both($node, $table, $op, $query, %opt, limit => $limit);
 			my $problem = $plan =~ /Index Scan using/ ? '' : "the plan has no index scan:\n$plan";
 
 			$problem ||= first_difference($got, $expected, $limit, $opt{strict_ties});

@@ -14,55 +14,6 @@ namespace
 constexpr size_t kMetrics = 4;
 constexpr int kShapes = 2 * kMetrics + 2; // of floats, of halves, of bits
 
-void
-expect_answers(const GraphCopy &held, const Rows &queries, const std::set<RowId> &dead = {})
-{
-	std::vector<SearchQuery> batch;
-	std::vector<std::array<uint32_t, 2>> widths;
-	std::vector<std::array<SegmentProbes, 2>> named(queries.n());
-	std::vector<Coverage> coverage(queries.n());
-	std::vector<std::vector<Neighbor>> results;
-
-	for (size_t i = 0; i < queries.n(); i++)
-	{
-		constexpr std::array<uint32_t, 2> kChoices[] = {{1, 1}, {30, 20}, {0, 0}, {149, 62}, {150, 10}, {1000, 1000}};
-		const std::array<uint32_t, 2> chosen = kChoices[i % std::size(kChoices)];
-		SearchQuery query = {queries.vector(i), 1 + 13 * i, false, {}};
-
-		named[i] = {SegmentProbes{1, chosen[0]}, SegmentProbes{2, chosen[1]}};
-		if (chosen[0] > 0)
-			query.probes = named[i];
-		query.coverage = &coverage[i];
-		batch.push_back(query);
-		widths.push_back(chosen);
-	}
-	ASSERT_OK(held.engine->search(held.copy, batch, &results));
-	ASSERT_EQ(results.size(), batch.size());
-	for (size_t i = 0; i < batch.size(); i++)
-	{
-		SCOPED_TRACE(
-			testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
-		ASSERT_NO_FATAL_FAILURE(
-			expect_same(results[i], held.nearest(batch[i].query, batch[i].k, widths[i], nullptr, dead)));
-		EXPECT_EQ(coverage[i] == Coverage::kPart,
-			widths[i][0] != 0 && widths[i][0] != 1000 &&
-				!std::isnan(oracle_score(queries.spec, batch[i].query, batch[i].query)));
-		EXPECT_EQ(widths[i][0] == 0 ? coverage[i] : Coverage::kAll, Coverage::kAll);
-
-		// Continue from the middle.
-		if (results[i].size() < 2)
-			continue;
-
-		SearchQuery next = batch[i];
-		std::vector<std::vector<Neighbor>> rest;
-
-		next.has_after = true;
-		next.after = results[i][results[i].size() / 2];
-		ASSERT_OK(held.engine->search(held.copy, {&next, 1}, &rest));
-		ASSERT_NO_FATAL_FAILURE(expect_same(rest[0], held.nearest(next.query, next.k, widths[i], &next.after, dead)));
-	}
-}
-
 struct CpuEngineGraph : testing::TestWithParam<int>
 {
 	DistanceSpec spec(uint32_t dim) const
@@ -126,18 +77,8 @@ TEST_P(CpuEngineGraph, dead_rows_lead_on_and_are_not_found)
 {
 	GraphCopy held(spec(6), Data::kGaussian, 13);
 	Rows queries(held.delta.spec);
-	Bytes bits((held.first.rows.n() + 7) / 8);
-	std::set<RowId> dead;
+	const std::set<RowId> dead = held.kill_some();
 
-	for (size_t i = 0; i < held.first.rows.n(); i++)
-		if (i % 3 != 0)
-		{
-			bits[i / 8] = static_cast<uint8_t>(bits[i / 8] | 1 << (i % 8));
-			dead.insert(held.first.rows.ids[i]);
-		}
-	dead.insert(held.delta.ids[2]);
-	ASSERT_OK(held.engine->set_tombstones(held.copy, 1, bits));
-	ASSERT_OK(held.engine->set_delta_tombstones(held.copy, 0, Bytes{4}));
 	queries.add_random(12, Data::kGaussian, held.rng, 0);
 	ASSERT_NO_FATAL_FAILURE(expect_answers(held, queries, dead));
 }

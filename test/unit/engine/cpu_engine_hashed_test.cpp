@@ -23,43 +23,6 @@ struct HashedCopy : GraphCopy
 	}
 };
 
-/// Compare searches of several widths, and continue them from the middle.
-void
-expect_answers(const HashedCopy &held, const Rows &queries, const std::set<RowId> &dead = {})
-{
-	constexpr std::array<uint32_t, 2> kChoices[] = {{1, 1}, {30, 20}, {0, 0}, {149, 62}, {150, 10}, {1000, 1000}};
-
-	for (size_t i = 0; i < queries.n(); i++)
-	{
-		const std::array<uint32_t, 2> widths = kChoices[i % std::size(kChoices)];
-		const SegmentProbes named[] = {{1, widths[0]}, {2, widths[1]}};
-		Coverage coverage = Coverage::kAll;
-		SearchQuery query = {queries.vector(i), 1 + 13 * i, false, {}};
-		std::vector<std::vector<Neighbor>> results;
-		const auto nearest = [&](const Neighbor *after)
-		{
-			return nearest_in_graphs(
-				{{&held.first, widths[0]}, {&held.second, widths[1]}}, &held.delta, query.query, query.k, after, dead);
-		};
-
-		SCOPED_TRACE(
-			testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
-		if (widths[0] > 0)
-			query.probes = named;
-		query.coverage = &coverage;
-		ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
-		ASSERT_NO_FATAL_FAILURE(expect_same(results[0], nearest(nullptr)));
-		EXPECT_EQ(coverage == Coverage::kPart,
-			widths[0] != 0 && widths[0] != 1000 && !std::isnan(oracle_score(queries.spec, query.query, query.query)));
-		if (results[0].size() < 2)
-			continue;
-		query.has_after = true;
-		query.after = results[0][results[0].size() / 2];
-		ASSERT_OK(held.engine->search(held.copy, {&query, 1}, &results));
-		ASSERT_NO_FATAL_FAILURE(expect_same(results[0], nearest(&query.after)));
-	}
-}
-
 /// Metric, element, bits.
 struct CpuEngineHashed : testing::TestWithParam<std::tuple<size_t, ElementType, uint32_t>>
 {
@@ -99,18 +62,8 @@ TEST_P(CpuEngineHashed, dead_rows_lead_on_and_are_not_found)
 {
 	HashedCopy held(spec(6), Data::kGaussian, bits(), 13);
 	Rows queries(held.delta.spec);
-	Bytes bitmap((held.first.rows.n() + 7) / 8);
-	std::set<RowId> dead;
+	const std::set<RowId> dead = held.kill_some();
 
-	for (size_t i = 0; i < held.first.rows.n(); i++)
-		if (i % 3 != 0)
-		{
-			bitmap[i / 8] = static_cast<uint8_t>(bitmap[i / 8] | 1 << (i % 8));
-			dead.insert(held.first.rows.ids[i]);
-		}
-	dead.insert(held.delta.ids[2]);
-	ASSERT_OK(held.engine->set_tombstones(held.copy, 1, bitmap));
-	ASSERT_OK(held.engine->set_delta_tombstones(held.copy, 0, Bytes{4}));
 	queries.add_random(12, Data::kGaussian, held.rng, 0);
 	ASSERT_NO_FATAL_FAILURE(expect_answers(held, queries, dead));
 }

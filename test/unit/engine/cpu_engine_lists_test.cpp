@@ -54,48 +54,11 @@ struct ListCopy
 void
 expect_answers(const ListCopy &held, const Rows &queries, const std::set<RowId> &dead = {})
 {
-	std::vector<SearchQuery> batch;
-	std::vector<std::array<uint32_t, 2>> probes;
-	std::vector<std::array<SegmentProbes, 2>> named(queries.n());
-	std::vector<Coverage> coverage(queries.n());
-	std::vector<std::vector<Neighbor>> results;
+	constexpr std::array<uint32_t, 2> kChoices[] = {{1, 1}, {3, 2}, {0, 0}, {19, 7}, {20, 3}, {100, 100}};
 
-	for (size_t i = 0; i < queries.n(); i++)
-	{
-		constexpr std::array<uint32_t, 2> kChoices[] = {{1, 1}, {3, 2}, {0, 0}, {19, 7}, {20, 3}, {100, 100}};
-		const std::array<uint32_t, 2> chosen = kChoices[i % std::size(kChoices)];
-		SearchQuery query = {queries.vector(i), 1 + 13 * i, false, {}};
-
-		named[i] = {SegmentProbes{1, chosen[0]}, SegmentProbes{2, chosen[1]}};
-		if (chosen[0] > 0)
-			query.probes = named[i];
-		query.coverage = &coverage[i];
-		batch.push_back(query);
-		probes.push_back(chosen);
-	}
-	ASSERT_OK(held.engine->search(held.copy, batch, &results));
-	ASSERT_EQ(results.size(), batch.size());
-	for (size_t i = 0; i < batch.size(); i++)
-	{
-		SCOPED_TRACE(
-			testing::Message() << metric_name(queries.spec.metric) << " dim " << queries.spec.dim << " query " << i);
-		ASSERT_NO_FATAL_FAILURE(
-			expect_same(results[i], held.nearest(batch[i].query, batch[i].k, probes[i], nullptr, dead)));
-		EXPECT_EQ(coverage[i] == Coverage::kPart, probes[i][0] != 0 && (probes[i][0] < 20 || probes[i][1] < 7));
-		EXPECT_EQ(probes[i][0] == 0 ? coverage[i] : Coverage::kAll, Coverage::kAll);
-
-		// Continue from the middle.
-		if (results[i].size() < 2)
-			continue;
-
-		SearchQuery next = batch[i];
-		std::vector<std::vector<Neighbor>> rest;
-
-		next.has_after = true;
-		next.after = results[i][results[i].size() / 2];
-		ASSERT_OK(held.engine->search(held.copy, {&next, 1}, &rest));
-		ASSERT_NO_FATAL_FAILURE(expect_same(rest[0], held.nearest(next.query, next.k, probes[i], &next.after, dead)));
-	}
+	expect_choices(
+		held, queries, kChoices,
+		[](const std::array<uint32_t, 2> &probes, const void *) { return probes[0] < 20 || probes[1] < 7; }, dead);
 }
 
 struct CpuEngineLists : testing::TestWithParam<int>

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <memory>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -42,6 +44,24 @@ struct GraphCopy
 		return rows;
 	}
 
+	/// Kill two of three rows of the first segment, and one of the delta. Return them.
+	std::set<RowId> kill_some()
+	{
+		Bytes bits((first.rows.n() + 7) / 8);
+		std::set<RowId> dead;
+
+		for (size_t i = 0; i < first.rows.n(); i++)
+			if (i % 3 != 0)
+			{
+				bits[i / 8] = static_cast<uint8_t>(bits[i / 8] | 1 << (i % 8));
+				dead.insert(first.rows.ids[i]);
+			}
+		dead.insert(delta.ids[2]);
+		EXPECT_TRUE(engine->set_tombstones(copy, 1, bits).is_ok());
+		EXPECT_TRUE(engine->set_delta_tombstones(copy, 0, Bytes{4}).is_ok());
+		return dead;
+	}
+
 	std::vector<Neighbor> nearest(const void *query, size_t k, std::array<uint32_t, 2> widths,
 		const Neighbor *after = nullptr, const std::set<RowId> &dead = {}) const
 	{
@@ -55,5 +75,16 @@ struct GraphCopy
 	std::unique_ptr<Engine> engine;
 	CopyId copy = 0;
 };
+
+/// Compare searches of several widths, and continue them from the middle.
+inline void
+expect_answers(const GraphCopy &held, const Rows &queries, const std::set<RowId> &dead = {})
+{
+	constexpr std::array<uint32_t, 2> kChoices[] = {{1, 1}, {30, 20}, {0, 0}, {149, 62}, {150, 10}, {1000, 1000}};
+	const auto is_part = [&](const std::array<uint32_t, 2> &widths, const void *query)
+	{ return widths[0] != 1000 && !std::isnan(oracle_score(queries.spec, query, query)); };
+
+	expect_choices(held, queries, kChoices, is_part, dead);
+}
 
 } // namespace vectorgpu::engine::test

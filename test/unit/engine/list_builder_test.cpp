@@ -77,6 +77,8 @@ struct ListCodes : testing::Test
 		spec.codes.dim = kDim;
 		if (kind == CodeKind::kPq)
 			spec.codes.pq = {metric, kDim, m, bits, opq};
+		if (kind == CodeKind::kRabitq)
+			spec.codes.bits = bits;
 		spec.n_training = n_training;
 		return spec;
 	}
@@ -119,6 +121,18 @@ struct ListCodes : testing::Test
 			(void) ivf::sq8_encode(model.sq8, vectors.data(), n, kDim, result.codes.data(), result.is_out.data());
 			return result;
 		}
+		std::fill(result.is_out.begin(), result.is_out.end(), uint8_t{0});
+		if (spec.kind == CodeKind::kRabitq)
+		{
+			std::vector<float> rotated(kLists * ivf::rabitq_padded_dim(model.rabitq.spec));
+			std::vector<uint8_t> work(ivf::rabitq_encode_work_bytes(model.rabitq.spec));
+
+			ivf::rabitq_rotate(model.rabitq, builder.centroids().data(), model.rabitq.centre, kLists, rotated.data());
+			EXPECT_TRUE(ivf::rabitq_encode({&model.rabitq, builder.centroids().data(), rotated.data()}, vectors.data(),
+				found.labels.data(), n, result.codes.data(), work.data(), work.size())
+					.is_ok());
+			return result;
+		}
 
 		std::vector<float> rotated(kLists * ivf::pq_padded_dim(spec.pq));
 		std::vector<uint8_t> memory(ivf::pq_encoder_bytes(spec.pq));
@@ -132,7 +146,6 @@ struct ListCodes : testing::Test
 		EXPECT_TRUE(ivf::pq_encode(encoder, vectors.data(), found.labels.data(), n, result.codes.data(),
 			result.terms.data(), work.data(), work.size())
 				.is_ok());
-		std::fill(result.is_out.begin(), result.is_out.end(), uint8_t{0});
 		return result;
 	}
 
@@ -198,6 +211,27 @@ TEST_F(ListCodes, are_those_of_one_thread)
 		}
 }
 
+TEST_F(ListCodes, of_rabitq_are_those_of_one_thread)
+{
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+		for (const uint32_t bits : {1u, 4u, 7u})
+		{
+			std::vector<float> model(kDim + 1, 0.25f);
+
+			model[kDim] = 4711;
+			for (const size_t batch : {size_t{1}, size_t{33}, kRows})
+			{
+				std::unique_ptr<ListBuilder> builder = with_lists(metric);
+				Coded coded;
+
+				ASSERT_TRUE(builder->begin_codes(codes(CodeKind::kRabitq, metric, 0, bits, false, 0)).is_ok());
+				ASSERT_TRUE(builder->add_code_model(model.data(), model.size()).is_ok());
+				ASSERT_TRUE(assign(builder.get(), rows.data(), kRows, batch, &coded).is_ok());
+				expect_same(coded, expected(*builder, coded, rows));
+			}
+		}
+}
+
 TEST_F(ListCodes, that_cannot_be_are_refused)
 {
 	std::unique_ptr<ListBuilder> builder = begin(Metric::kL2);
@@ -213,6 +247,9 @@ TEST_F(ListCodes, that_cannot_be_are_refused)
 		builder->begin_codes(codes(CodeKind::kHalves, Metric::kL2, 0, 0, false, 4)).code, StatusCode::kUnsupported);
 	EXPECT_FALSE(builder->begin_codes(codes(CodeKind::kPq, Metric::kL2, kDim + 1, 8, false, 4)).is_ok());
 	EXPECT_FALSE(builder->begin_codes(codes(CodeKind::kPq, Metric::kL2, 4, 5, false, 4)).is_ok());
+	EXPECT_FALSE(builder->begin_codes(codes(CodeKind::kRabitq, Metric::kL2, 0, 9, false, 0)).is_ok());
+	EXPECT_FALSE(builder->begin_codes(codes(CodeKind::kRabitq, Metric::kL2, 0, 4, false, 4)).is_ok())
+		<< "its model is given, not trained";
 	EXPECT_FALSE(builder->begin_codes(codes(CodeKind::kSq8, Metric::kCosine, 0, 0, false, 4)).is_ok())
 		<< "another metric";
 	ASSERT_TRUE(builder->begin_codes(codes(CodeKind::kSq8, Metric::kL2, 0, 0, false, 0)).is_ok());

@@ -169,27 +169,9 @@ inline std::vector<Neighbor>
 nearest_in_lists(const std::vector<std::pair<const ListRows *, uint32_t>> &segments, const Rows *delta,
 	const void *query, size_t k, const Neighbor *after = nullptr, const std::set<RowId> &dead = {})
 {
-	std::vector<Neighbor> all;
-	bool approximate = false;
-	const auto offer = [&](const Rows &rows, size_t i)
-	{
-		const Neighbor candidate = {oracle_score(rows.spec, query, rows.vector(i)), rows.ids[i]};
-
-		if (!dead.contains(candidate.row) && (after == nullptr || neighbor_less(*after, candidate)) &&
-			!(approximate && std::isnan(candidate.score)))
-			all.push_back(candidate);
-	};
-
-	for (const auto &[segment, probes] : segments)
-		approximate = approximate || probes > 0;
-	for (const auto &[segment, probes] : segments)
-		for (const uint32_t number : segment->looked_at(query, probes == 0 ? segment->n_lists : probes))
-			offer(segment->rows, number);
-	for (size_t i = 0; delta != nullptr && i < delta->n(); i++)
-		offer(*delta, i);
-	std::sort(all.begin(), all.end(), neighbor_less);
-	all.resize(std::min(k, all.size()));
-	return all;
+	return nearest_of_chosen(
+		segments, [&](const ListRows &segment, uint32_t probes)
+		{ return segment.looked_at(query, probes == 0 ? segment.n_lists : probes); }, delta, query, k, after, dead);
 }
 
 } // namespace vectorgpu::engine::test

@@ -12,17 +12,6 @@ namespace vectorgpu::engine::test
 namespace
 {
 
-Bytes
-random_bits(size_t n, std::mt19937 &rng)
-{
-	Bytes bits((n + 7) / 8);
-
-	for (size_t i = 0; i < n; i++)
-		if (rng() % 3 == 0)
-			bits[i / 8] = static_cast<uint8_t>(bits[i / 8] | 1 << (i % 8));
-	return bits;
-}
-
 /// Bits [first, first + n) of a bitmap whose bit 0 has the number bits_first.
 Bytes
 piece(const Bytes &bits, uint64_t bits_first, uint64_t first, size_t n)

@@ -1,6 +1,7 @@
 // The search against algorithm 1 of the paper, written with std:: containers, and against all rows.
 #include "graph/graph_data.hpp"
 
+#include <limits>
 #include <queue>
 
 namespace vectorgpu::engine::graph::test
@@ -139,6 +140,112 @@ TEST(GraphSearch, equals_the_papers_algorithm_with_every_visited_set)
 					"deleted only");
 			}
 	}
+}
+
+/// The search in the form of the kernels in gpu/kernels/graph: one list, which begins with the first of the entries.
+std::vector<Candidate>
+list_search(const GraphRows &rows, const std::vector<uint32_t> &edges, uint32_t degree, const void *query,
+	const std::vector<uint32_t> &entries, size_t width)
+{
+	struct Item
+	{
+		Candidate candidate;
+		bool expanded;
+	};
+	std::vector<Item> list;
+	std::set<uint32_t> seen;
+	const auto offer = [&](uint32_t node)
+	{
+		double score;
+
+		if (node == kNoNode || !seen.insert(node).second)
+			return;
+		compute_scores(rows.spec, query, rows.row(node), 0, 1, &score);
+		list.push_back({{std::isnan(score) ? HUGE_VAL : score, node}, false});
+	};
+	const auto keep_first = [&]
+	{
+		std::sort(
+			list.begin(), list.end(), [](const Item &a, const Item &b) { return before(a.candidate, b.candidate); });
+		list.resize(std::min(list.size(), width));
+	};
+
+	for (const uint32_t entry : entries)
+		offer(entry);
+	keep_first();
+	for (;;)
+	{
+		std::vector<uint32_t> parents;
+
+		for (Item &item : list)
+			if (!item.expanded && parents.size() < kSearchSteps)
+			{
+				parents.push_back(item.candidate.node);
+				item.expanded = true;
+			}
+		if (parents.empty())
+			break;
+		for (const uint32_t parent : parents)
+			for (uint32_t i = 0; i < degree; i++)
+				offer(edges[static_cast<size_t>(parent) * degree + i]);
+		keep_first();
+	}
+
+	std::vector<Candidate> found;
+
+	for (const Item &item : list)
+		found.push_back(item.candidate);
+	return found;
+}
+
+TEST(GraphSearch, NaN_is_behind_infinities_among_entries_and_infinite_on_the_way)
+{
+	constexpr size_t kWide = 40;
+	const float inf = HUGE_VALF;
+	const float nan = std::nanf("");
+	std::vector<Candidate> candidates = {{nan, 3}, {inf, 9}, {2, 8}, {-nan, 1}, {-inf, 7}, {inf, 4}};
+	std::mt19937 rng(5);
+	size_t n_infinite = 0;
+
+	first_candidates(candidates.data(), candidates.size(), candidates.size());
+	for (size_t i = 0; const uint32_t node : {7u, 8u, 4u, 9u, 1u, 3u})
+		EXPECT_EQ(candidates[i++].node, node);
+
+	// Sums of both signs overflow: many scores are NaN, many infinite.
+	Floats floats(1500 * kWide);
+
+	for (float &x : floats)
+		x = (rng() % 3 == 0 ? std::numeric_limits<float>::max() : 1.0f) *
+			static_cast<float>(static_cast<int>(rng() % 3) - 1);
+
+	const GraphRows rows = rows_of(floats, kWide, Metric::kInnerProduct);
+	const std::vector<uint32_t> edges = random_edges(rows.n_rows, 8, 1);
+
+	for (uint32_t q = 0; q < 30; q++)
+		for (const uint32_t width : {1u, 3u, 7u, 8u, 30u})
+		{
+			MemoryGraph memory = {rows, edges.data(), 8, rows.row(q)};
+			std::set<uint32_t> chosen;
+			SearchSpec spec;
+			SearchStats stats;
+
+			while (chosen.size() < kSearchEntries)
+				chosen.insert(rng() % rows.n_rows);
+
+			std::vector<uint32_t> entries(chosen.begin(), chosen.end());
+
+			std::shuffle(entries.begin(), entries.end(), rng);
+			spec.width = width;
+			spec.probe_steps = kSearchSteps;
+
+			const std::vector<Candidate> found =
+				our_search(memory_view(&memory), rows, memory.query, entries, spec, &stats);
+
+			ASSERT_NO_FATAL_FAILURE(expect_equal(
+				found, list_search(rows, edges, 8, memory.query, entries, width), "width " + std::to_string(width)));
+			n_infinite += found.back().score > std::numeric_limits<float>::max() ? 1 : 0;
+		}
+	EXPECT_GT(n_infinite, 0u);
 }
 
 TEST(GraphSearch, filters_and_several_steps_find_nearly_the_same_and_nothing_twice)

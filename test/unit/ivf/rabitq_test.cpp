@@ -1,11 +1,10 @@
-// RaBitQ: the rotation, codes and scores against the definition in double, and the stated probability of the bound.
+// RaBitQ: codes and scores against the definition in double, and the stated probability of the bound.
 #include "engine/ivf/rabitq/rabitq_scan.hpp"
 
 #include <cstring>
 #include <limits>
 #include <numeric>
 
-#include "engine/ivf/rabitq/rabitq_rotation.hpp"
 #include "ivf/ivf_data.hpp"
 
 namespace vectorgpu::engine::ivf::test
@@ -206,55 +205,6 @@ struct Data
 };
 
 const Metric kMetrics[] = {Metric::kL2, Metric::kInnerProduct, Metric::kCosine};
-
-TEST(Rabitq, TheRotationKeepsLengthsAndGoesBackAtEveryLevel)
-{
-	for (size_t n : {8, 16, 24, 40, 64, 96, 100 + 4, 256, 784, 1000})
-	{
-		const Floats rows = normal_rows(1, n, static_cast<unsigned>(n));
-		Floats first;
-
-		for (SimdLevel level : supported_levels())
-		{
-			AtLevel at(level);
-			Floats x = rows;
-
-			rotate_randomly(5, x.data(), n);
-			if (first.empty())
-				first = x;
-			EXPECT_EQ(x, first) << n;
-			EXPECT_NEAR(dot(x.data(), x.data(), n), dot(rows.data(), rows.data(), n), 1e-4 * static_cast<double>(n));
-			EXPECT_NE(x, rows);
-			rotate_back(5, x.data(), n);
-			for (size_t i = 0; i < n; i++)
-				EXPECT_NEAR(x[i], rows[i], 1e-4f);
-		}
-		Floats other = rows;
-
-		rotate_randomly(6, other.data(), n);
-		EXPECT_NE(other, first) << "another seed";
-	}
-}
-
-TEST(Rabitq, TheRotationSpreadsASingleElement)
-{
-	for (size_t n : {64, 96, 120, 248, 256, 480, 784})
-	{
-		double sum = 0;
-
-		for (size_t i = 0; i < n; i++)
-		{
-			Floats x(n);
-
-			x[i] = 1;
-			rotate_randomly(11, x.data(), n);
-			for (float y : x)
-				sum += std::pow(static_cast<double>(y), 4);
-		}
-		// The fourth moment of a normal distribution with deviation n^-½ is 3 / n².
-		EXPECT_NEAR(sum, 3, 0.3) << n;
-	}
-}
 
 TEST(Rabitq, ScoresAreThoseOfTheFormulaAtEveryLevel)
 {

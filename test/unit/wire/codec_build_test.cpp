@@ -78,9 +78,17 @@ TEST(Codec, rejects_codes_of_builds_with_wrong_fields)
 	EXPECT_EQ(codes([](BeginCodesRequest *) {}), ParseResult::kOk);
 	EXPECT_EQ(codes([](BeginCodesRequest *spec) { *spec = {CodesKind::kSq8, 0, 0, 0, 0, 5, 0, 1}; }), ParseResult::kOk);
 	EXPECT_EQ(codes([](BeginCodesRequest *spec) { spec->kind = CodesKind::kSq8; }), ParseResult::kField);
+	EXPECT_EQ(
+		codes([](BeginCodesRequest *spec) { *spec = {CodesKind::kRabitq, 8, 0, 0, 0, 0, 0, 1}; }), ParseResult::kOk);
+	for (const BeginCodesRequest &wrong : {BeginCodesRequest{CodesKind::kRabitq, 0, 0, 0, 0, 0, 0, 1},
+			 BeginCodesRequest{CodesKind::kRabitq, 9, 0, 0, 0, 0, 0, 1},
+			 BeginCodesRequest{CodesKind::kRabitq, 4, 1, 0, 0, 0, 0, 1},
+			 BeginCodesRequest{CodesKind::kRabitq, 4, 0, 0, 1, 0, 0, 1},
+			 BeginCodesRequest{CodesKind::kRabitq, 4, 0, 0, 0, 300, 0, 1}})
+		EXPECT_EQ(codes([&](BeginCodesRequest *spec) { *spec = wrong; }), ParseResult::kField);
 	EXPECT_EQ(codes([](BeginCodesRequest *spec) { spec->kind = static_cast<CodesKind>(1); }), ParseResult::kType);
-	EXPECT_EQ(codes([](BeginCodesRequest *spec) { spec->kind = static_cast<CodesKind>(4); }), ParseResult::kType);
-	EXPECT_EQ(codes([](BeginCodesRequest *spec) { spec->pq_bits = 5; }), ParseResult::kField);
+	EXPECT_EQ(codes([](BeginCodesRequest *spec) { spec->kind = static_cast<CodesKind>(5); }), ParseResult::kType);
+	EXPECT_EQ(codes([](BeginCodesRequest *spec) { spec->bits = 5; }), ParseResult::kField);
 	EXPECT_EQ(codes([](BeginCodesRequest *spec) { spec->opq = 2; }), ParseResult::kField);
 	EXPECT_EQ(codes([](BeginCodesRequest *spec) { spec->zero = 1; }), ParseResult::kField);
 	EXPECT_EQ(codes([](BeginCodesRequest *spec) { spec->zero1 = 1; }), ParseResult::kField);

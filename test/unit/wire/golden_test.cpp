@@ -119,6 +119,8 @@ TEST(Golden, builds)
 	EXPECT_EQ(kRowOutOfRange, 0x80000000U);
 	EXPECT_EQ(hex(BeginCodesRequest{CodesKind::kPq, 8, 1, 0, 0x0102, 0x0304, 0, 0x0506}),
 		"0308010002010000 0403000000000000 0605000000000000");
+	EXPECT_EQ(hex(BeginCodesRequest{CodesKind::kRabitq, 4, 0, 0, 0, 0, 0, 0x0506}),
+		"0404000000000000 0000000000000000 0605000000000000");
 	EXPECT_EQ(static_cast<int>(CodesKind::kSq8), 2);
 }
 

@@ -226,23 +226,42 @@ TEST_F(WorkerBuilds, codes_equal_those_of_a_local_builder)
 	{ return exchange(&client, RequestType::kBeginCodes, table.key, {part_of(spec)}); };
 	const wire::BeginCodesRequest bytes{wire::CodesKind::kSq8, 0, 0, 0, 0, 300, 0, 1};
 	const wire::BeginCodesRequest parts{wire::CodesKind::kPq, 4, 0, 0, 3, 300, 0, 1};
+	const wire::BeginCodesRequest bits{wire::CodesKind::kRabitq, 4, 0, 0, 0, 0, 0, 1};
 
 	EXPECT_EQ(send_codes(bytes).status(), ReplyStatus::kAbsent);
-	for (const wire::BeginCodesRequest &spec : {bytes, parts})
+	for (const wire::BeginCodesRequest &spec : {bytes, parts, bits})
 	{
 		ASSERT_TRUE(begin(&client, 3, 0, 0, 0).ok());
 		EXPECT_EQ(send_codes(spec).status(), ReplyStatus::kInvalid) << "before the centroids";
 		ASSERT_TRUE(step(&client, RequestType::kAddCentroids, 10, 3).ok());
 		ASSERT_TRUE(send_codes(spec).ok());
 		EXPECT_EQ(step(&client, RequestType::kAssign, 0, 1).status(), ReplyStatus::kInvalid) << "before the training";
-		ASSERT_TRUE(step(&client, RequestType::kAddCodesTraining, 0, 300).ok());
-		EXPECT_EQ(step(&client, RequestType::kAddCodesTraining, 0, 1).status(), ReplyStatus::kInvalid);
-		ASSERT_TRUE(step(&client, RequestType::kTrainCodes).ok());
 
 		const bool is_pq = spec.kind == wire::CodesKind::kPq;
-		const size_t code_bytes = is_pq ? 2 : table.spec.dim;
+		const bool is_rabitq = spec.kind == wire::CodesKind::kRabitq;
+		const size_t padded = (table.spec.dim + 7) / 8;
+		const size_t code_bytes = is_pq ? 2 : is_rabitq ? 4 * padded + 5 * sizeof(float) : table.spec.dim;
 		const size_t n_floats = is_pq ? size_t{16} * 6 : size_t{2} * table.spec.dim;
-		const std::vector<float> model = read<float>(&client, wire::BuildResult::kCodesModel, n_floats);
+		std::vector<float> model(table.spec.dim + 1, 0.5f);
+
+		if (is_rabitq)
+		{
+			const wire::BuildRowsRequest floats{0, static_cast<uint32_t>(model.size()), 0};
+
+			model.back() = 17; // the seed of the rotation
+			EXPECT_EQ(step(&client, RequestType::kTrainCodes).status(), ReplyStatus::kInvalid) << "nothing to train";
+			ASSERT_TRUE(exchange(&client, RequestType::kAddCodesModel, table.key,
+				{part_of(floats), {model.data(), model.size() * sizeof(float)}})
+					.ok());
+		}
+		else
+		{
+			ASSERT_TRUE(step(&client, RequestType::kAddCodesTraining, 0, 300).ok());
+			EXPECT_EQ(step(&client, RequestType::kAddCodesTraining, 0, 1).status(), ReplyStatus::kInvalid);
+			ASSERT_TRUE(step(&client, RequestType::kTrainCodes).ok());
+			model = read<float>(&client, wire::BuildResult::kCodesModel, n_floats);
+		}
+
 		const Answer answer = step(&client, RequestType::kAssign, 500, 400, 500);
 
 		ASSERT_TRUE(answer.ok());
@@ -267,6 +286,8 @@ TEST_F(WorkerBuilds, codes_equal_those_of_a_local_builder)
 		codes.codes.dim = table.spec.dim;
 		if (is_pq)
 			codes.codes.pq = {table.spec.metric, table.spec.dim, 3, 4, false};
+		if (is_rabitq)
+			codes.codes.bits = 4;
 		ASSERT_TRUE(engine->make_list_builder(lists, &control, &builder).is_ok());
 		ASSERT_TRUE(builder->add_centroids(table.row(10), 3).is_ok());
 		ASSERT_TRUE(builder->begin_codes(codes).is_ok());

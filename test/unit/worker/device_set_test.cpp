@@ -125,8 +125,13 @@ TEST_F(Devices, ACallThatDoesNotReturnFromALostDeviceIsNoticed)
 	now_ns += 2 * kSecondNs;
 	devices.watch();
 	EXPECT_EQ(n_stuck_, 1);
+	now_ns += 11 * kSecondNs;
+	devices.tend(); // what the call uses may be freed when the device is opened again
+	EXPECT_EQ(devices.get(1), nullptr);
 	leave = true;
 	caller.join();
+	devices.tend();
+	EXPECT_NE(devices.get(1), nullptr);
 	EXPECT_EQ(status.code, StatusCode::kUnavailable); // what it found is not to be trusted
 	devices.watch();
 	EXPECT_EQ(n_stuck_, 1);

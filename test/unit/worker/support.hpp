@@ -22,6 +22,7 @@
 
 #include "engine/distance/distance.hpp"
 #include "engine/distance/topk.hpp"
+#include "support/same_answers.hpp"
 #include "wire/client.hpp"
 #include "wire/codec.hpp"
 #include "worker/worker.hpp"
@@ -30,6 +31,7 @@ namespace vectorgpu::worker_test
 {
 
 using engine::Neighbor;
+using test::same;
 using wire::Client;
 using wire::ClientResult;
 using wire::ClientState;
@@ -448,14 +450,6 @@ search(Client *client, const Table &table, const std::vector<float> &query, uint
 		answer = exchange(client, RequestType::kNext, CopyKey{}, {part_of(next)});
 	}
 	return answer;
-}
-
-inline bool
-same(const std::vector<Neighbor> &a, const std::vector<Neighbor> &b)
-{
-	return a.size() == b.size() &&
-		std::equal(a.begin(), a.end(), b.begin(),
-			[](const Neighbor &x, const Neighbor &y) { return memcmp(&x.score, &y.score, 8) == 0 && x.row == y.row; });
 }
 
 inline wire::WorkerStats

@@ -95,6 +95,15 @@ protected:
 		}
 	}
 
+	/// Search, so that the copy counts as used.
+	void expect_in_use()
+	{
+		std::vector<std::vector<Neighbor>> results;
+		const SearchQuery query = {first_.coded.rows.vector(0), 1, false, {}};
+
+		ASSERT_OK(engine_->search(copy_, {&query, 1}, &results));
+	}
+
 	Segment first_;
 	Segment second_;
 	CopyId copy_ = 0;
@@ -236,11 +245,8 @@ TEST_F(TieredHostRows, RowsOfASegmentThatIsBeingLoadedStayChargedAndComeLater)
 {
 	const auto use_and_rebalance = [&]
 	{
-		std::vector<std::vector<Neighbor>> results;
-		const SearchQuery query = {first_.coded.rows.vector(0), 1, false, {}};
-
 		pass_seconds(700);
-		ASSERT_OK(engine_->search(copy_, {&query, 1}, &results));
+		ASSERT_NO_FATAL_FAILURE(expect_in_use());
 		engine_->rebalance();
 	};
 
@@ -259,6 +265,39 @@ TEST_F(TieredHostRows, RowsOfASegmentThatIsBeingLoadedStayChargedAndComeLater)
 	EXPECT_EQ(engine_->host_bytes(copy_), 0u);
 	EXPECT_TRUE(engine_->on_device(copy_));
 	ASSERT_NO_FATAL_FAILURE(expect_right());
+}
+
+TEST_F(TieredHostRows, SegmentsThatGoTogetherPauseOnce)
+{
+	const Rows others = random_rows(200, 9);
+	uint64_t position = 0;
+	const auto move_both = [&]
+	{
+		device_->limit = device_->stats().resident_bytes - 1100 * kBytesPerRow;
+		ASSERT_OK(engine_->append_delta(copy_, position, others.block(position, 100)));
+		position += 100;
+		EXPECT_EQ(device_->n_moved(), 1400u);
+		device_->limit = ~uint64_t{0};
+	};
+	const auto rebalance_after = [&](uint64_t seconds)
+	{
+		pass_seconds(seconds);
+		ASSERT_NO_FATAL_FAILURE(expect_in_use());
+		engine_->rebalance();
+	};
+
+	ASSERT_OK(first_.load(engine_.get(), copy_, 1));
+	ASSERT_OK(second_.load(engine_.get(), copy_, 2));
+	ASSERT_NO_FATAL_FAILURE(move_both());
+	ASSERT_NO_FATAL_FAILURE(rebalance_after(9));
+	EXPECT_EQ(device_->n_moved(), 1400u);
+	ASSERT_NO_FATAL_FAILURE(rebalance_after(2));
+	EXPECT_EQ(device_->n_moved(), 0u);
+	ASSERT_NO_FATAL_FAILURE(move_both());
+	ASSERT_NO_FATAL_FAILURE(rebalance_after(19));
+	EXPECT_EQ(device_->n_moved(), 1400u);
+	ASSERT_NO_FATAL_FAILURE(rebalance_after(2));
+	EXPECT_EQ(device_->n_moved(), 0u);
 }
 
 TEST_F(TieredHostRows, OtherCopiesHaveRoomWhileASegmentMoves)

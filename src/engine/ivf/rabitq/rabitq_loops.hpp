@@ -27,53 +27,118 @@ flip_signs_of(const uint32_t *signs, size_t n, float *x)
 	}
 }
 
-static VECTORGPU_IVF_INLINE void
-hadamard_step(float *a, float *b, size_t half)
-{
-	for (size_t i = 0; i < half; i++)
-	{
-		const float x = a[i];
-		const float y = b[i];
-
-		a[i] = x + y;
-		b[i] = x - y;
-	}
-}
-
-/// The steps of spans 1, 2 and 4 of eight elements.
-static VECTORGPU_IVF_INLINE void
-hadamard_eight(float *x, float factor)
-{
-	const float a0 = x[0] + x[1], a1 = x[0] - x[1], a2 = x[2] + x[3], a3 = x[2] - x[3];
-	const float a4 = x[4] + x[5], a5 = x[4] - x[5], a6 = x[6] + x[7], a7 = x[6] - x[7];
-	const float b0 = a0 + a2, b1 = a1 + a3, b2 = a0 - a2, b3 = a1 - a3;
-	const float b4 = a4 + a6, b5 = a5 + a7, b6 = a4 - a6, b7 = a5 - a7;
-
-	x[0] = (b0 + b4) * factor;
-	x[1] = (b1 + b5) * factor;
-	x[2] = (b2 + b6) * factor;
-	x[3] = (b3 + b7) * factor;
-	x[4] = (b0 - b4) * factor;
-	x[5] = (b1 - b5) * factor;
-	x[6] = (b2 - b6) * factor;
-	x[7] = (b3 - b7) * factor;
-}
-
-static void
-hadamard_transform(float *x, size_t n, float factor)
-{
-	for (size_t first = 0; first < n; first += 8)
-		hadamard_eight(x + first, factor);
-	for (size_t half = 8; half < n; half *= 2)
-		for (size_t first = 0; first < n; first += 2 * half)
-			hadamard_step(x + first, x + first + half, half);
-}
-
 // Eight lanes, of registers of any width.
 typedef float Floats8 __attribute__((vector_size(32)));
 typedef int32_t Ints8 __attribute__((vector_size(32)));
 typedef uint8_t Bytes8 __attribute__((vector_size(8)));
 typedef double Doubles8 __attribute__((vector_size(64)));
+
+/// The steps of spans 1, 2 and 4 of eight elements, and the factor: sums in the first of each pair, differences in the
+/// second.
+static VECTORGPU_IVF_INLINE void
+hadamard_eight(float *at, float factor)
+{
+	Floats8 x;
+
+	memcpy(&x, at, sizeof(x));
+#pragma GCC unroll 3
+	for (int span = 1; span <= 4; span *= 2)
+	{
+		const Floats8 other = span == 1 ? __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6)
+			: span == 2                 ? __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5)
+										: __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3);
+		const Floats8 sum = x + other;
+		const Floats8 difference = other - x;
+
+		x = span == 1   ? __builtin_shufflevector(sum, difference, 0, 9, 2, 11, 4, 13, 6, 15)
+			: span == 2 ? __builtin_shufflevector(sum, difference, 0, 1, 10, 11, 4, 5, 14, 15)
+						: __builtin_shufflevector(sum, difference, 0, 1, 2, 3, 12, 13, 14, 15);
+	}
+	x *= factor;
+	memcpy(at, &x, sizeof(x));
+}
+
+/// The steps of the spans half ... kEach / 2 * half of kEach * half elements, in registers; half: a multiple of 8.
+template <size_t kEach>
+static VECTORGPU_IVF_INLINE void
+hadamard_spans(float *x, size_t half)
+{
+	for (size_t i = 0; i < half; i += 8)
+	{
+		Floats8 v[kEach];
+
+#pragma GCC unroll 8
+		for (size_t j = 0; j < kEach; j++)
+			memcpy(&v[j], x + j * half + i, sizeof(v[j]));
+#pragma GCC unroll 3
+		for (size_t step = 1; step < kEach; step *= 2)
+#pragma GCC unroll 8
+			for (size_t j = 0; j < kEach; j++)
+				if ((j & step) == 0)
+				{
+					const Floats8 a = v[j];
+					const Floats8 b = v[j + step];
+
+					v[j] = a + b;
+					v[j + step] = a - b;
+				}
+#pragma GCC unroll 8
+		for (size_t j = 0; j < kEach; j++)
+			memcpy(x + j * half + i, &v[j], sizeof(v[j]));
+	}
+}
+
+template <size_t kEach>
+static void
+hadamard_pass(float *x, size_t n, size_t half)
+{
+	for (size_t first = 0; first < n; first += kEach * half)
+		hadamard_spans<kEach>(x + first, half);
+}
+
+/// Three steps in a pass over the elements.
+static void
+hadamard_transform(float *x, size_t n, float factor)
+{
+	for (size_t first = 0; first < n; first += 8)
+		hadamard_eight(x + first, factor);
+	for (size_t half = 8; half < n; half *= 8)
+		if (n / half >= 8)
+			hadamard_pass<8>(x, n, half);
+		else if (n / half == 4)
+			hadamard_pass<4>(x, n, half);
+		else
+			hadamard_pass<2>(x, n, half);
+}
+
+static void
+turn_pairs_of(float *a, float *b, size_t n, float factor)
+{
+	size_t i = 0;
+
+	for (; i + 8 <= n; i += 8)
+	{
+		Floats8 x;
+		Floats8 y;
+
+		memcpy(&x, a + i, sizeof(x));
+		memcpy(&y, b + i, sizeof(y));
+
+		const Floats8 sum = (x + y) * factor;
+		const Floats8 difference = (x - y) * factor;
+
+		memcpy(a + i, &sum, sizeof(sum));
+		memcpy(b + i, &difference, sizeof(difference));
+	}
+	for (; i < n; i++)
+	{
+		const float x = a[i];
+		const float y = b[i];
+
+		a[i] = (x + y) * factor;
+		b[i] = (x - y) * factor;
+	}
+}
 
 template <class T>
 static VECTORGPU_IVF_INLINE auto

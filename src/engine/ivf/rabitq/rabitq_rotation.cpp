@@ -59,18 +59,8 @@ mix(uint32_t round, float *x, size_t n)
 void
 turn_halves(float *x, size_t n)
 {
-	const float root = static_cast<float>(std::sqrt(0.5));
-
-	if (std::has_single_bit(n))
-		return;
-	for (size_t i = 0; i < n / 2; i++)
-	{
-		const float a = x[i];
-		const float b = x[n / 2 + i];
-
-		x[i] = (a + b) * root;
-		x[n / 2 + i] = (a - b) * root;
-	}
+	if (!std::has_single_bit(n))
+		ivf_kernels().turn_pairs(x, x + n / 2, n / 2, static_cast<float>(std::sqrt(0.5)));
 }
 
 } // namespace
