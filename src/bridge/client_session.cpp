@@ -108,11 +108,11 @@ session_set_role(wire::Role role)
 }
 
 void
-session_set_room(bool large)
+session_set_room(Room room)
 {
-	if (session.large_room != large && session.initialized && session.role != wire::Role::kLoader)
+	if (session.room != room && session.initialized && session.role != wire::Role::kLoader)
 		session_close();
-	session.large_room = large;
+	session.room = room;
 }
 
 bool
@@ -228,6 +228,14 @@ session_inventory(uint32 first, wire::CopyInfo *copies)
 		header.status != wire::ReplyStatus::kOk)
 		return 0;
 	return header.n_items;
+}
+
+bool
+session_is_connecting()
+{
+	return session.initialized &&
+		(session.client.phase == wire::ClientPhase::kConnecting ||
+			session.client.phase == wire::ClientPhase::kGreeting);
 }
 
 size_t

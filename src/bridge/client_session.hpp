@@ -13,8 +13,16 @@ namespace vectorgpu::bridge
 /// Set this process's role, before the session is opened. Default: a backend.
 void session_set_role(wire::Role role);
 
-/// Set whether the next session gets a request area as large as a loader's. Closes an open session with another size.
-void session_set_room(bool large);
+/// Areas of a session: as a backend's, a loader's, or those of a builder, which hold thousands of rows.
+enum class Room : uint8
+{
+	kSmall = 0,
+	kLoad,
+	kBuild,
+};
+
+/// Set the areas of the next session. Closes an open session with others.
+void session_set_room(Room room);
 
 /// Return true if requests can be made now. Opens the session if the worker is there; requests a supervisor if there is
 /// none. With `note`, a false has been counted with its reason. Waits for the worker's greeting: see README.md,
@@ -32,6 +40,9 @@ bool session_request(wire::RequestType type, const wire::CopyKey *key, const wir
 bool session_submit(
 	wire::RequestType type, const wire::CopyKey *key, const wire::Part *parts, size_t n_parts, Fallback *reason);
 bool session_receive(wire::ReplyHeader *header, void *body, size_t body_capacity, Fallback *reason);
+
+/// Return true while the worker's greeting has not come: session_ready may soon return true.
+bool session_is_connecting();
 
 /// Poll for the reply of a client for a moment, if polling has succeeded lately in this process. True: the reply is
 /// there.

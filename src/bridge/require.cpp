@@ -24,6 +24,7 @@ constexpr int kMostTimeoutMs =
 constexpr int kStepMs = 20;
 constexpr uint64 kRowsWorthWaiting = 20000; // of a build
 constexpr uint64 kMostWaitMs = 10000;
+constexpr uint64 kBytesWorthRoom = 8 * 1024 * 1024; // of a build: the large areas are allocated, which takes a few ms
 
 /// Raise an error that tells the administrator what to do, if waiting cannot help.
 [[noreturn]] void
@@ -112,16 +113,56 @@ require_reply(wire::RequestType type, const wire::CopyKey *key, const wire::Part
 	raise_fallback(reason);
 }
 
-bool
-session_for_build(uint64 n_rows, uint64 rows_per_ms, bool *has_waited)
+namespace
 {
-	int wait_ms = 0;
 
-	if (!*has_waited && IsUnderPostmaster && n_rows >= kRowsWorthWaiting && worker_is_starting())
-		wait_ms = Max(Min(settings.worker_timeout_ms, kMostTimeoutMs),
-			static_cast<int>(Min(n_rows / rows_per_ms / 2, kMostWaitMs)));
+/// Wait for a greeting that is late, up to the timeout: large areas take the worker some ms, and a build without it
+/// takes longer. Do not wait for anything else.
+bool
+await_greeting()
+{
+	for (int waited_ms = 0; session_is_connecting() && waited_ms < settings.worker_timeout_ms; waited_ms += kStepMs)
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, kStepMs, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (session_ready(false))
+			return true;
+	}
+	return false;
+}
+
+} // namespace
+
+bool
+session_for_build(uint64 n_rows, uint64 n_bytes, uint64 rows_per_ms, bool *has_waited)
+{
+	const bool waits = !*has_waited && IsUnderPostmaster && n_rows >= kRowsWorthWaiting && worker_is_starting();
+	const int wait_ms = waits ? Max(Min(settings.worker_timeout_ms, kMostTimeoutMs),
+									static_cast<int>(Min(n_rows / rows_per_ms / 2, kMostWaitMs)))
+							  : 0;
+	volatile bool ready = false;
+
 	*has_waited = true;
-	return await_session(wait_ms) || session_ready(true);
+	if (n_bytes >= kBytesWorthRoom)
+		session_set_room(Room::kBuild);
+	PG_TRY();
+	{
+		ready = await_session(wait_ms) || await_greeting() || session_ready(true);
+	}
+	PG_CATCH();
+	{
+		session_end_build();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return ready;
+}
+
+void
+session_end_build()
+{
+	session_set_room(Room::kSmall);
 }
 
 bool

@@ -141,6 +141,21 @@ failure_detail(wire::ClientResult result)
 	return psprintf("The reason is: %s: %m.", wire::client_result_text(result));
 }
 
+/// Return the role by which the worker chooses the areas.
+wire::Role
+role_of_greeting()
+{
+	switch (session.room)
+	{
+		case Room::kLoad:
+			return wire::Role::kLoader;
+		case Room::kBuild:
+			return wire::Role::kBuilder;
+		default:
+			return session.role;
+	}
+}
+
 } // namespace
 
 void
@@ -172,9 +187,9 @@ connect_session(SharedState *state, bool note)
 	if (fresh)
 	{
 		session.generation = pg_atomic_read_u64(&state->generation);
-		result = VG_FAULT("bridge_connect") ? wire::ClientResult::kUnavailable
-											: wire::client_connect_start(&session.client, state->epoch,
-												  session.large_room ? wire::Role::kLoader : session.role);
+		result = VG_FAULT("bridge_connect")
+			? wire::ClientResult::kUnavailable
+			: wire::client_connect_start(&session.client, state->epoch, role_of_greeting());
 		result = wait_for_welcome(state, result);
 	}
 	else

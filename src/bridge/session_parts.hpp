@@ -19,7 +19,7 @@ struct Session
 	bool initialized;
 	bool holds_fds; // external descriptors are reserved for socket, doorbell and wake-up
 	wire::Role role;
-	bool large_room; // greets as a loader, which gets larger areas; its patience follows `role`
+	Room room; // greets as a loader or builder, which get larger areas; its patience follows `role`
 	wire::Client client;
 	WaitEventSet *events;
 	int socket_event;  // position in events

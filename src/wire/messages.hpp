@@ -18,7 +18,9 @@ constexpr uint16_t kProtocolVersion = 22;
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // one vector of 16,000 floats with headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
 constexpr uint32_t kReplyAreaBytes = 64 * 1024;
-constexpr uint32_t kMinAreaBytes = 8 * 1024; // holds every structure and a full list of segments
+constexpr uint32_t kBuilderRequestAreaBytes = 8 * 1024 * 1024; // thousands of rows: work for a device, or many threads
+constexpr uint32_t kBuilderReplyAreaBytes = 4 * 1024 * 1024;   // their labels and codes
+constexpr uint32_t kMinAreaBytes = 8 * 1024;                   // holds every structure and a full list of segments
 constexpr uint32_t kMaxAreaBytes = 64 * 1024 * 1024;
 constexpr uint64_t kMaxRowNumber = uint64_t{1} << 48; // of a delta or a segment
 
@@ -27,6 +29,7 @@ enum class Role : uint16_t
 	kBackend = 1,
 	kLoader = 2,
 	kSupervisor = 3,
+	kBuilder = 4, // a backend that sends all rows of a table
 };
 
 enum class WelcomeStatus : uint16_t

@@ -224,7 +224,7 @@ receive_hello(int socket, Hello *hello)
 	const uint16_t role = static_cast<uint16_t>(hello->role);
 
 	if (hello->magic != kMagic || role < static_cast<uint16_t>(Role::kBackend) ||
-		role > static_cast<uint16_t>(Role::kSupervisor) || hello->zero0 != 0 || hello->zero1 != 0)
+		role > static_cast<uint16_t>(Role::kBuilder) || hello->zero0 != 0 || hello->zero1 != 0)
 		return HelloResult::kMalformed;
 	return HelloResult::kHello;
 }

@@ -52,6 +52,28 @@ open_reserve()
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+constexpr size_t kMostBuilders = 16; // with large areas at a time
+
+struct Areas
+{
+	uint32_t request_bytes;
+	uint32_t reply_bytes;
+};
+
+Areas
+areas_for(wire::Role role)
+{
+	switch (role)
+	{
+		case wire::Role::kBuilder:
+			return {wire::kBuilderRequestAreaBytes, wire::kBuilderReplyAreaBytes};
+		case wire::Role::kLoader:
+			return {wire::kLoaderRequestAreaBytes, wire::kReplyAreaBytes};
+		default:
+			return {wire::kRequestAreaBytes, wire::kReplyAreaBytes};
+	}
+}
+
 } // namespace
 
 Reception::Reception(const Options &options, Handler &handler, Clock clock, Adopt adopt)
@@ -231,10 +253,27 @@ Reception::greet(uint64_t id)
 	close(socket);
 }
 
+/// Make a slot with the areas of the session's role. Further builders than kMostBuilders, or for which there is no
+/// memory, get small areas. Throws bad_alloc.
+bool
+Reception::make_slot(Session *session)
+{
+	Areas areas = areas_for(session->role);
+
+	std::erase_if(builders_, [](const auto &builder) { return builder.expired(); });
+	if (session->role == wire::Role::kBuilder)
+	{
+		if (builders_.size() < kMostBuilders &&
+			wire::make_slot(areas.request_bytes, areas.reply_bytes, &session->slot).is_ok())
+			return true;
+		areas = areas_for(wire::Role::kBackend);
+	}
+	return wire::make_slot(areas.request_bytes, areas.reply_bytes, &session->slot).is_ok();
+}
+
 void
 Reception::open_session(int socket, const wire::Hello &hello)
 {
-	const bool loader = hello.role == wire::Role::kLoader;
 	wire::Welcome welcome{};
 	std::shared_ptr<Session> session;
 
@@ -256,10 +295,10 @@ Reception::open_session(int socket, const wire::Hello &hello)
 			session->role = hello.role;
 			session->pid = hello.pid;
 			if (handler_.n_sessions() >= options_.max_sessions || WORKER_FAULT("make_slot") != Fault::kNone ||
-				!wire::make_slot(loader ? wire::kLoaderRequestAreaBytes : wire::kRequestAreaBytes,
-					wire::kReplyAreaBytes, &session->slot)
-					.is_ok())
+				!make_slot(session.get()))
 				welcome.status = wire::WelcomeStatus::kFull;
+			else if (session->slot.request_area_bytes == wire::kBuilderRequestAreaBytes)
+				builders_.push_back(session);
 		}
 	}
 	catch (const std::bad_alloc &)

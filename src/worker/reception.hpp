@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "common/status.hpp"
 #include "worker/clock.hpp"
@@ -51,6 +52,7 @@ private:
 	void accept_all();
 	void refuse_one();
 	void greet(uint64_t id);
+	bool make_slot(Session *session);
 	void open_session(int socket, const wire::Hello &hello);
 	void end_late_greetings();
 
@@ -69,6 +71,7 @@ private:
 
 	std::unordered_map<uint64_t, Greeting> greetings_; // by id
 	uint64_t next_id_ = 1;
+	std::vector<std::weak_ptr<Session>> builders_; // with large areas
 };
 
 } // namespace vectorgpu::worker

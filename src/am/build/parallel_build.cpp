@@ -214,7 +214,7 @@ queue_bytes_for(int n_workers)
 
 /// Blocks of a chunk whose rows, to judge by the last count, have about n_bytes of vectors.
 BlockNumber
-placed_chunk_blocks(const BuildState *state, Size n_bytes)
+chunk_blocks_for(const BuildState *state, Size n_bytes)
 {
 	const Form_pg_class table = state->heap->rd_rel;
 	const double counted = table->relpages > 0 ? static_cast<double>(table->reltuples) / table->relpages : 0;
@@ -236,12 +236,15 @@ init_shared(SharedBuild *shared, const BuildState *state, Size queue_bytes)
 	shared->shape = state->shape;
 	shared->queue_bytes = queue_bytes;
 	shared->n_blocks = RelationGetNumberOfBlocks(state->heap);
-	shared->chunk_blocks = Min(static_cast<BlockNumber>(queue_bytes / BLCKSZ), kMaxChunkBlocks);
-	if (value_format(&state->shape) == nullptr && vectors_can_be_placed(&state->writer, shared->concurrent))
+	if (value_format(&state->shape) != nullptr)
+		shared->chunk_blocks = Min(static_cast<BlockNumber>(queue_bytes / BLCKSZ), kMaxChunkBlocks);
+	else if (vectors_can_be_placed(&state->writer, shared->concurrent))
 	{
 		shared_vectors_init(&shared->vectors, state->index, &state->writer);
-		shared->chunk_blocks = placed_chunk_blocks(state, queue_bytes);
+		shared->chunk_blocks = chunk_blocks_for(state, queue_bytes);
 	}
+	else // a block may have many rows, whose vectors are out of line: a worker fills its queue while others' are read
+		shared->chunk_blocks = chunk_blocks_for(state, queue_bytes / 2);
 	pg_atomic_init_u64(&shared->next_block, 0);
 	SpinLockInit(&shared->mutex);
 }

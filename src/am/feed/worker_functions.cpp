@@ -92,15 +92,16 @@ vectorgpu_prewarm(PG_FUNCTION_ARGS)
 	open_for_worker(&access, PG_GETARG_OID(0), meta);
 	PG_TRY();
 	{
-		bridge::session_set_room(copy_bytes(meta, meta->delta_first_row) >= kLargeLoadBytes);
+		bridge::session_set_room(
+			copy_bytes(meta, meta->delta_first_row) >= kLargeLoadBytes ? bridge::Room::kLoad : bridge::Room::kSmall);
 		load(access.index);
-		bridge::session_set_room(false);
+		bridge::session_set_room(bridge::Room::kSmall);
 		(void) bridge::await_session(kNextSessionMs); // for the scans that follow
 	}
 	PG_CATCH();
 	{
 		bridge::session_close();
-		bridge::session_set_room(false);
+		bridge::session_set_room(bridge::Room::kSmall);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();

@@ -106,7 +106,7 @@ can_ask(const engine::ivf::KMeansSpec *spec)
 		spec->n_rows > PG_INT32_MAX || work > kMostWork ||
 		spec->n_rows * spec->dim * sizeof(float) < static_cast<uint64>(bridge::settings.worker_min_size_kb) * 1024)
 		return false;
-	return bridge::session_for_build(spec->n_rows, rows_per_ms, &has_waited) && request_rows(spec->dim) > 0;
+	return bridge::session_for_build(spec->n_rows, 0, rows_per_ms, &has_waited) && request_rows(spec->dim) > 0;
 }
 
 bool

@@ -305,16 +305,15 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 	const bool kept = insert && keeps_graph(writer);
 	const PartGraph graph = {memory->edges, memory->entries, memory->codes};
 	engine::graph::Found found = engine::graph::Found::kNo;
+	PartRows read = {writer, part->first_row, 0, memory->vectors};
 	BaseGraph base;
 	BuildReport report;
 
 	(void) VG_FAULT("graph_build_part");
 	writer->worker_silent = false; // it may be back after the part before
-	if (!kept)
-		read_vectors(writer, part->first_row, part->n_rows, memory->vectors);
 	if (insert && !kept && rather_anew(writer, &rows))
 	{
-		found = graph_worker_build(writer, &rows, nullptr, measure, graph, &report);
+		found = graph_worker_build(writer, &read, &rows, nullptr, measure, graph, &report);
 		insert = found == engine::graph::Found::kNo;
 	}
 	if (insert)
@@ -328,7 +327,9 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 		}
 	}
 	if (found == engine::graph::Found::kNo)
-		found = graph_worker_build(writer, &rows, insert ? &base : nullptr, measure, graph, &report);
+		found = graph_worker_build(writer, &read, &rows, insert ? &base : nullptr, measure, graph, &report);
+	if (!kept)
+		graph_read_rows(&read, part->n_rows); // unless the worker got all
 	switch (found)
 	{
 		case engine::graph::Found::kYes:
@@ -354,6 +355,18 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 }
 
 } // namespace
+
+void
+graph_read_rows(PartRows *rows, uint64 end)
+{
+	const Size row_bytes = rows->writer->vector_bytes;
+
+	if (end <= rows->n_read)
+		return;
+	read_vectors(
+		rows->writer, rows->first_row + rows->n_read, end - rows->n_read, rows->vectors + rows->n_read * row_bytes);
+	rows->n_read = end;
+}
 
 uint32
 graph_entry_count(const GraphWriter *writer, uint32 n_rows)

@@ -26,17 +26,18 @@ namespace
 using engine::graph::Found;
 using engine::graph::GraphRows;
 
-constexpr Size kReadBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // of results in one request
-constexpr long kFirstPauseMs = 2;                                              // between two looks at a running build
+constexpr long kFirstPauseMs = 2; // between two looks at a running build
 constexpr long kMostPauseMs = 50;
 constexpr uint64 kNsPerMs = 1000000;
-constexpr uint64 kRowsPerMs = 10; // that the session's own build connects
+constexpr Size kMostItemBytes = 4 * 1024 * 1024; // of a request: a cache holds them until the worker has copied them
+constexpr uint64 kRowsPerMs = 10;                // that the session's own build connects
 constexpr const char *kGoesOn = "The session goes on with the index build by itself.";
 
 /// One part's build by the worker.
 struct Stay
 {
 	GraphWriter *writer;
+	PartRows *part;
 	const GraphRows *rows;
 	const engine::graph::BaseGraph *base; // null: the graph is built anew
 	bool measure;
@@ -55,17 +56,31 @@ give_up(bridge::Fallback reason)
 }
 
 bool
-request(wire::RequestType type, const wire::Part *parts, size_t n_parts, void *body, Size n_bytes)
+submit(wire::RequestType type, const wire::Part *parts, size_t n_parts)
+{
+	bridge::Fallback reason;
+
+	(void) VG_FAULT("graph_worker_request");
+	return bridge::session_submit(type, nullptr, parts, n_parts, &reason) || give_up(reason);
+}
+
+bool
+receive(void *body, Size n_bytes)
 {
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
 
-	(void) VG_FAULT("graph_worker_request");
-	if (!bridge::session_request(type, nullptr, parts, n_parts, &header, body, n_bytes, &reason))
+	if (!bridge::session_receive(&header, body, n_bytes, &reason))
 		return give_up(reason);
 	if (header.status != wire::ReplyStatus::kOk)
 		return give_up(bridge::fallback_of(header.status));
 	return header.n_items == n_bytes || give_up(bridge::Fallback::kWrongAnswer);
+}
+
+bool
+request(wire::RequestType type, const wire::Part *parts, size_t n_parts, void *body, Size n_bytes)
+{
+	return submit(type, parts, n_parts) && receive(body, n_bytes);
 }
 
 /// A request whose body is one structure.
@@ -81,9 +96,11 @@ send(wire::RequestType type, const T &body)
 bool
 read_result(wire::BuildResult result, void *to, Size n_bytes)
 {
-	for (Size first = 0; first < n_bytes; first += kReadBytes)
+	const Size capacity = bridge::session_reply_capacity();
+
+	for (Size first = 0; first < n_bytes; first += capacity)
 	{
-		const Size n = Min(kReadBytes, n_bytes - first);
+		const Size n = Min(capacity, n_bytes - first);
 		const wire::ReadBuildRequest read = {result, static_cast<uint32_t>(n), first};
 		const wire::Part part = {&read, sizeof(read)};
 
@@ -121,12 +138,13 @@ begin(Stay *stay)
 	return send(wire::RequestType::kBeginGraph, spec);
 }
 
-/// Gets items [n_items], in several requests if needed.
+/// Sends items [n_items], in several requests if needed. part: its rows are the items, and are read as they are sent:
+/// some while the worker takes those before; null: all are there.
 Found
-send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n_items, Size item_bytes)
+send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n_items, Size item_bytes, PartRows *part)
 {
 	const engine::graph::Call call = graph_call(stay->writer);
-	const Size capacity = bridge::session_body_capacity();
+	const Size capacity = Min(bridge::session_body_capacity(), kMostItemBytes);
 	const uint64 at_a_time = (capacity - Min(capacity, sizeof(wire::BuildRowsRequest))) / item_bytes;
 
 	if (at_a_time == 0)
@@ -141,7 +159,13 @@ send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n
 		const wire::Part parts[] = {
 			{&rows, sizeof(rows)}, {static_cast<const char *>(items) + first * item_bytes, n * item_bytes}};
 
-		if (!request(type, parts, lengthof(parts), nullptr, 0))
+		if (part != nullptr)
+			graph_read_rows(part, first + n);
+		if (!submit(type, parts, lengthof(parts)))
+			return Found::kNo;
+		if (part != nullptr)
+			graph_read_rows(part, Min(first + 2 * n, n_items));
+		if (!receive(nullptr, 0))
 			return Found::kNo;
 	}
 	return Found::kYes;
@@ -151,13 +175,15 @@ Found
 send_base(const Stay *stay)
 {
 	const engine::graph::BaseGraph *base = stay->base;
-	Found sent = send_items(
-		stay, wire::RequestType::kAddBaseEdges, base->edges, base->n_rows, stay->writer->model.degree * sizeof(uint32));
+	Found sent = send_items(stay, wire::RequestType::kAddBaseEdges, base->edges, base->n_rows,
+		stay->writer->model.degree * sizeof(uint32), nullptr);
 
 	if (sent == Found::kYes)
-		sent = send_items(stay, wire::RequestType::kAddBaseNumbers, base->numbers, base->n_rows, sizeof(uint32));
+		sent =
+			send_items(stay, wire::RequestType::kAddBaseNumbers, base->numbers, base->n_rows, sizeof(uint32), nullptr);
 	if (sent == Found::kYes) // they are few: one request, which has no position
-		sent = send_items(stay, wire::RequestType::kAddBaseEntries, base->entries, base->n_entries, sizeof(uint32));
+		sent = send_items(
+			stay, wire::RequestType::kAddBaseEntries, base->entries, base->n_entries, sizeof(uint32), nullptr);
 	return sent;
 }
 
@@ -167,8 +193,8 @@ send_rows(const Stay *stay)
 	Found sent;
 
 	graph_start_phase(stay->writer, kPhaseSendRows);
-	sent = send_items(
-		stay, wire::RequestType::kAddGraphRows, stay->rows->rows, stay->rows->n_rows, stay->rows->row_stride);
+	sent = send_items(stay, wire::RequestType::kAddGraphRows, stay->rows->rows, stay->rows->n_rows,
+		stay->rows->row_stride, stay->part);
 	if (sent == Found::kYes && stay->base != nullptr)
 		sent = send_base(stay);
 	if (sent == Found::kYes && !request(wire::RequestType::kStartGraph, nullptr, 0, nullptr, 0))
@@ -378,12 +404,13 @@ leave(Stay *stay)
 		!(bridge::session_ready(false) &&
 			bridge::session_request(wire::RequestType::kEndBuild, nullptr, nullptr, 0, &header, nullptr, 0, &reason)))
 		bridge::session_close();
+	bridge::session_end_build();
 	stay->open = false;
 }
 
-/// True if the worker is worth asking, and can be asked.
+/// True if the worker is worth asking, and can be asked, here for a build that sends it n_bytes.
 bool
-can_ask(GraphWriter *writer, const GraphRows *rows)
+can_ask(GraphWriter *writer, const GraphRows *rows, uint64 n_bytes)
 {
 	if (writer->worker_silent || !bridge::settings.worker || !IsUnderPostmaster ||
 		rows->row_stride != writer->vector_bytes ||
@@ -392,7 +419,7 @@ can_ask(GraphWriter *writer, const GraphRows *rows)
 	// False for a merge that must let go at once when somebody waits for its lock.
 	if (writer->plan.give_way != nullptr)
 		writer->has_waited = true;
-	return bridge::session_for_build(rows->n_rows, kRowsPerMs, &writer->has_waited);
+	return bridge::session_for_build(rows->n_rows, n_bytes, kRowsPerMs, &writer->has_waited);
 }
 
 } // namespace
@@ -400,22 +427,26 @@ can_ask(GraphWriter *writer, const GraphRows *rows)
 bool
 graph_worker_is_exact(GraphWriter *writer, const GraphRows *rows)
 {
-	return can_ask(writer, rows) &&
+	return can_ask(writer, rows, 0) &&
 		(VG_FAULT("graph_worker_exact") || bridge::session_engine() == wire::EngineKind::kCuda);
 }
 
 Found
-graph_worker_build(GraphWriter *writer, const GraphRows *rows, const engine::graph::BaseGraph *base, bool measure,
-	const PartGraph &graph, engine::graph::BuildReport *report)
+graph_worker_build(GraphWriter *writer, PartRows *part, const GraphRows *rows, const engine::graph::BaseGraph *base,
+	bool measure, const PartGraph &graph, engine::graph::BuildReport *report)
 {
 	Stay stay = {};
 	volatile Found found = Found::kNo;
 	uint64 noted;
 
-	if (!can_ask(writer, rows))
+	if (!can_ask(writer, rows, uint64{rows->n_rows} * writer->vector_bytes))
+	{
+		bridge::session_end_build();
 		return Found::kNo;
+	}
 	noted = bridge::own_fallbacks();
 	stay.writer = writer;
+	stay.part = part;
 	stay.rows = rows;
 	stay.base = base;
 	stay.measure = measure;
@@ -429,6 +460,7 @@ graph_worker_build(GraphWriter *writer, const GraphRows *rows, const engine::gra
 	PG_CATCH();
 	{
 		bridge::session_close(); // the worker's state of the build ends with the session
+		bridge::session_end_build();
 		PG_RE_THROW();
 	}
 	PG_END_TRY();

@@ -19,9 +19,10 @@ struct PartGraph
 bool graph_worker_is_exact(GraphWriter *writer, const engine::graph::GraphRows *rows);
 
 /// The worker builds the graph of a part, or inserts rows into the graph `base` where that is not null: edges, entries,
-/// report; with `measure` also the writer's calibration, codes and code functions. rows: one behind the other. kNo: no
-/// worker, or it failed, and nothing is set; kCancelled: it gave way.
-engine::graph::Found graph_worker_build(GraphWriter *writer, const engine::graph::GraphRows *rows,
+/// report; with `measure` also the writer's calibration, codes and code functions. rows: one behind the other, in
+/// part->vectors, which need not be read yet. kNo: no worker, or it failed, and nothing is set; kCancelled: it gave
+/// way.
+engine::graph::Found graph_worker_build(GraphWriter *writer, PartRows *part, const engine::graph::GraphRows *rows,
 	const engine::graph::BaseGraph *base, bool measure, const PartGraph &graph, engine::graph::BuildReport *report);
 
 } // namespace vectorgpu::am

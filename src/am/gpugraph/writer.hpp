@@ -35,6 +35,18 @@ struct GraphWriter
 	uint8 *entry_codes;            // [model.n_entries, code bytes]
 };
 
+/// The rows of a part in memory, read as far as they are wanted.
+struct PartRows
+{
+	const GraphWriter *writer;
+	uint64 first_row; // of the part
+	uint64 n_read;    // in `vectors`
+	char *vectors;    // [rows of the part, vector_bytes]
+};
+
+/// parts.cpp. Reads the part's rows up to number `end`.
+void graph_read_rows(PartRows *rows, uint64 end);
+
 /// degree.cpp. Chooses the degree, if the storage parameter is 0, and builds. False: it gave way.
 bool graph_build(GraphWriter *writer);
 

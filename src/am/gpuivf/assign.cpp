@@ -19,20 +19,22 @@ check_outcome(const engine::ivf::Outcome &outcome)
 }
 
 void
-assigner_begin(Assigner *assigner, const engine::DistanceSpec &rows, const float *centroids, uint32 n_lists)
+assigner_begin(
+	Assigner *assigner, const engine::DistanceSpec &rows, const float *centroids, uint32 n_lists, uint32 least_rows)
 {
 	const Size row_bytes = rows.dim * sizeof(float);
 	const Size memory_bytes = engine::ivf::coarse_bytes(rows.dim, n_lists);
 
 	assigner->rows = rows;
-	assigner->batch_rows = static_cast<uint32>(Max(Min(kBatchBytes / row_bytes, kMaxBatchRows), 1));
+	assigner->batch_rows = static_cast<uint32>(Max(Max(Min(kBatchBytes / row_bytes, kMaxBatchRows), least_rows), 1));
 	assigner->memory = MemoryContextAllocHuge(CurrentMemoryContext, memory_bytes);
 	(void) check_outcome(
 		engine::ivf::coarse_init(centroids, n_lists, rows.dim, assigner->memory, memory_bytes, &assigner->coarse));
 	assigner->work_bytes = engine::ivf::coarse_assign_work_bytes(assigner->coarse, 1);
 	assigner->work = MemoryContextAllocHuge(CurrentMemoryContext, Max(assigner->work_bytes, 1));
 	assigner->vectors = static_cast<char *>(palloc(assigner->batch_rows * vector_bytes(rows.element, rows.dim)));
-	assigner->floats = static_cast<float *>(palloc(assigner->batch_rows * row_bytes));
+	assigner->floats =
+		static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, assigner->batch_rows * row_bytes));
 	assigner->labels = static_cast<uint32 *>(palloc(assigner->batch_rows * sizeof(uint32)));
 	assigner->scores = static_cast<float *>(palloc(assigner->batch_rows * sizeof(float)));
 }

@@ -26,8 +26,10 @@ struct Assigner
 	Size work_bytes;
 };
 
-/// centroids [n_lists, dim], alive as long as the assigner. Memory in the current context.
-void assigner_begin(Assigner *assigner, const engine::DistanceSpec &rows, const float *centroids, uint32 n_lists);
+/// centroids [n_lists, dim], alive as long as the assigner. least_rows: that a batch should have room for. Memory in
+/// the current context.
+void assigner_begin(Assigner *assigner, const engine::DistanceSpec &rows, const float *centroids, uint32 n_lists,
+	uint32 least_rows = 0);
 
 /// Computes labels and scores of the n vectors in assigner->vectors, and converts them to assigner->floats. False: it
 /// gave way.

@@ -35,7 +35,7 @@ constexpr uint64 kWantedQueries = 100; // whatever they cost
 constexpr uint64 kMinQueries = 20;     // where memory is short
 // Of many rows those in the lists near a query are compared, a kNearShare-th of the lists, and of the others every
 // kFarStride-th batch, whose rows then count for as many: hardly any of them has a better estimate than a neighbour.
-constexpr double kMostCodeWork = 2e9; // bytes of codes that are compared without this
+constexpr double kMostCodeWork = 5e8; // bytes of codes that are compared without this
 constexpr uint32 kNearShare = 16;
 constexpr uint64 kFarStride = 16;
 constexpr Size kMemoryShare = 4; // of maintenance_work_mem, for each query's lists
@@ -91,21 +91,43 @@ begin_rows(const IvfWriter *writer, CodeRows *rows)
 	rows->constants = static_cast<double *>(palloc0(rows->batch * sizeof(double)));
 }
 
+/// Sets code and term i to those of a row in IvfWriter::codes.
+void
+split_row(const IvfWriter *writer, CodeRows *rows, uint64 i, const char *row)
+{
+	const Size code_bytes = writer->layout.code_bytes;
+
+	memcpy(rows->codes + i * code_bytes, row, code_bytes);
+	if (rows->terms != nullptr)
+		memcpy(&rows->terms[i], row + code_bytes, sizeof(float));
+}
+
 /// Reads the next n rows of both files, from number `first` on.
 void
 read_rows(IvfWriter *writer, CodeRows *rows, uint64 first, uint64 n)
 {
-	const Size code_bytes = writer->layout.code_bytes;
-
 	row_store_read(&writer->codes, first, n, rows->rows);
 	spool_read(writer->labels, rows->labels, n * sizeof(uint32));
 	rows->n = n;
 	for (uint64 i = 0; i < n; i++)
 	{
 		rows->numbers[i] = first + i;
-		memcpy(rows->codes + i * code_bytes, rows->rows + i * writer->coded_bytes, code_bytes);
-		if (rows->terms != nullptr)
-			memcpy(&rows->terms[i], rows->rows + i * writer->coded_bytes + code_bytes, sizeof(float));
+		split_row(writer, rows, i, rows->rows + i * writer->coded_bytes);
+	}
+	if (rows->blocks != nullptr)
+		engine::ivf::code_make_blocks(writer->layout.codes, rows->codes, n, rows->blocks);
+}
+
+/// Takes n rows of a list by their numbers. Codes are in memory.
+void
+take_rows(const IvfWriter *writer, CodeRows *rows, const uint32 *numbers, uint64 n, uint32 list)
+{
+	rows->n = n;
+	for (uint64 i = 0; i < n; i++)
+	{
+		rows->numbers[i] = numbers[i];
+		rows->labels[i] = list;
+		split_row(writer, rows, i, row_store_row(&writer->codes, numbers[i]));
 	}
 	if (rows->blocks != nullptr)
 		engine::ivf::code_make_blocks(writer->layout.codes, rows->codes, n, rows->blocks);
@@ -252,6 +274,12 @@ begin_query(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *quer
 	look_at_neighbors(writer, query, queries, i, rows);
 }
 
+struct Weights
+{
+	uint32 near;
+	uint32 far;
+};
+
 bool
 is_copy(const TrueNeighbors *neighbors, uint64 number)
 {
@@ -260,10 +288,10 @@ is_copy(const TrueNeighbors *neighbors, uint64 number)
 }
 
 /// Counts the rows that a search by codes prefers to the query's neighbours: among equal estimates it takes the first
-/// row. Where one row is far off, all others may have the same code. far_weight: how many rows a row counts for that is
-/// not near the query.
+/// row. Where one row is far off, all others may have the same code. A row counts for
+/// `weights.near` rows if it is near the query, else for `weights.far`.
 void
-count_better(CodedQuery *query, const CodeRows *rows, uint32 far_weight, double *scores)
+count_better(CodedQuery *query, const CodeRows *rows, Weights weights, double *scores)
 {
 	score_rows(query, rows, query->worst, scores);
 	for (uint64 i = 0; i < rows->n; i++)
@@ -275,11 +303,51 @@ count_better(CodedQuery *query, const CodeRows *rows, uint32 far_weight, double 
 		for (uint64 j = 0; j < query->neighbors.n; j++)
 			if (scores[i] < query->limits[j] || // the query's own row, too: one candidate more than needed
 				(scores[i] == query->limits[j] && number < query->neighbors.numbers()[j]))
-				query->better[j][query->points[rows->labels[i]]] += is_near(query, rows->labels[i]) ? 1 : far_weight;
+				query->better[j][query->points[rows->labels[i]]] +=
+					is_near(query, rows->labels[i]) ? weights.near : weights.far;
 	}
 }
 
-/// One pass over the codes. False: it gave way.
+/// Counts the rows of a list for the queries that are near it.
+void
+count_list(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, uint32 list, const uint32 *order, CodeRows *rows,
+	double *scores)
+{
+	for (uint64 first = writer->offsets[list]; first < writer->offsets[list + 1]; first += rows->batch)
+	{
+		bool taken = false;
+
+		for (uint64 i = 0; i < n_queries; i++)
+		{
+			if (!is_near(&queries[i], list))
+				continue;
+			if (!taken)
+				take_rows(writer, rows, order + first, Min(rows->batch, writer->offsets[list + 1] - first), list);
+			taken = true;
+			count_better(&queries[i], rows, {1, 0}, scores);
+		}
+	}
+}
+
+/// Counts the rows of all lists for the queries near them. Codes are in memory: those of a list are put together once,
+/// for all queries. False: it gave way.
+bool
+count_near_lists(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *rows, double *scores)
+{
+	uint32 *order = ivf_order_rows(writer);
+	bool done = true;
+
+	for (uint32 list = 0; done && list < writer->model.n_lists; list++)
+	{
+		done = !ivf_gives_way(writer);
+		if (done)
+			count_list(writer, queries, n_queries, list, order, rows, scores);
+	}
+	pfree(order);
+	return done;
+}
+
+/// Passes over the codes. False: it gave way.
 bool
 scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *rows)
 {
@@ -287,9 +355,12 @@ scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *r
 		static_cast<double>(writer->layout.code_bytes);
 	const uint64 n_batches = (writer->n_rows + rows->batch - 1) / rows->batch;
 	const uint64 stride = work > kMostCodeWork ? Min(kFarStride, n_batches) : 1;
+	const bool by_lists = stride > 1 && ivf_are_in_memory(writer);
 	double *scores = static_cast<double *>(palloc(rows->batch * sizeof(double)));
 	CodeRows near;
 
+	if (by_lists && !count_near_lists(writer, queries, n_queries, rows, scores))
+		return false;
 	begin_rows(writer, &near);
 	spool_seek(writer->labels, 0);
 	for (uint64 batch = 0; batch < n_batches; batch++)
@@ -303,12 +374,14 @@ scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *r
 		{
 			if (batch % stride == i % stride)
 			{
-				count_better(&queries[i], rows, static_cast<uint32>(stride), scores);
+				count_better(&queries[i], rows, {by_lists ? 0u : 1u, static_cast<uint32>(stride)}, scores);
 				continue;
 			}
+			if (by_lists)
+				continue;
 			take_near_rows(writer, &queries[i], rows, &near);
 			if (near.n > 0)
-				count_better(&queries[i], &near, 0, scores);
+				count_better(&queries[i], &near, {1, 0}, scores);
 		}
 	}
 	pfree(scores);

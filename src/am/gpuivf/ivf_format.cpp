@@ -160,7 +160,8 @@ assign_rows(IvfWriter *writer)
 	writer->labels = BufFileCreateTemp(false);
 	writer->offsets = offsets;
 	writer->old_errors = writer->new_errors = {};
-	assigner_begin(&assigner, writer->rows, writer->centroids, writer->model.n_lists);
+	assigner_begin(&assigner, writer->rows, writer->centroids, writer->model.n_lists,
+		writer->worker.lists ? static_cast<uint32>(writer->worker.request_rows) : 0);
 	if (to_code)
 		begin_codes(writer, &batch, assigner.batch_rows);
 	worker_assign_begin(&by_worker, writer, &assigner, to_code ? &batch.arrays : nullptr);

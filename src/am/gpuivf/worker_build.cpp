@@ -20,10 +20,10 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint64 kMaxReplyBytes = 32 * 1024; // of labels or results in one reply: fits every reply area of the worker
-constexpr uint64 kMaxRequestRows = kMaxReplyBytes / sizeof(wire::RowLabel);
-constexpr Size kMaxCodedReplyBytes = wire::kReplyAreaBytes - sizeof(wire::ReplyHeader); // of labels and codes
-constexpr float kTolerance = 1e-3f; // iterations cost the worker little
+constexpr uint64 kMaxRequestRows = 16384;
+constexpr uint64 kLeastBatchBytes = 4 * 1024 * 1024; // of rows in a request, whatever the memory
+constexpr Size kMemoryShare = 16;                    // of maintenance_work_mem, for those of a request
+constexpr float kTolerance = 1e-3f;                  // iterations cost the worker little
 constexpr uint32 kIterations = 20;
 constexpr uint64 kElementsPerMs = 8000; // elements that the backend's own build handles
 
@@ -87,9 +87,11 @@ read_result(WorkerBuild *build, wire::BuildResult result, void *to, Size n_bytes
 {
 	char *bytes = static_cast<char *>(to);
 
-	for (Size first = 0; first < n_bytes; first += kMaxReplyBytes)
+	const Size capacity = bridge::session_reply_capacity();
+
+	for (Size first = 0; first < n_bytes; first += capacity)
 	{
-		const uint32 n = static_cast<uint32>(Min(kMaxReplyBytes, n_bytes - first));
+		const uint32 n = static_cast<uint32>(Min(capacity, n_bytes - first));
 		const wire::ReadBuildRequest request = {result, n, first};
 		const wire::Part part = {&request, sizeof(request)};
 		wire::ReplyHeader header;
@@ -113,6 +115,7 @@ forget_build(void *context)
 
 	if (build->open)
 		bridge::session_close();
+	bridge::session_end_build();
 	build->open = false;
 }
 
@@ -126,8 +129,8 @@ can_ask(IvfWriter *writer)
 	// False for a merge that must let go at once when somebody waits for its lock.
 	if (writer->watch.give_way != nullptr)
 		writer->worker.has_waited = true;
-	return bridge::session_for_build(
-		writer->n_rows, Max(kElementsPerMs / writer->meta->dim, UINT64CONST(1)), &writer->worker.has_waited);
+	return bridge::session_for_build(writer->n_rows, writer->n_rows * writer->vector_bytes,
+		Max(kElementsPerMs / writer->meta->dim, UINT64CONST(1)), &writer->worker.has_waited);
 }
 
 /// Begins a build. A training also gets the number of a calibration's queries.
@@ -152,6 +155,7 @@ begin(IvfWriter *writer, wire::BeginListsRequest *spec)
 		spec->k = spec->n_queries > 0 ? static_cast<uint32>(kCalibrationFound) : 0;
 	}
 	capacity = bridge::session_body_capacity();
+	capacity = Min(capacity, Max(kLeastBatchBytes, writer->memory / kMemoryShare));
 	build->request_rows =
 		Min(kMaxRequestRows, (capacity - Min(capacity, sizeof(wire::BuildRowsRequest))) / writer->vector_bytes);
 	if (build->request_rows == 0 || capacity < sizeof(wire::BuildRowsRequest) + writer->meta->dim * sizeof(float))
@@ -315,7 +319,7 @@ begin_codes(IvfWriter *writer, uint64 n_training)
 	bridge::Fallback reason;
 
 	if (!build->lists || !kind_of_codes(writer->layout.storage, &spec.kind) ||
-		sizeof(wire::RowLabel) + writer->coded_bytes > kMaxCodedReplyBytes)
+		sizeof(wire::RowLabel) + writer->coded_bytes > bridge::session_reply_capacity())
 		return false;
 	if (spec.kind == wire::CodesKind::kRabitq)
 		spec.bits = static_cast<uint8>(writer->layout.codes.bits);
@@ -437,8 +441,8 @@ worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner, 
 	state->writer = writer;
 	state->assigner = assigner;
 	state->coded = coded;
-	state->reply_bytes = writer->worker.codes ? kMaxCodedReplyBytes : kMaxReplyBytes;
-	state->reply = static_cast<char *>(palloc(state->reply_bytes));
+	state->reply_bytes = Min(bridge::session_reply_capacity(), assigner->batch_rows * reply_row_bytes(writer));
+	state->reply = static_cast<char *>(palloc(Max(state->reply_bytes, 1)));
 	state->next = static_cast<char *>(palloc(assigner->batch_rows * writer->vector_bytes));
 	state->first = 0;
 	state->n = 0;
@@ -546,6 +550,7 @@ worker_build_end(IvfWriter *writer)
 		!(bridge::session_ready(false) &&
 			bridge::session_request(wire::RequestType::kEndBuild, nullptr, nullptr, 0, &header, nullptr, 0, &reason)))
 		bridge::session_close();
+	bridge::session_end_build();
 	build->open = build->lists = build->codes = build->queries = false;
 }
 

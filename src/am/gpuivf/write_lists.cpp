@@ -23,6 +23,7 @@ struct ListRun
 {
 	IvfWriter *writer;
 	StreamRun streams;
+	uint32 *order; // [n_rows] numbers of the rows by place, if rows and codes are in memory; else null
 };
 
 /// A range of lists that is put in order in memory. A single list that is larger needs no sort: its rows come in order.
@@ -212,47 +213,13 @@ write_part(ListRun *run, const Part *part)
 	return true;
 }
 
-/// True if write_from_memory may write the rows.
-bool
-are_in_memory(const IvfWriter *writer)
-{
-	const Size held = row_store_held(&writer->vectors) + row_store_held(&writer->codes);
-
-	return row_store_in_memory(&writer->vectors) && (writer->coded_bytes == 0 || row_store_in_memory(&writer->codes)) &&
-		held + writer->n_rows * sizeof(uint32) <= writer->memory;
-}
-
-/// Numbers [n_rows] of the rows, list by list, palloc'd.
-uint32 *
-order_rows(IvfWriter *writer)
-{
-	const Size n_bytes = writer->model.n_lists * sizeof(uint64);
-	uint64 *next = static_cast<uint64 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
-	uint32 *order =
-		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, writer->n_rows * sizeof(uint32)));
-	uint32 labels[kLabelsPerRead];
-
-	memcpy(next, writer->offsets, n_bytes);
-	spool_seek(writer->labels, 0);
-	for (uint64 first = 0; first < writer->n_rows; first += kLabelsPerRead)
-	{
-		const uint64 n = Min(kLabelsPerRead, writer->n_rows - first);
-
-		spool_read(writer->labels, labels, n * sizeof(uint32));
-		for (uint64 i = 0; i < n; i++)
-			order[next[labels[i]]++] = static_cast<uint32>(first + i);
-	}
-	pfree(next);
-	return order;
-}
-
 /// The same as all parts, of rows in memory. False: it gave way.
 bool
 write_from_memory(ListRun *run)
 {
 	IvfWriter *writer = run->writer;
-	uint32 *order = order_rows(writer);
 
+	run->order = ivf_order_rows(writer);
 	for (uint64 i = 0; i < writer->n_rows; i++)
 	{
 		if (i % kLabelsPerRead == 0)
@@ -262,14 +229,9 @@ write_from_memory(ListRun *run)
 			ivf_report_rows(writer, i);
 		}
 		if (writer->layout.kept_bytes > 0)
-			stream_write(&run->streams.stream, row_store_row(&writer->vectors, order[i]), writer->vector_bytes);
-		if (writer->coded_bytes > 0)
-			BufFileWrite(writer->ordered_codes, const_cast<char *>(row_store_row(&writer->codes, order[i])),
-				writer->coded_bytes);
+			stream_write(&run->streams.stream, row_store_row(&writer->vectors, run->order[i]), writer->vector_bytes);
 	}
-	BufFileWrite(writer->list_rows, order, writer->n_rows * sizeof(uint32));
 	ivf_report_rows(writer, writer->n_rows);
-	pfree(order);
 	return true;
 }
 
@@ -281,6 +243,9 @@ write_parts(ListRun *run)
 	Parts parts;
 	bool done = true;
 
+	writer->list_rows = BufFileCreateTemp(false);
+	if (writer->coded_bytes > 0)
+		writer->ordered_codes = BufFileCreateTemp(false);
 	row_store_spill(&writer->vectors);
 	if (writer->coded_bytes > 0)
 		row_store_spill(&writer->codes);
@@ -308,23 +273,45 @@ write_rows(ListRun *run)
 	bool done;
 
 	ivf_start_phase(writer, kPhaseWriteLists);
-	writer->list_rows = BufFileCreateTemp(false);
-	if (writer->coded_bytes > 0)
-		writer->ordered_codes = BufFileCreateTemp(false);
 	if (writer->layout.kept_bytes > 0)
 		stream_run_open(&run->streams, StreamKind::kVectors);
-	done = are_in_memory(writer) ? write_from_memory(run) : write_parts(run);
+	done = ivf_are_in_memory(writer) ? write_from_memory(run) : write_parts(run);
 	if (done && writer->layout.kept_bytes > 0)
 		stream_run_close(&run->streams);
 	return done;
+}
+
+/// Reads the codes of the next n places into rows [n, coded_bytes], from place `first` on.
+void
+next_codes(ListRun *run, uint64 first, uint64 n, char *rows)
+{
+	const Size coded_bytes = run->writer->coded_bytes;
+
+	if (run->order == nullptr)
+	{
+		spool_read(run->writer->ordered_codes, rows, n * coded_bytes);
+		return;
+	}
+	for (uint64 i = 0; i < n; i++)
+		memcpy(rows + i * coded_bytes, row_store_row(&run->writer->codes, run->order[first + i]), coded_bytes);
 }
 
 /// kCodeStream of codes that lie row by row.
 void
 write_plain_codes(ListRun *run)
 {
-	(void) stream_run_copy(
-		&run->streams, kCodeStream, run->writer->ordered_codes, run->writer->n_rows * run->writer->coded_bytes, false);
+	const IvfWriter *writer = run->writer;
+
+	if (run->order == nullptr)
+	{
+		(void) stream_run_copy(
+			&run->streams, kCodeStream, writer->ordered_codes, writer->n_rows * writer->coded_bytes, false);
+		return;
+	}
+	stream_run_open(&run->streams, kCodeStream);
+	for (uint64 i = 0; i < writer->n_rows; i++)
+		stream_write(&run->streams.stream, row_store_row(&writer->codes, run->order[i]), writer->coded_bytes);
+	stream_run_close(&run->streams);
 }
 
 /// kCodeStream of codes that lie in blocks, and kRowTermStream.
@@ -339,13 +326,14 @@ write_code_blocks(ListRun *run)
 	uint8 *codes = static_cast<uint8 *>(palloc(kBlockRows * code_bytes));
 	uint8 *block = static_cast<uint8 *>(palloc(kBlockRows * code_bytes));
 
-	spool_seek(writer->ordered_codes, 0);
+	if (run->order == nullptr)
+		spool_seek(writer->ordered_codes, 0);
 	stream_run_open(&run->streams, kCodeStream);
 	for (uint64 first = 0; first < writer->n_rows; first += kBlockRows)
 	{
 		const uint64 n = Min(kBlockRows, writer->n_rows - first);
 
-		spool_read(writer->ordered_codes, rows, n * coded_bytes);
+		next_codes(run, first, n, rows);
 		for (uint64 i = 0; i < n; i++)
 		{
 			memcpy(codes + i * code_bytes, rows + i * coded_bytes, code_bytes);
@@ -391,6 +379,38 @@ write_places(ListRun *run)
 
 } // namespace
 
+bool
+ivf_are_in_memory(const IvfWriter *writer)
+{
+	const Size held = row_store_held(&writer->vectors) + row_store_held(&writer->codes);
+
+	return row_store_in_memory(&writer->vectors) && (writer->coded_bytes == 0 || row_store_in_memory(&writer->codes)) &&
+		held + writer->n_rows * sizeof(uint32) <= writer->memory;
+}
+
+uint32 *
+ivf_order_rows(IvfWriter *writer)
+{
+	const Size n_bytes = writer->model.n_lists * sizeof(uint64);
+	uint64 *next = static_cast<uint64 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
+	uint32 *order =
+		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, writer->n_rows * sizeof(uint32)));
+	uint32 labels[kLabelsPerRead];
+
+	memcpy(next, writer->offsets, n_bytes);
+	spool_seek(writer->labels, 0);
+	for (uint64 first = 0; first < writer->n_rows; first += kLabelsPerRead)
+	{
+		const uint64 n = Min(kLabelsPerRead, writer->n_rows - first);
+
+		spool_read(writer->labels, labels, n * sizeof(uint32));
+		for (uint64 i = 0; i < n; i++)
+			order[next[labels[i]]++] = static_cast<uint32>(first + i);
+	}
+	pfree(next);
+	return order;
+}
+
 BlockNumber
 ivf_write_lists(IvfWriter *writer, SegmentEntry *entry, BlockNumber start)
 {
@@ -404,7 +424,11 @@ ivf_write_lists(IvfWriter *writer, SegmentEntry *entry, BlockNumber start)
 	stream_run_write(&run->streams, kOffsetStream, writer->offsets, (writer->model.n_lists + Size{1}) * sizeof(uint64));
 	if (!write_rows(run))
 		return InvalidBlockNumber;
-	(void) stream_run_copy(&run->streams, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32), false);
+	if (run->order != nullptr)
+		stream_run_write(&run->streams, kListRowStream, run->order, writer->n_rows * sizeof(uint32));
+	else
+		(void) stream_run_copy(
+			&run->streams, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32), false);
 	write_places(run);
 	if (engine::ivf::code_unit_rows(writer->layout.codes) > 1)
 		write_code_blocks(run);

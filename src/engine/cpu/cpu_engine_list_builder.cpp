@@ -11,7 +11,9 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kRowsPerTask = 256; // of a neighbours' search: fit the L2 cache with their scores
+constexpr size_t kRowsTogether = 256;         // of a neighbours' search, compared with one query after another,
+constexpr size_t kBytesTogether = 128 * 1024; // ... of at most as many bytes: they stay in the L2 cache
+constexpr size_t kQueriesPerTask = 16;
 
 class CpuListBuilder final : public ListBuilder
 {
@@ -88,38 +90,51 @@ protected:
 		const DistanceSpec distance = bits ? spec().rows : neighbor_spec();
 		const size_t row_bytes = vector_bytes(distance.element, distance.dim);
 		const uint8_t *from = bits ? static_cast<const uint8_t *>(vectors) : reinterpret_cast<const uint8_t *>(rows);
+		const size_t together = std::clamp<size_t>(kBytesTogether / row_bytes, 1, kRowsTogether);
+		const size_t n_tasks = (topks_.size() + kQueriesPerTask - 1) / kQueriesPerTask;
 		std::atomic<size_t> next{0};
 
-		pool_->run(std::min(pool_->n_threads(), topks_.size()),
+		pool_->run(std::min(pool_->n_threads(), n_tasks),
 			[&](size_t)
 			{
-				double scores[kRowsPerTask];
-				RowId numbers[kRowsPerTask];
-
-				for (size_t q = next.fetch_add(1); q < topks_.size(); q = next.fetch_add(1))
+				for (size_t task = next.fetch_add(1); task < n_tasks; task = next.fetch_add(1))
 				{
-					const void *query =
-						bits ? static_cast<const void *>(bits_of_query(q)) : queries().data() + q * distance.dim;
+					const size_t end = std::min((task + 1) * kQueriesPerTask, topks_.size());
 
-					for (size_t begin = 0; begin < n; begin += kRowsPerTask)
-					{
-						const size_t here = std::min(kRowsPerTask, n - begin);
-
-						compute_scores(distance, query, from + begin * row_bytes, row_bytes, here, scores, 0);
-						if (!topk_wants(&topks_[q], scores, here))
-							continue;
-						for (size_t i = 0; i < here; i++)
-							numbers[i] = first + begin + i;
-						topk_push(&topks_[q], scores, numbers, here, nullptr, 0);
-					}
+					for (size_t begin = 0; begin < n && !stopped(); begin += together)
+						for (size_t q = task * kQueriesPerTask; q < end; q++)
+							offer(distance, q, first + begin, from + begin * row_bytes, std::min(together, n - begin));
 				}
 			});
-		return Status::ok();
+		return stopped() ? Status::error(StatusCode::kCancelled, "canceled") : Status::ok();
 	}
 
 	ivf::Call host_call() override { return call(); }
 
 private:
+	/// Offer rows [n <= kRowsTogether] from number `first` on to query q.
+	void offer(const DistanceSpec &distance, size_t q, uint64_t first, const uint8_t *rows, size_t n)
+	{
+		const bool bits = distance.element == ElementType::kBit;
+		const void *query = bits ? static_cast<const void *>(bits_of_query(q)) : queries().data() + q * distance.dim;
+		double scores[kRowsTogether];
+		RowId numbers[kRowsTogether];
+
+		compute_scores(distance, query, rows, vector_bytes(distance.element, distance.dim), n, scores, 0);
+		if (!topk_wants(&topks_[q], scores, n))
+			return;
+		for (size_t i = 0; i < n; i++)
+			numbers[i] = first + i;
+		topk_push(&topks_[q], scores, numbers, n, nullptr, 0);
+	}
+
+	/// True if the caller gave up; tells it that the work goes on.
+	bool stopped() const
+	{
+		control_->progress.fetch_add(1, std::memory_order_relaxed);
+		return control_->stop.load(std::memory_order_relaxed);
+	}
+
 	ivf::Call call() { return pool_call(pool_, control_); }
 
 	static Status status_of(const ivf::Outcome &outcome)

@@ -12,9 +12,9 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kRabitqPiece = 32; // rows that a thread codes at a time
 constexpr size_t kCacheLine = 64;
-constexpr size_t kSq8Piece = 64; // rows that a thread codes at a time
+constexpr size_t kRabitqPiece = 32; // rows that a thread codes at a time
+constexpr size_t kSq8Piece = 32;
 
 Status
 status_of(const ivf::Outcome &outcome)

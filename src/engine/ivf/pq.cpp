@@ -252,6 +252,7 @@ struct EncodeJob
 	const float *rows;
 	const uint32_t *labels;
 	size_t n_rows;
+	size_t block_rows;
 	uint8_t *codes;
 	float *row_terms;
 	const EncodeScratch *scratch;
@@ -328,11 +329,22 @@ encode_block(const EncodeJob &job, size_t first, size_t n, const EncodeScratch &
 		job.row_terms[first + i] = static_cast<float>(terms[i]);
 }
 
+/// Return the rows of a block, fewer if there were not several blocks for each thread.
+size_t
+shared_block_rows(const PqSpec &spec, size_t n_rows, size_t n_threads)
+{
+	constexpr size_t kLeast = 32; // rows that pay for reading the codewords
+	constexpr size_t kEach = 3;   // blocks of a thread
+	const size_t share = n_rows / (kEach * std::max<size_t>(n_threads, 1)) / kLeast * kLeast;
+
+	return std::min(encode_block_rows(spec), std::max(share, kLeast));
+}
+
 void
 encode_worker(void *argument, size_t worker)
 {
 	EncodeJob &job = *static_cast<EncodeJob *>(argument);
-	const size_t rows_per_block = encode_block_rows(job.encoder.model->spec);
+	const size_t rows_per_block = job.block_rows;
 	const size_t n_blocks = (job.n_rows + rows_per_block - 1) / rows_per_block;
 	size_t block;
 
@@ -362,8 +374,8 @@ pq_encode(const PqEncoder &encoder, const float *rows, const uint32_t *labels, s
 	if (arena.is_short())
 		return work_memory_short();
 
-	EncodeJob job = {encoder, rows, labels, n_rows, codes, pq_has_row_terms(encoder.model->spec) ? row_terms : nullptr,
-		scratch, usable, {}};
+	EncodeJob job = {encoder, rows, labels, n_rows, shared_block_rows(encoder.model->spec, n_rows, usable.n_threads),
+		codes, pq_has_row_terms(encoder.model->spec) ? row_terms : nullptr, scratch, usable, {}};
 
 	run_workers(usable, usable.n_threads, encode_worker, &job);
 	return job.share.stop.load(std::memory_order_relaxed) ? cancelled() : Outcome{};

@@ -1,6 +1,8 @@
 // Builds of inverted lists by the worker, from the wire to labels and neighbours.
 #include <cmath>
 #include <map>
+#include <memory>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -95,6 +97,60 @@ struct WorkerBuilds : testing::Test
 	ThreadWorker served;
 	Table table;
 };
+
+TEST_F(WorkerBuilds, a_builder_sends_thousands_of_rows_at_a_time)
+{
+	constexpr size_t kRows = 40000; // of 6 floats: more than a backend's areas hold, and so are their labels
+	Connection small;
+	Connection large(Role::kBuilder);
+	Table many(kRows, 6, 2);
+	std::vector<uint8_t> labels[2]; // by the backend, by the builder
+
+	ASSERT_EQ(large.result, ClientResult::kOk);
+	EXPECT_EQ(small.client.request_area_bytes, wire::kRequestAreaBytes);
+	EXPECT_EQ(large.client.request_area_bytes, wire::kBuilderRequestAreaBytes);
+	EXPECT_EQ(large.client.reply_area_bytes, wire::kBuilderReplyAreaBytes);
+	table = many;
+	for (const auto &[client, at_a_time, all] :
+		{std::tuple{&small.client, size_t{4000}, &labels[0]}, {&large.client, kRows, &labels[1]}})
+	{
+		ASSERT_TRUE(begin(client, 7, 500, 0, 0).ok());
+		ASSERT_TRUE(step(client, RequestType::kAddTraining, 0, 500).ok());
+		ASSERT_TRUE(step(client, RequestType::kTrain).ok());
+		for (size_t first = 0; first < kRows; first += at_a_time)
+		{
+			const Answer answer = step(client, RequestType::kAssign, first, at_a_time, first);
+
+			ASSERT_TRUE(answer.ok());
+			ASSERT_EQ(answer.body.size(), at_a_time * sizeof(wire::RowLabel));
+			all->insert(all->end(), answer.body.begin(), answer.body.end());
+		}
+	}
+	EXPECT_EQ(labels[0], labels[1]);
+	EXPECT_EQ(step(&small.client, RequestType::kAssign, 0, kRows).result, ClientResult::kTooLarge);
+}
+
+TEST_F(WorkerBuilds, few_builders_have_large_areas_at_a_time)
+{
+	std::vector<std::unique_ptr<Connection>> builders;
+
+	for (size_t i = 0; i < 17; i++)
+	{
+		builders.push_back(std::make_unique<Connection>(Role::kBuilder));
+		ASSERT_EQ(builders.back()->result, ClientResult::kOk);
+		EXPECT_EQ(builders.back()->client.request_area_bytes,
+			i < 16 ? wire::kBuilderRequestAreaBytes : wire::kRequestAreaBytes);
+	}
+	builders.clear();
+	EXPECT_TRUE(wait_until(
+		[]
+		{
+			const Connection again(Role::kBuilder);
+
+			return again.client.request_area_bytes == wire::kBuilderRequestAreaBytes;
+		},
+		kReplyTimeoutMs));
+}
 
 TEST_F(WorkerBuilds, train_assign_and_find_neighbors)
 {

@@ -46,7 +46,7 @@ TEST_F(WorkerHostile, a_wrong_greeting_ends_the_connection)
 	hellos[0].magic++;
 	hellos[1].version++;
 	hellos[2].epoch++;
-	hellos[3].role = static_cast<Role>(4);
+	hellos[3].role = static_cast<Role>(5);
 	hellos[4].zero0 = 1;
 	for (int i = 0; i < 6; i++)
 	{
