@@ -167,6 +167,7 @@ struct Pair
 		ASSERT_EQ(got.size(), want.size());
 		for (size_t i = 0; i < got.size(); i++)
 			ASSERT_NO_FATAL_FAILURE(expect_same(got[i], want[i])) << "query " << i;
+		EXPECT_TRUE(std::any_of(want.begin(), want.end(), [](const auto &found) { return !found.empty(); }));
 	}
 
 	DistanceSpec spec;
@@ -328,17 +329,17 @@ TEST_F(Devices, ALostOneComesBackWithANewContext)
 
 #ifdef VECTORGPU_FAULTS
 
-/// A kernel that breaks the second GPU's context: the other goes on in the same process.
+/// An error of the second GPU's memory, as the driver reports it: the other goes on in the same process. After an
+/// exception in a kernel CUDA refuses the process on all GPUs: t/301_gpu_devices.pl sees the worker begin anew then.
 TEST_F(Devices, ABrokenOneLeavesTheOthersAlone)
 {
-	for (const char *fault : {"gpu_address", "gpu_trap", "gpu_ecc"})
+	for (const CopyKind kind : {CopyKind::kRows, CopyKind::kLists, CopyKind::kGraph})
 	{
-		SCOPED_TRACE(fault);
 		fault_.clear();
 
-		Pair pair(open_all(0), open_one(0), CopyKind::kRows, real_rows(24));
+		Pair pair(open_all(0), open_one(0), kind, real_rows(24));
 
-		fault_ = fault;
+		fault_ = "gpu_ecc";
 		n_faults_ = 1;
 		ASSERT_NO_FATAL_FAILURE(pair.expect_same_answers());
 		EXPECT_LT(n_faults_, 1) << "the fault has not happened";

@@ -87,6 +87,7 @@ struct PassingCopy
 		for (size_t i = 0; i < kDeltaRows && i < made.delta_bits.size() * 8; i++) // bits behind the end may be set
 			if (bits[i])
 				made.delta_bits[i / 8] = static_cast<uint8_t>(made.delta_bits[i / 8] | 1 << (i % 8));
+		count(bits, &made);
 		return made;
 	}
 
@@ -141,6 +142,19 @@ struct PassingCopy
 	CopyId copy = 0;
 
 private:
+	/// As the worker counts them. delta_bits [rows of the delta].
+	static void count(const std::vector<bool> &delta_bits, Passing *made)
+	{
+		for (const std::shared_ptr<const PassingSegment> &segment : made->segments)
+		{
+			made->n_rows += segment->n_rows;
+			made->n_pass += segment->n_pass;
+		}
+		made->n_rows += kDeltaEnd - kTrimmed;
+		made->n_pass +=
+			static_cast<uint64_t>(std::count(delta_bits.begin() + kTrimmed, delta_bits.begin() + kDeltaEnd, true));
+	}
+
 	Status load(CopyKind kind, Data data, const Rows &rows, SegmentId id)
 	{
 		const uint32_t n_lists = static_cast<uint32_t>(rows.n() / 30);
