@@ -139,6 +139,9 @@ begin(IvfWriter *writer, wire::BeginListsRequest *spec)
 {
 	WorkerBuild *build = &writer->worker;
 	const wire::Part part = {spec, sizeof(*spec)};
+	const Size batch_bytes =
+		Min(Max(kLeastBatchBytes, writer->memory / kMemoryShare), Size{wire::kBuilderRequestAreaBytes});
+	const Size float_bytes = writer->meta->dim * sizeof(float);
 	Size capacity;
 	wire::ReplyHeader header;
 	bridge::Fallback reason;
@@ -154,11 +157,12 @@ begin(IvfWriter *writer, wire::BeginListsRequest *spec)
 		spec->n_queries = static_cast<uint32>(ivf_calibration_queries(writer));
 		spec->k = spec->n_queries > 0 ? static_cast<uint32>(kCalibrationFound) : 0;
 	}
-	capacity = bridge::session_body_capacity();
-	capacity = Min(capacity, Max(kLeastBatchBytes, writer->memory / kMemoryShare));
+	capacity = Min(bridge::session_body_capacity(), batch_bytes);
 	build->request_rows =
 		Min(kMaxRequestRows, (capacity - Min(capacity, sizeof(wire::BuildRowsRequest))) / writer->vector_bytes);
-	if (build->request_rows == 0 || capacity < sizeof(wire::BuildRowsRequest) + writer->meta->dim * sizeof(float))
+	// Both sides make them float32, which for bits are 32 times as large.
+	build->request_rows = Min(build->request_rows, Max(2 * batch_bytes / float_bytes, UINT64CONST(1)));
+	if (build->request_rows == 0 || capacity < sizeof(wire::BuildRowsRequest) + float_bytes)
 		return false;
 	spec->dim = writer->meta->dim;
 	spec->element = writer->rows.element;
