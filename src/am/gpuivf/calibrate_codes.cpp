@@ -288,8 +288,8 @@ is_copy(const TrueNeighbors *neighbors, uint64 number)
 }
 
 /// Counts the rows that a search by codes prefers to the query's neighbours: among equal estimates it takes the first
-/// row. Where one row is far off, all others may have the same code. A row counts for
-/// `weights.near` rows if it is near the query, else for `weights.far`.
+/// row. Where one row is far off, all others may have the same code. A row counts for `weights.near` rows if it is near
+/// the query, else for `weights.far`.
 void
 count_better(CodedQuery *query, const CodeRows *rows, Weights weights, double *scores)
 {
@@ -347,15 +347,15 @@ count_near_lists(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeR
 	return done;
 }
 
-/// Passes over the codes. False: it gave way.
+/// Passes over the codes. held: bytes of the queries. False: it gave way.
 bool
-scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeRows *rows)
+scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, Size held, CodeRows *rows)
 {
 	const double work = static_cast<double>(n_queries) * static_cast<double>(writer->n_rows) *
 		static_cast<double>(writer->layout.code_bytes);
 	const uint64 n_batches = (writer->n_rows + rows->batch - 1) / rows->batch;
 	const uint64 stride = work > kMostCodeWork ? Min(kFarStride, n_batches) : 1;
-	const bool by_lists = stride > 1 && ivf_are_in_memory(writer);
+	const bool by_lists = stride > 1 && ivf_are_in_memory(writer, held);
 	double *scores = static_cast<double *>(palloc(rows->batch * sizeof(double)));
 	CodeRows near;
 
@@ -488,7 +488,7 @@ ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
 		CHECK_FOR_INTERRUPTS();
 		begin_query(writer, &coded[i], queries, i * queries->n / n, &rows);
 	}
-	if (!scan_codes(writer, coded, n, &rows))
+	if (!scan_codes(writer, coded, n, n * query_bytes, &rows))
 		return false;
 	correct_model(&writer->model, coded, n);
 	ereport(DEBUG1,

@@ -275,7 +275,7 @@ write_rows(ListRun *run)
 	ivf_start_phase(writer, kPhaseWriteLists);
 	if (writer->layout.kept_bytes > 0)
 		stream_run_open(&run->streams, StreamKind::kVectors);
-	done = ivf_are_in_memory(writer) ? write_from_memory(run) : write_parts(run);
+	done = ivf_are_in_memory(writer, 0) ? write_from_memory(run) : write_parts(run);
 	if (done && writer->layout.kept_bytes > 0)
 		stream_run_close(&run->streams);
 	return done;
@@ -380,12 +380,12 @@ write_places(ListRun *run)
 } // namespace
 
 bool
-ivf_are_in_memory(const IvfWriter *writer)
+ivf_are_in_memory(const IvfWriter *writer, Size others)
 {
 	const Size held = row_store_held(&writer->vectors) + row_store_held(&writer->codes);
 
 	return row_store_in_memory(&writer->vectors) && (writer->coded_bytes == 0 || row_store_in_memory(&writer->codes)) &&
-		held + writer->n_rows * sizeof(uint32) <= writer->memory;
+		held + writer->n_rows * sizeof(uint32) + others <= writer->memory;
 }
 
 uint32 *

@@ -176,8 +176,9 @@ void ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries);
 /// lists. False: it gave way.
 bool ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries);
 
-/// write_lists.cpp. True if rows and codes are in memory, with room for the numbers of all rows.
-bool ivf_are_in_memory(const IvfWriter *writer);
+/// write_lists.cpp. True if rows and codes are in memory, with room for the numbers of all rows and for `others`: bytes
+/// that the caller holds.
+bool ivf_are_in_memory(const IvfWriter *writer, Size others);
 
 /// write_lists.cpp. Numbers [n_rows] of the rows, list by list, palloc'd.
 uint32 *ivf_order_rows(IvfWriter *writer);
