@@ -328,7 +328,7 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 	}
 	if (found == engine::graph::Found::kNo)
 		found = graph_worker_build(writer, &read, &rows, insert ? &base : nullptr, measure, graph, &report);
-	if (!kept)
+	if (!kept && found != engine::graph::Found::kCancelled)
 		graph_read_rows(&read, part->n_rows); // unless the worker got all
 	switch (found)
 	{
