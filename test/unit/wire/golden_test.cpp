@@ -92,6 +92,7 @@ TEST(Golden, greeting)
 	Welcome welcome{};
 
 	EXPECT_EQ(hex(hello), "5647574b16000200 efcdab8967452301 6712000000000000 0000000000000000");
+	EXPECT_EQ(static_cast<int>(Role::kBuilder), 4);
 	welcome.magic = kMagic;
 	welcome.version = kProtocolVersion;
 	welcome.status = WelcomeStatus::kFull;
@@ -168,7 +169,7 @@ TEST(Golden, search)
 		kVersion, 10, 1.0, 0x10001, 1, 128, ElementType::kFloat16, Metric::kCosine, 1, 0, 0.75f, 0x40, 2, 5, 0x60, 9};
 	const SegmentProbes probes{7, 32, 160, 0};
 	const NextRequest next{5};
-	const SearchManyRequest many{3, 2};
+	const SearchManyRequest many{3, kManyFollows};
 	const WireNeighbor neighbor{-2.0, 0x30002};
 
 	EXPECT_EQ(hex(search),
@@ -178,6 +179,8 @@ TEST(Golden, search)
 	EXPECT_EQ(hex(probes), "0700000020000000 a000000000000000");
 	EXPECT_EQ(hex(next), "0500000000000000");
 	EXPECT_EQ(hex(many), "0300000002000000");
+	EXPECT_EQ(kManyContinues, 1U);
+	EXPECT_EQ(kMostUnanswered, 32U);
 	EXPECT_EQ(hex(neighbor), "00000000000000c0 0200030000000000");
 }
 
