@@ -21,6 +21,7 @@ namespace
 
 constexpr size_t kMostJobs = 8;
 constexpr uint64_t kMostJobBytes = uint64_t{4} << 30; // of one build of lists: sample, centroids, queries, codes
+constexpr uint64_t kMostBatchBytes = 4 * uint64_t{wire::kBuilderRequestAreaBytes}; // of rows to assign, as float32
 
 } // namespace
 
@@ -243,7 +244,8 @@ BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, Answer *
 	const size_t term_bytes = has_terms ? n * sizeof(float) : 0;
 	const size_t label_bytes = n * sizeof(wire::RowLabel);
 
-	if (n > room / (sizeof(wire::RowLabel) + code_bytes + (has_terms ? sizeof(float) : 0)))
+	if (n > room / (sizeof(wire::RowLabel) + code_bytes + (has_terms ? sizeof(float) : 0)) ||
+		n > kMostBatchBytes / (job->builder->spec().rows.dim * sizeof(float)))
 		return ReplyStatus::kInvalid;
 	job->labels.resize(n);
 	job->scores.resize(n);

@@ -319,6 +319,27 @@ TEST_F(WorkerBuilds, codes_equal_those_of_a_local_builder)
 		<< "more parts than dimensions";
 }
 
+TEST_F(WorkerBuilds, refuse_bits_that_are_too_many_as_floats)
+{
+	constexpr uint32_t kDim = 64000;
+	constexpr size_t kMost = (size_t{32} << 20) / (kDim * sizeof(float));
+	Connection connection(Role::kBuilder);
+	const wire::BeginListsRequest spec{kDim, ElementType::kBit, Metric::kHamming, {}, 1, 0, 0, 0, 1, 10, 0};
+	const std::vector<float> centroid(kDim, 0.5f);
+	const std::vector<uint8_t> rows((kMost + 1) * kDim / 8, 0x5a);
+	const auto send = [&](RequestType what, const void *bytes, size_t n, size_t row_bytes)
+	{
+		const wire::BuildRowsRequest request{0, static_cast<uint32_t>(n), 0};
+
+		return exchange(&connection.client, what, table.key, {part_of(request), {bytes, n * row_bytes}}).status();
+	};
+
+	ASSERT_TRUE(exchange(&connection.client, RequestType::kBeginLists, table.key, {part_of(spec)}).ok());
+	ASSERT_EQ(send(RequestType::kAddCentroids, centroid.data(), 1, kDim * sizeof(float)), ReplyStatus::kOk);
+	EXPECT_EQ(send(RequestType::kAssign, rows.data(), kMost + 1, kDim / 8), ReplyStatus::kInvalid);
+	EXPECT_EQ(send(RequestType::kAssign, rows.data(), kMost, kDim / 8), ReplyStatus::kOk);
+}
+
 TEST_F(WorkerBuilds, refuse_sizes_beyond_the_limit)
 {
 	Connection connection;
