@@ -80,7 +80,7 @@ Status
 end_answers(const SearchCall &call, const kernels::Answers &answers, std::span<const uint32_t> numbers,
 	std::vector<uint32_t> *redo)
 {
-	const GpuWait wait(call.device);
+	const GpuWait wait(call.device, call.context->stream.patience()); // rows may be read over the bus
 
 	for (size_t i = 0; i < numbers.size(); i++)
 	{

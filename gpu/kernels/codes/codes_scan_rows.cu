@@ -1,6 +1,5 @@
 // Scan of codes that lie row by row, SQ8 and halves: a warp takes 32 rows, each thread its lane of their sums, in the
-// order of the canonical distance. Also the launchers of all
-// scans.
+// order of the canonical distance. Also the launchers of all scans.
 #include "kernels/codes/codes_scan.cuh"
 
 namespace vectorgpu::kernels
