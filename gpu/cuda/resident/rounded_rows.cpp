@@ -164,22 +164,34 @@ private:
 		return check(kernels::launch_filter_tighten(select, stream()));
 	}
 
+	/// Untrusted queries go another way, whatever form rows have, so they do not count.
 	Status count(double *mean)
 	{
 		uint8_t *pinned = place_.uploader->pinned.as<uint8_t>();
-		const size_t count_bytes = kTriedQueries * sizeof(uint32_t);
+		constexpr size_t kCountBytes = kTriedQueries * sizeof(uint32_t);
+		constexpr size_t kNormBytes = kTriedQueries * sizeof(double);
 		uint32_t counts[kTriedQueries];
+		double norms[kTriedQueries];
 		uint64_t sum = 0;
+		uint32_t n = 0;
 
 		VECTORGPU_TRY(
-			check(cudaMemcpyAsync(pinned, candidates_.counts, count_bytes, cudaMemcpyDeviceToHost, stream())));
+			check(cudaMemcpyAsync(pinned, candidates_.counts, kCountBytes, cudaMemcpyDeviceToHost, stream())));
 		VECTORGPU_TRY(check(
-			cudaMemcpyAsync(pinned + count_bytes, prepared_.redo, kTriedQueries, cudaMemcpyDeviceToHost, stream())));
+			cudaMemcpyAsync(pinned + kCountBytes, prepared_.norms, kNormBytes, cudaMemcpyDeviceToHost, stream())));
+		VECTORGPU_TRY(check(cudaMemcpyAsync(
+			pinned + kCountBytes + kNormBytes, prepared_.redo, kTriedQueries, cudaMemcpyDeviceToHost, stream())));
 		VECTORGPU_TRY(place_.uploader->stream.synchronize());
-		std::memcpy(counts, pinned, count_bytes);
+		std::memcpy(counts, pinned, kCountBytes);
+		std::memcpy(norms, pinned + kCountBytes, kNormBytes);
 		for (uint32_t i = 0; i < kTriedQueries; i++)
-			sum += pinned[count_bytes + i] != 0 ? kTriedCandidates : counts[i];
-		*mean = static_cast<double>(sum) / kTriedQueries;
+		{
+			if (!kernels::filter_trusts(place_.spec.metric, norms[i]))
+				continue;
+			sum += pinned[kCountBytes + kNormBytes + i] != 0 ? kTriedCandidates : counts[i];
+			n++;
+		}
+		*mean = n == 0 ? kTriedCandidates : static_cast<double>(sum) / n;
 		return Status::ok();
 	}
 

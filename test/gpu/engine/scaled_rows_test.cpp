@@ -157,13 +157,14 @@ TEST(ScaledRows, RowsAndQueriesThatTheBoundDoesNotCover)
 		Rows rows({metric, ElementType::kFloat32, 70}), queries(rows.spec);
 		Both both(rows.spec, rounded_engine(true));
 		constexpr float kOdd[] = {std::numeric_limits<float>::quiet_NaN(), kInfinity, -kInfinity, 1e30f};
+		constexpr size_t kOddRows = kRows / 64 * 8; // some of those that are searched for when bytes are made
 
 		add_rows(&rows, kRows,
 			[&](size_t row, size_t e)
 			{
 				const float value = normal(rng);
 
-				return row % 2000 == 11 && e == 3 ? kOdd[row / 2000 % 4] : value;
+				return row % kOddRows == 0 && e == 3 ? kOdd[row / kOddRows % 4] : value;
 			});
 		add_rows(&queries, kQueries,
 			[&](size_t query, size_t e)
