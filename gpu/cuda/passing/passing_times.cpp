@@ -32,7 +32,7 @@ constexpr Cost kListedBytes = {22, 3e6, 0};
 constexpr Cost kListedBytesFew = {26, 1.7e6, 0};
 constexpr Cost kMasked = {32, 2.6e6, .25};
 constexpr Cost kMaskedBytesFew = {32, 2.2e6, .25}; // at random less, where rows that pass lie away from the query more
-constexpr Cost kOnePass = {27, 3.3e6, .5};         // without a mask
+constexpr Cost kOnePass = {28.5, 2.9e6, .5};       // without a mask: README.md, "Packed rows"
 constexpr Cost kLists = {42, 5.9e6, .35};          // of bytes
 constexpr size_t kFew = 4;                         // queries; fewer score a list each by itself
 

@@ -26,7 +26,8 @@ constexpr uint32_t kProbes = 30; // recall .955 without conditions
 constexpr size_t kNeighbors = 10;
 constexpr size_t kAnchor = 7;
 constexpr size_t kQueries = 256;
-constexpr int kWarm = 40; // batches that do not count
+constexpr int kWarm = 40;            // batches that do not count, at least, ...
+constexpr size_t kWarmQueries = 300; // ... with so many queries: rows are packed after 256
 constexpr int kRuns = 80;
 constexpr double kThreadsMs = 100;
 constexpr size_t kThreadsBatch = 7; // what 16 clients of SQL make of their searches
@@ -125,9 +126,8 @@ public:
 
 			for (const bool packs : {false, true})
 				make_engine(packs, in_lists ? &lists : nullptr, &engines[packs], &copies[packs]);
-			std::printf(
-				"\nSIFT %u x %u, %s, %s: ms a batch, and searches/s by two threads\n%7s %6s %5s | %8s | %8s %4s | "
-				"%8s %4s | %6s | %8s %8s %8s\n",
+			std::printf("\nSIFT %u x %u, %s, %s: ms a batch, and searches/s by one thread (batches of 1) or two\n"
+						"%7s %6s %5s | %8s | %8s %4s | %8s %4s | %6s | %8s %8s %8s\n",
 				base_.n, base_.dim, in_lists ? "in lists" : "rows alone", engines[0]->description(), "place", "pass",
 				"batch", "none", "masked", "way", "packed", "way", "ratio", "none/s", "masked/s", "packed/s");
 			for (const Place place : {Place::kRandom, Place::kNear, Place::kFar})
@@ -199,24 +199,24 @@ private:
 		return now_ms() - start;
 	}
 
-	/// Searches/s of two threads.
-	double rate(
-		engine::Engine *engine, engine::CopyId copy, Place place, bool in_lists, const engine::Passing *passing) const
+	/// Searches/s of some threads, in batches of n.
+	double rate(engine::Engine *engine, engine::CopyId copy, Place place, size_t n_threads, size_t n, bool in_lists,
+		const engine::Passing *passing) const
 	{
 		std::atomic<size_t> n_done{0};
 		std::vector<std::thread> threads;
 		const double start = now_ms();
 
-		for (size_t t = 0; t < 2; t++)
+		for (size_t t = 0; t < n_threads; t++)
 			threads.emplace_back(
 				[&, t]
 				{
 					Results results;
 
-					for (size_t i = t * kQueries / 2; now_ms() < start + kThreadsMs; i += kThreadsBatch)
+					for (size_t i = t * kQueries / 2; now_ms() < start + kThreadsMs; i += n)
 					{
-						must(engine->search(copy, batch_of(place, i, kThreadsBatch, in_lists, passing), &results));
-						n_done += kThreadsBatch;
+						must(engine->search(copy, batch_of(place, i, n, in_lists, passing), &results));
+						n_done += n;
 					}
 				});
 		for (std::thread &thread : threads)
@@ -248,9 +248,11 @@ private:
 		Results results[2], plain;
 		size_t n_different = 0;
 
-		for (int run = -kWarm; run < kRuns; run++)
+		const int n_warm = std::max(kWarm, static_cast<int>(kWarmQueries / batch));
+
+		for (int run = -n_warm; run < kRuns; run++)
 		{
-			const size_t first = static_cast<size_t>(run + kWarm) * batch;
+			const size_t first = static_cast<size_t>(run + n_warm) * batch;
 			double took[3];
 
 			std::vector<engine::SearchQuery> all = batch_of(place, first, batch, in_lists, nullptr);
@@ -276,10 +278,15 @@ private:
 		std::printf("%7s %5.0f%% %5zu | %8.4f | %8.4f %4d | %8.4f %4d | %6.2f |", kPlaces[static_cast<int>(place)],
 			share * 100, batch, none, masked, static_cast<int>(ways[0][0]), packed, static_cast<int>(ways[1][0]),
 			none / packed);
-		if (batch == kThreadsBatch)
-			std::printf(" %8.0f %8.0f %8.0f", rate(engines[0].get(), copies[0], place, in_lists, nullptr),
-				rate(engines[0].get(), copies[0], place, in_lists, passing.get()),
-				rate(engines[1].get(), copies[1], place, in_lists, passing.get()));
+		if (batch == 1 || batch == kThreadsBatch)
+		{
+			const size_t n_threads = batch == 1 ? 1 : 2;
+
+			std::printf(" %8.0f %8.0f %8.0f",
+				rate(engines[0].get(), copies[0], place, n_threads, batch, in_lists, nullptr),
+				rate(engines[0].get(), copies[0], place, n_threads, batch, in_lists, passing.get()),
+				rate(engines[1].get(), copies[1], place, n_threads, batch, in_lists, passing.get()));
+		}
 		std::printf("%s\n", n_different == 0 ? "" : "  DIFFERENT ANSWERS");
 		std::fflush(stdout);
 		n_different_ += n_different == 0 ? 0 : 1;
