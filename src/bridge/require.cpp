@@ -156,6 +156,8 @@ session_for_build(uint64 n_rows, uint64 n_bytes, uint64 rows_per_ms, bool *has_w
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	if (!ready)
+		session_end_build(); // else later searches of this process would greet as a builder
 	return ready;
 }
 
