@@ -169,8 +169,20 @@ INSERT INTO ivf_wide SELECT array_fill(i, ARRAY[16000])::real[]::vector FROM gen
 CREATE INDEX ON ivf_wide USING gpuivf (v) WITH (lists = 10);
 CREATE INDEX ON ivf_wide USING gpuivf (v);
 RESET maintenance_work_mem;
+
+-- lists that memory has no room for: a build says so, a merge makes fewer
+CREATE TABLE ivf_short (v vector(1000));
+INSERT INTO ivf_short SELECT array_fill(i, ARRAY[1000])::real[]::vector FROM generate_series(1, 100) i;
+CREATE INDEX ivf_short_v ON ivf_short USING gpuivf (v) WITH (lists = 50);
+INSERT INTO ivf_short SELECT array_fill(i, ARRAY[1000])::real[]::vector FROM generate_series(101, 300) i;
+SET maintenance_work_mem = '1MB';
+SELECT segments_after, rows_moved FROM vectorgpu_merge('ivf_short_v');
+SELECT rows, delta_rows, heap_rows_checked FROM vectorgpu_check('ivf_short_v', true);
+SELECT lists BETWEEN 1 AND 49 FROM vectorgpu_indexes WHERE index_name = 'ivf_short_v';
+REINDEX INDEX ivf_short_v;
+RESET maintenance_work_mem;
 SET gpuivf.probes = -1;
 SET gpuivf.recall_target = 2;
 SET gpuivf.nothing = 1;
-DROP TABLE ivf, ivf_texts, ivf_wide, ivf_parts, grown;
+DROP TABLE ivf, ivf_texts, ivf_wide, ivf_short, ivf_parts, grown;
 DROP FUNCTION ivf_vector;

@@ -26,7 +26,8 @@ constexpr double kSmallTraining = 5e9; // products of elements, less than a seco
 constexpr uint32 kMostIterations = 100;
 constexpr float kSmallTolerance = 1e-5f;
 
-/// Lists of a new model, and the rows of its training, as memory allows.
+/// Lists of a new model, and the rows of its training, as memory allows. Of lists that were asked for a build fails
+/// where memory has no room for them; a merge makes fewer, since a VACUUM that fails would fail each time.
 uint32
 plan_training(const IvfWriter *writer, uint64 *n_training)
 {
@@ -39,7 +40,7 @@ plan_training(const IvfWriter *writer, uint64 *n_training)
 		*n_training = engine::ivf::kmeans_training_rows(writer->n_rows, n_lists, writer->meta->dim, budget);
 		if (*n_training >= Min(writer->n_rows, static_cast<uint64>(n_lists)) || n_lists == 1)
 			return n_lists;
-		if (options->lists > 0)
+		if (options->lists > 0 && writer->plan.mode == WriteMode::kBulk)
 			ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 					errmsg(
