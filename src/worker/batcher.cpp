@@ -92,7 +92,8 @@ Batcher::next_sleeper()
 
 	for (const std::unique_ptr<Lane> &lane : main_lanes())
 	{
-		if (lane->spinning.load(std::memory_order_relaxed)) // it takes the lock before it sleeps
+		// It takes the lock before it sleeps. If another one gathers, it takes nothing, and the other one may sleep.
+		if (lane->spinning.load(std::memory_order_relaxed) && may_work(lane.get()))
 			return nullptr;
 		if (lane->sleeping && queue_.size() + tasks_.size() >= lane->wake_at && may_work(lane.get()) &&
 			(found == nullptr || lane->n_ended > found->n_ended))

@@ -130,6 +130,40 @@ TEST_F(LanesTest, idle_lanes_leave_searches_to_the_one_that_gathers)
 	EXPECT_FALSE(batcher.gathering());
 }
 
+/// With lanes that poll after their batches.
+struct SpinningLanesTest : BatcherTest
+{
+	SpinningLanesTest() : BatcherTest(false, 1000, 2) {}
+};
+
+/// A lane that polls takes nothing while another one gathers: that one has to be woken.
+TEST_F(SpinningLanesTest, a_lane_that_gathers_is_woken_though_another_one_polls)
+{
+	engine.set_gate(false);
+	batcher.hold(true);
+
+	worker::Search *const first = add(0, 2);
+	worker::Search *const second = add(0, 2);
+
+	batcher.hold(false);
+	ASSERT_TRUE(wait_until([&] { return engine.n_waiting() == 1; }));
+	add(1, 2);
+	ASSERT_TRUE(wait_until([&] { return engine.n_waiting() == 2; }));
+	fake_now += 800 * 1000; // so long that the lane waits for its clients
+	batcher.cancel(first);
+	batcher.cancel(second);
+	ASSERT_TRUE(wait_for(2));
+	EXPECT_TRUE(batcher.gathering());
+	std::this_thread::sleep_for(std::chrono::milliseconds(50)); // it polls
+	fake_now += 2000 * 1000;
+	std::this_thread::sleep_for(std::chrono::milliseconds(50)); // it sleeps
+	engine.set_gate(true);
+	ASSERT_TRUE(wait_for(3));
+	std::this_thread::sleep_for(std::chrono::milliseconds(50)); // the other one polls
+	add(0, 2);
+	ASSERT_TRUE(wait_for(4));
+}
+
 /// With a helper, which takes small copies while several wait.
 struct HelpersTest : BatcherTest
 {
