@@ -94,6 +94,8 @@ for my $case (@faults)
 	}
 	ok(wait_until(sub { (worker_stat($node, 'lost_devices') // '') eq '{}' }, 60), "$fault, $name: the device comes back");
 	diag(sprintf('back in service %.1f s after %s in %s', time - $lost_at, $fault, $name));
+	# The next worker has copies of what is asked of it.
+	$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('u_i'); SELECT vectorgpu_prewarm('g_i')") unless $alone;
 	ok(wait_until(sub { devices_of('u_i') == $n_gpus && devices_of('g_i') == $n_gpus }, 60), "$fault, $name: and gets small copies");
 	$run = start_clients($node, clients => 16, seconds => 3);
 	($done, $wrong) = finish_clients($run);
