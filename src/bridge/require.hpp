@@ -24,7 +24,8 @@ bool await_session(int most_ms);
 /// The same for an index build of n_rows rows, of which this process handles rows_per_ms. Wait for a worker that is
 /// starting, once in a build (*has_waited), for up to half of the build's time without it, at least for the timeout. Do
 /// not wait for a silent or busy worker, or for a small build. On false the reason has been counted. n_bytes: what the
-/// worker will be sent; many bytes get a session with large areas, until session_end_build.
+/// worker will be sent; many bytes get a session with large areas, until session_end_build, or until this returns false
+/// or raises an error.
 bool session_for_build(uint64 n_rows, uint64 n_bytes, uint64 rows_per_ms, bool *has_waited);
 
 /// Go back to small areas, which closes a session with larger ones, and its build.

@@ -440,10 +440,7 @@ graph_worker_build(GraphWriter *writer, PartRows *part, const GraphRows *rows, c
 	uint64 noted;
 
 	if (!can_ask(writer, rows, uint64{rows->n_rows} * writer->vector_bytes))
-	{
-		bridge::session_end_build();
 		return Found::kNo;
-	}
 	noted = bridge::own_fallbacks();
 	stay.writer = writer;
 	stay.part = part;

@@ -22,7 +22,7 @@ struct Lists
 	std::vector<uint64_t> offsets = {0};
 	std::vector<uint32_t> n_pass; // and of all
 
-	/// Up to most_rows rows each, of which this share passes in the list of a number, more or less.
+	/// Up to most_rows rows each. About this share of them passes in the list of a number.
 	template <class Share>
 	Lists(uint32_t most_rows, const Share &share, std::mt19937 &rng)
 	{

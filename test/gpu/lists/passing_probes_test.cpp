@@ -270,7 +270,7 @@ TEST(PassingProbes, RecallAndTheSameListsInEveryWay)
 }
 
 /// Queries over lists of bytes go over packed rows as soon as there are any, since that takes less time; each of them
-/// asks for it. Those of reals, of which that is not known, search lists.
+/// asks for it. Queries over lists of reals search these: what their lists take is not known well enough.
 TEST(PassingProbes, PackedRowsInsteadOfLists)
 {
 	constexpr uint32_t kLeast = 20;

@@ -142,7 +142,7 @@ TEST(RoundedLists, DimensionsAndBatches)
 
 TEST(RoundedLists, ManyDimensions)
 {
-	// 32, 16 and 8 queries a tile, and so many dimensions that the filter has no room for them.
+	// 32, 16 and 8 queries a tile, and more dimensions than the filter has room for.
 	for (const uint32_t dim : {1536u, 1600u, 4096u, 9000u, 16000u})
 	{
 		RoundedLists held({Metric::kL2, ElementType::kFloat32, dim});
@@ -360,7 +360,8 @@ TEST(RoundedLists, SegmentsAndDelta)
 	EXPECT_EQ(held.both.cuda()->n_rounded_lists() - before, 100u);
 }
 
-/// Not taken: L1, an engine without this way, so many results that most rows may pass, and single queries of few rows.
+/// Not taken: L1, an engine without this way, results so numerous that most rows may pass, and single queries of few
+/// rows.
 TEST(RoundedLists, OtherWays)
 {
 	for (const auto &[metric, cuda, k, n] :
@@ -376,7 +377,7 @@ TEST(RoundedLists, OtherWays)
 	}
 }
 
-/// One query over so many rows that it goes list by list, too: long rows are read in half of the bytes.
+/// One query over enough rows to go list by list, too: long rows are read in half of the bytes.
 TEST(RoundedLists, OneQueryOverManyBytes)
 {
 	RoundedLists held({Metric::kCosine, ElementType::kFloat32, 1500});

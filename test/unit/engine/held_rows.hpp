@@ -121,7 +121,7 @@ expect_same(const std::vector<Neighbor> &got, const std::vector<Neighbor> &want)
 		ASSERT_TRUE(status_.is_ok()) << status_.message;                                                               \
 	} while (false)
 
-/// Bits of which about one in three is set.
+/// Bits, about one in three of them set.
 inline Bytes
 random_bits(size_t n, std::mt19937 &rng)
 {

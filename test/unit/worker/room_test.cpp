@@ -28,7 +28,7 @@ TEST_F(WorkerCopies, are_evicted_the_longest_unused_first)
 		EXPECT_EQ(try_search(&backend.client, tables[i], {}), ReplyStatus::kOk) << i;
 	EXPECT_EQ(stats(&backend.client).n_evictions, 1u);
 
-	// More than the whole budget is refused, and nobody has to go for it.
+	// More than the whole budget is refused, and no copy has to go for it.
 	EXPECT_EQ(create(&backend.client, tables[4], options.memory_budget_bytes + 1).status(), ReplyStatus::kRefused);
 	EXPECT_EQ(stats(&backend.client).n_copies, 3u);
 	EXPECT_EQ(stats(&backend.client).n_refused, 1u);
