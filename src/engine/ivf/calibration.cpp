@@ -90,7 +90,7 @@ calibrate_by_rank(const uint32_t *ranks, size_t n_queries, size_t k, Calibration
 void
 lower_by_chance(const uint32_t *ranks, size_t n_queries, size_t k, Calibration *calibration)
 {
-	for (uint32_t p = 0; p < calibration->n_points; p++)
+	for (uint32_t p = 0; p + 2 < calibration->n_points; p++)
 	{
 		const double error = standard_error(ranks, n_queries, k, calibration->probes[p]);
 		const double low = static_cast<double>(calibration->recall[p]) - kErrors * error;

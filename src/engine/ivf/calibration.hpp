@@ -43,8 +43,8 @@ void calibrate_by_rank(const uint32_t *ranks, size_t n_queries, size_t k, Calibr
 
 /// Lower the recall by what the choice of the queries may have added to it: by 1.64 standard errors, so that about one
 /// calibration in twenty says more than all queries of the same kind would find. Neighbours of one query are found or
-/// missed together: the error is that of n_queries shares, not of their neighbours. ranks: as above. After that the
-/// recall ascends.
+/// missed together: the error is that of n_queries shares, not of their neighbours. The recall of all lists and of all
+/// but one stays as measured, so that no target is given up for chance. ranks: as above.
 void lower_by_chance(const uint32_t *ranks, size_t n_queries, size_t k, Calibration *calibration);
 
 /// The fewest probes whose recall is at least the target, interpolated linearly over log(probes); the last point's
