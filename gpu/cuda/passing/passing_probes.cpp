@@ -9,6 +9,7 @@
 #include "cuda/passing/passing_device.hpp"
 #include "cuda/resident/ivf_lists.hpp"
 #include "cuda/search/ivf_search.hpp"
+#include "cuda/search/list_ways.hpp"
 #include "engine/ivf/passing_probes.hpp"
 
 namespace vectorgpu::cuda
@@ -57,6 +58,18 @@ widen(const Source &source, const engine::PassingSegment &segment, const SearchQ
 	return true;
 }
 
+/// Whether a pass over all rows of the view takes less time than lists, as many of them as `probes` name.
+bool
+pass_is_faster(
+	const SearchCall &call, const Snapshot &view, SearchQuery query, std::span<const SegmentProbes> probes)
+{
+	Results none;
+
+	query.probes = probes;
+	query.k = std::max<size_t>(query.k, 1);
+	return ListChooser(call.with(view, {&query, 1}, &none), true).scores_all(query, query);
+}
+
 /// The query's probes of all segments; empty if all rows are as cheap, or if the query names none. *looked_at: bytes of
 /// rows that these lists hold.
 std::vector<SegmentProbes>
@@ -86,7 +99,7 @@ widen(const SearchCall &call, const Snapshot &view, const engine::Passing &passi
 		}
 		*looked_at += bytes * share;
 	}
-	if (*looked_at * kLeastGain > all_bytes)
+	if (*looked_at * kLeastGain > all_bytes || pass_is_faster(call, view, query, probes))
 		probes.clear();
 	return probes;
 }
@@ -180,7 +193,12 @@ search_passing_lists(const SearchCall &call, const Snapshot &view, const engine:
 		left->insert(left->end(), searched.begin(), searched.end());
 		return Status::ok();
 	}
-	VECTORGPU_TRY(search_lists(call.with(view, queries, &found)));
+
+	SearchOptions options = call.options; // these queries have their way
+
+	options.list_choice = false;
+	VECTORGPU_TRY(search_lists({call.device, call.context, call.spec, call.shape, view, queries, options, &found,
+		call.counts, call.control}));
 	for (size_t i = 0; i < searched.size(); i++)
 	{
 		const SearchQuery &query = call.queries[searched[i]];

@@ -54,6 +54,7 @@ struct SearchOptions
 	uint64_t exact_elements = 0;    // of rows that pass: searches with conditions look at all of them up to this
 	PackedPool *packed = nullptr;   // null: rows that pass are not packed
 	bool rounded_lists = false;     // lists of reals use rounded_lists.hpp, where that is faster
+	bool list_choice = false;       // all rows are scored instead of lists where list_choice.hpp advises it
 };
 
 struct SearchCounts

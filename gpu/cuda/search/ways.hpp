@@ -28,6 +28,7 @@ struct Ways
 	bool few_real_lists = false;
 	double few_real_pairs = 0;
 	bool rounded_lists = false;
+	bool list_choice = false;
 	bool bins = true;
 	uint64_t exact_elements = 0; // SearchOptions::exact_elements
 	bool graph_alone = false;
