@@ -60,8 +60,7 @@ widen(const Source &source, const engine::PassingSegment &segment, const SearchQ
 
 /// Whether a pass over all rows of the view takes less time than lists, as many of them as `probes` name.
 bool
-pass_is_faster(
-	const SearchCall &call, const Snapshot &view, SearchQuery query, std::span<const SegmentProbes> probes)
+pass_is_faster(const SearchCall &call, const Snapshot &view, SearchQuery query, std::span<const SegmentProbes> probes)
 {
 	Results none;
 
@@ -197,8 +196,8 @@ search_passing_lists(const SearchCall &call, const Snapshot &view, const engine:
 	SearchOptions options = call.options; // these queries have their way
 
 	options.list_choice = false;
-	VECTORGPU_TRY(search_lists({call.device, call.context, call.spec, call.shape, view, queries, options, &found,
-		call.counts, call.control}));
+	VECTORGPU_TRY(search_lists(
+		{call.device, call.context, call.spec, call.shape, view, queries, options, &found, call.counts, call.control}));
 	for (size_t i = 0; i < searched.size(); i++)
 	{
 		const SearchQuery &query = call.queries[searched[i]];

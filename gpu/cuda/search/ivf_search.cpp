@@ -1,6 +1,7 @@
-// See ivf_search.hpp. Queries that search all lists, and those for which that takes no longer than some (list_ways.hpp),
-// go over the same rows by search.cpp, the others by ivf_segments.cpp. search.cpp also searches the delta, whose results are joined on the host. If segments have codes
-// and no vectors (kCodes), all queries go by codes, and the delta is not searched.
+// See ivf_search.hpp. Queries that search all lists, and those for which that takes no longer than some
+// (list_ways.hpp), go over the same rows by search.cpp, the others by ivf_segments.cpp. search.cpp also searches the
+// delta, whose results are joined on the host. If segments have codes and no vectors (kCodes), all queries go by codes,
+// and the delta is not searched.
 #include "cuda/search/ivf_search.hpp"
 
 #include <algorithm>

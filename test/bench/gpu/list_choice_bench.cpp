@@ -81,8 +81,8 @@ public:
 		}
 		std::printf("# %u x %u, %s, %s, %u lists, %s\n", base_.n, base_.dim, metric_text(),
 			options.fp32 ? "fp32" : "narrowest exact form", n_lists, engines_[0]->description());
-		std::printf("%6s %6s | %8s %8s | %8s %8s | %7s %7s | %6s %6s | %s\n", "batch", "probes", "lists", "model", "pass",
-			"model", "ratio", "model", "recall", "same", "the engine");
+		std::printf("%6s %6s | %8s %8s | %8s %8s | %7s %7s | %6s %6s | %s\n", "batch", "probes", "lists", "model",
+			"pass", "model", "ratio", "model", "recall", "same", "the engine");
 	}
 
 	void run()

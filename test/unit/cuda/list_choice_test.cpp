@@ -109,7 +109,8 @@ TEST(ListChoice, ASmallSetIsLookedAtWholeALargeOneIsNot)
 		EXPECT_TRUE(scores_all(sift_of(700, bytes))) << bytes;
 	}
 	EXPECT_TRUE(scores_all([](uint32_t n) { return fashion(20, n); }));
-	EXPECT_FALSE(scores_all([](uint32_t n) { return ListChoice{10000000, 96, 3162, 100, 384, 192, 96, n <= 4, false}; }));
+	EXPECT_FALSE(
+		scores_all([](uint32_t n) { return ListChoice{10000000, 96, 3162, 100, 384, 192, 96, n <= 4, false}; }));
 }
 
 TEST(ListChoice, MoreProbesNeverLeadBackToLists)
