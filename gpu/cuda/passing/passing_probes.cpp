@@ -58,17 +58,6 @@ widen(const Source &source, const engine::PassingSegment &segment, const SearchQ
 	return true;
 }
 
-/// Whether a pass over all rows of the view takes less time than lists, as many of them as `probes` name.
-bool
-pass_is_faster(const SearchCall &call, const Snapshot &view, SearchQuery query, std::span<const SegmentProbes> probes)
-{
-	Results none;
-
-	query.probes = probes;
-	query.k = std::max<size_t>(query.k, 1);
-	return ListChooser(call.with(view, {&query, 1}, &none), true).scores_all(query, query);
-}
-
 /// The query's probes of all segments; empty if all rows are as cheap, or if the query names none. *looked_at: bytes of
 /// rows that these lists hold.
 std::vector<SegmentProbes>
@@ -98,7 +87,7 @@ widen(const SearchCall &call, const Snapshot &view, const engine::Passing &passi
 		}
 		*looked_at += bytes * share;
 	}
-	if (*looked_at * kLeastGain > all_bytes || pass_is_faster(call, view, query, probes))
+	if (*looked_at * kLeastGain > all_bytes)
 		probes.clear();
 	return probes;
 }
@@ -161,24 +150,31 @@ search_passing_lists(const SearchCall &call, const Snapshot &view, const engine:
 {
 	std::vector<std::vector<SegmentProbes>> probes;
 	std::vector<FilterWay> ways(numbers.size(), FilterWay::kLists);
+	std::vector<SearchQuery> asked; // with these probes
 	std::vector<SearchQuery> queries;
 	std::vector<uint32_t> searched;
 	Results found;
 	size_t n_away = 0;
+	const SearchCall masked = call.with(view, {}, &found);
+	ListChooser chooser(masked, true);
 
 	probes.reserve(numbers.size()); // queries point into it
+	asked.reserve(numbers.size());  // and the chooser into this
 	for (const uint32_t number : numbers)
 	{
-		SearchQuery query = call.queries[number];
 		double looked_at;
 
-		probes.push_back(widen(call, view, passing, query, &looked_at));
-		if (probes.back().empty())
+		probes.push_back(widen(call, view, passing, call.queries[number], &looked_at));
+		asked.push_back(call.queries[number]);
+		asked.back().probes = probes.back();
+		if (probes.back().empty() || chooser.scores_all(asked.back(), asked.back()))
 		{
 			left->push_back(number);
 			continue;
 		}
-		query.probes = probes.back();
+
+		SearchQuery query = asked.back();
+
 		query.recall_target = 1;
 		query.passing = nullptr;
 		query.filter_way = &ways[queries.size()];

@@ -1,8 +1,7 @@
 // The choice of queries that look at all rows instead of some lists (cuda/device/list_choice.hpp): these answers are
 // exact, bit for bit those of a copy without lists, are reported so, and do not depend on the other queries of a batch.
 // Lists are random in part here, so that a query finds other rows in some of them.
-#include "answers.hpp"
-#include "engine/list_rows.hpp"
+#include "../engine/passing_world.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -311,6 +310,47 @@ TEST(ListChoice, DoesNotDependOnTheOthersOfABatch)
 		ASSERT_NO_FATAL_FAILURE(held.search(1, 10, {n_probes[i % 3]}));
 		ASSERT_NO_FATAL_FAILURE(expect_same(held.found[0], together[i]));
 		EXPECT_EQ(held.coverage[0], covered[i]);
+	}
+}
+
+/// Without the choice these queries look at some lists.
+TEST(ListChoice, RowsThatPassAreLookedAtWhole)
+{
+	if (!chooses())
+		GTEST_SKIP() << "the device has no products by warp groups";
+	for (const bool chosen : {false, true})
+	{
+		std::unique_ptr<CudaEngine> engine;
+		CudaEngineOptions options;
+
+		options.exact_elements = 1;
+		options.workspace_bytes = size_t{256} << 20;
+		options.self_test = false;
+		options.list_choice = chosen;
+		ASSERT_OK(make_cuda_engine(options, &engine));
+
+		PassingWorld world(engine::CopySpec({Metric::kL2, ElementType::kFloat32, 32}, CopyKind::kLists), Values::kReal,
+			{kRows, 900, 100, 200, 10}, 7, engine.get());
+		const auto even = world.passing(random_condition(.5, 1));
+		size_t n_by_lists = 0;
+
+		world.kill_rows();
+
+		std::vector<SearchQuery> queries = world.batch({even.get()}, 60, 8);
+		std::vector<FilterWay> ways(queries.size(), FilterWay::kNone);
+		std::vector<std::vector<Neighbor>> answers;
+
+		std::erase_if(queries, [](const SearchQuery &query) { return query.has_after; });
+		if (chosen)
+		{
+			ASSERT_NO_FATAL_FAILURE(world.expect_right(queries)); // by masks
+		}
+		for (size_t i = 0; i < queries.size(); i++)
+			queries[i].filter_way = &ways[i];
+		ASSERT_OK(engine->search(world.copy(), queries, &answers, nullptr));
+		for (size_t i = 0; i < queries.size(); i++)
+			n_by_lists += ways[i] == FilterWay::kLists ? 1 : 0;
+		EXPECT_EQ(n_by_lists > 0, !chosen);
 	}
 }
 
