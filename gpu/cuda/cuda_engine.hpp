@@ -45,6 +45,7 @@ struct CudaEngineOptions
 	bool few_real_lists = true;             // the same over lists of any numbers, where that is faster
 	double few_real_pairs = 0; // up to this many pairs of a query and a list for each list; 0: tuning.hpp decides
 	bool rounded_lists = true; // other batches over lists of reals by rounded rows, where that is faster
+	bool list_choice = true; // queries of lists score all rows where that is faster; off: answers are the CPU engine's
 	// Searches with conditions of copies with lists look at all rows that pass if these have up to this many elements:
 	// that takes one query no more than 10 us longer than a search of lists (one H200, gpu_passing_bench).
 	uint64_t exact_elements = 10000000;

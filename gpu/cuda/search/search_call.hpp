@@ -45,6 +45,7 @@ struct SearchOptions
 	kernels::GraphTuning graph = {};
 	bool graph_alone = false;       // small batches over one graph use graph_alone.hpp
 	bool graph_choice = false;      // all rows are scored instead of a graph search where gpu_choice.hpp advises it
+	bool list_choice = false;       // ... instead of lists where list_choice.hpp does
 	OnePassUse *one_pass = nullptr; // null: no search in one pass
 	bool few_lists = false;         // small batches over lists of bytes use ivf_few.hpp
 	bool few_real_lists = false;    // small batches over lists of reals use ivf_few.hpp

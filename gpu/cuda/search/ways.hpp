@@ -32,6 +32,7 @@ struct Ways
 	uint64_t exact_elements = 0; // SearchOptions::exact_elements
 	bool graph_alone = false;
 	bool graph_choice = false;
+	bool list_choice = false;
 	bool holds_graphs = true;
 	bool holds_bit_graphs = true; // graphs of bit strings; none without holds_graphs
 	bool holds_hashed = true;     // graphs with codes
