@@ -75,6 +75,7 @@ struct RabitqScan
 	float base;          // of the sums by signs, with the slack of a bound
 	float scale;         // of them
 	bool sorts;
+	uint32_t n_sorted; // entries that the last sort left
 	uint32_t n_waiting;
 	uint32_t slot; // of the chunk that was read last
 	uint32_t slot_end;
@@ -248,6 +249,7 @@ struct RabitqScan
 			held->slots.fill = fill;
 			held->threshold = threshold;
 		}
+		n_sorted = fill;
 		set_most_fill(fill >= k, k, n_entries);
 		set_limits(threshold);
 	}

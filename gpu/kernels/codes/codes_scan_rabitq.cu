@@ -24,11 +24,11 @@ rabitq_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t state_
 	wait_for_stream();
 
 	const uint32_t k = args.wanted[query];
+	const uint32_t n_probes = args.probes.counts[query];
 
 	if (k > 0)
 	{
 		constexpr uint32_t kWarps = kThreads / 32;
-		const uint32_t n_probes = args.probes.counts[query];
 		RabitqScan<kRefines, kThreads> scan = {args, dynamic, &held, entries, threadIdx.x % 32};
 
 		scan.set_most_fill(false, k, n_entries);
@@ -47,7 +47,9 @@ rabitq_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t state_
 
 			scan.scan_slots(k, n_entries, split * kWarps + threadIdx.x / 32, args.n_splits * kWarps, n_chunks);
 		}
-		fill = flush_entries(entries, held.slots.fill, k);
+		fill = held.slots.fill;
+		if (fill != scan.n_sorted)
+			fill = flush_entries(entries, fill, k);
 	}
 	put_entries(args, query, split, entries, fill);
 }
