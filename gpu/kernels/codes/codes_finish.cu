@@ -2,7 +2,6 @@
 // the same launch, canonical scores of the candidates and the merge into the results.
 #include "kernels/canonical/finish.cuh"
 #include "kernels/codes/codes_join.cuh"
-#include "kernels/codes/codes_scan.cuh"
 #include "kernels/warp_block/launch.cuh"
 
 namespace vectorgpu::kernels
@@ -11,7 +10,6 @@ namespace
 {
 
 constexpr uint32_t kFinishThreads = 512;
-constexpr uint32_t kFinishRanked = 128; // entries that are ranked by counting, not sorted
 
 // Bytes of candidates that one block reads in the time that the launches of more blocks take.
 constexpr uint64_t kFinishBytes = uint64_t{512} << 10;
@@ -36,7 +34,7 @@ join_room(const CodedScanArgs &args, uint32_t least)
 	JoinRoom room{};
 
 	room.lists = joined_lists(args.n_splits, args.stride);
-	room.even = kFinishRanked;
+	room.even = kRankedFirst;
 	while (room.even < max(room.lists * args.stride, least))
 		room.even *= 2;
 	room.odd = (room.lists + 1) / 2 * args.stride;
@@ -162,7 +160,7 @@ coded_finish_kernel(const CodedFinishArgs args, JoinRoom room)
 	Candidates::put(args.refine, query, joined, places, n, entries, &n_valid);
 	for (uint32_t i = threadIdx.x; i < n_best; i += kFinishThreads)
 		entries[n + i] = best[i];
-	if (n + n_best <= kFinishRanked)
+	if (n + n_best <= kRankedFirst)
 	{
 		rank_entries<WholeBlock>(entries, n + n_best); // begins with a barrier, as flush_entries
 		__syncthreads();

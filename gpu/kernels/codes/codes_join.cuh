@@ -1,14 +1,13 @@
 // The parts of a query's candidates, each sorted, joined by one block: the first ones of them all.
 //
-// Many parts: an entry some way down each part is looked at. If enough parts have theirs up to a key, so many entries
+// Many parts: an entry some way down each part is looked at. If enough parts have theirs up to a key, enough entries
 // are up to it that the wanted ones are among them; these are gathered, mostly the heads of the parts, and selected
 // from. Few parts, and parts whose entries tie: merges of two at a time, cut back to the number wanted. An entry's place
 // in a merged list is its place in its own list and the number of entries of the other one before it, so that a level
 // needs one barrier and no sort.
 #pragma once
 
-#include "kernels/codes/codes_launch.hpp"
-#include "kernels/select/merge.cuh"
+#include "kernels/codes/codes_scan.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -35,7 +34,7 @@ struct JoinScratch
 	uint32_t counts[2][kMostJoined];        // of the lists in the buffers
 	uint32_t part_counts[kMostGathered];    // gather_parts: of the parts, and
 	unsigned long long keys[kMostGathered]; // the keys of their entries that are looked at
-	RadixScratchOf<unsigned long long> radix;
+	KeyRadix radix;
 	uint32_t fill;
 };
 
@@ -96,49 +95,6 @@ merge_pairs(const JoinBuffers &buffers, uint32_t from, uint32_t n_lists, uint32_
 	__syncthreads();
 }
 
-/// Append the entry of each lane that has `taken` to entries [n_entries]; those for which there is no room only count.
-/// By all lanes of a warp.
-__device__ __forceinline__ void
-append_some(const Entry &entry, bool taken, Entry *entries, uint32_t n_entries, uint32_t *fill)
-{
-	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, taken);
-	uint32_t at = 0;
-
-	if (ballot == 0)
-		return;
-	if (lane == 0)
-		at = atomicAdd(fill, static_cast<uint32_t>(__popc(ballot)));
-	at = __shfl_sync(0xFFFFFFFFu, at, 0) + __popc(ballot & ((1u << lane) - 1));
-	if (taken && at < n_entries)
-		entries[at] = entry;
-}
-
-/// Keep of entries [n] those up to the k-th key, in any order. Returns how many: k, if none ties with the k-th, and n
-/// is not less. By all threads, after a barrier; ends with one.
-__device__ inline uint32_t
-keep_first(Entry *entries, uint32_t n, uint32_t k, JoinScratch *scratch)
-{
-	if (n <= k)
-		return n;
-
-	const unsigned long long kth = block_kth_smallest<true, unsigned long long>(
-		[&](uint32_t i) { return static_cast<unsigned long long>(entries[i].key); }, n, k, &scratch->radix);
-
-	if (threadIdx.x == 0)
-		scratch->fill = 0;
-	for (uint32_t base = 0; base < n; base += blockDim.x)
-	{
-		const uint32_t i = base + threadIdx.x;
-		const Entry entry = i < n ? entries[i] : Entry{kExcludedKey, kExcludedKey};
-
-		__syncthreads(); // all hold theirs: what is kept goes to places up to here
-		append_some(entry, i < n && entry.key <= kth, entries, n, &scratch->fill);
-	}
-	__syncthreads();
-	return scratch->fill;
-}
-
 /// Gather entries of the parts of a query, k of them or more, up to a key, to entries [n_entries], in any order; all if
 /// there are fewer. Returns how many there are, more than n_entries if there is no room. By all threads, after a
 /// barrier; ends with one.
@@ -166,7 +122,7 @@ gather_parts(const CodedScanArgs &args, uint32_t query, uint32_t k, Entry *entri
 		scratch->fill = 0;
 	__syncthreads();
 
-	// kExcludedKey if fewer parts have so many entries: then all are gathered.
+	// kExcludedKey if fewer parts have `depth` entries: then all are gathered.
 	const unsigned long long cut = block_kth_smallest<true, unsigned long long>(
 		[&](uint32_t i) { return scratch->keys[i]; }, n, n_parts, &scratch->radix);
 
@@ -194,7 +150,7 @@ gather_parts(const CodedScanArgs &args, uint32_t query, uint32_t k, Entry *entri
 			{
 				const bool taken = base + lane < count && entry.key <= cut;
 
-				append_some(entry, taken, entries, n_entries, &scratch->fill);
+				append_taken(entry, taken, lane, entries, &scratch->fill, n_entries);
 				base += 32;
 				if (base >= count || __all_sync(0xFFFFFFFFu, taken) == 0)
 					break;
@@ -263,11 +219,9 @@ join_parts(const CodedScanArgs &args, uint32_t query, uint32_t lists, bool order
 
 		if (n <= buffers.n_first)
 		{
-			n = keep_first(entries, n, k, buffers.scratch);
 			*joined = entries;
-			if (n > k || ordered)
-				n = flush_entries(entries, n, k);
-			return n;
+			n = keep_first(entries, n, k, &buffers.scratch->radix, &buffers.scratch->fill);
+			return n > k || ordered ? flush_entries(entries, n, k) : n;
 		}
 	}
 	return merge_parts(args, query, k, lists, buffers, joined);
