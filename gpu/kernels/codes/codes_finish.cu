@@ -148,8 +148,8 @@ coded_finish_kernel(const CodedFinishArgs args, JoinRoom room)
 	const uint32_t k = args.refine.queries.k[query];
 	const uint32_t n_best = args.best.counts[query];
 	Entry *best = args.best.entries + static_cast<size_t>(query) * args.best.stride;
-	const uint32_t n = join_parts(
-		args.scan, query, room.lists, false, {{entries, entries + room.even}, room.even, &scratch}, &joined);
+	const uint32_t n =
+		join_parts(args.scan, query, room.lists, false, {{entries, entries + room.even}, room.even, &scratch}, &joined);
 
 	if (args.scores)
 		for (uint32_t i = threadIdx.x; i < n; i += kFinishThreads)

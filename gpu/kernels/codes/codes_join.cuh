@@ -1,10 +1,10 @@
 // The parts of a query's candidates, each sorted, joined by one block: the first ones of them all.
 //
-// Many parts: an entry some way down each part is looked at. If enough parts have theirs up to a key, enough entries
-// are up to it that the wanted ones are among them; these are gathered, mostly the heads of the parts, and selected
-// from. Few parts, and parts whose entries tie: merges of two at a time, cut back to the number wanted. An entry's place
-// in a merged list is its place in its own list and the number of entries of the other one before it, so that a level
-// needs one barrier and no sort.
+// Many parts: an entry some way down each part is looked at. If enough parts have theirs up to a key, at least as many
+// entries as are wanted are up to it. These are gathered, mostly the heads of the parts, and selected from. Few parts,
+// and parts whose entries tie: merges of two at a time, cut back to the number wanted. An entry's place in a merged
+// list is its place in its own list and the number of entries of the other one before it, so that a level needs one
+// barrier and no sort.
 #pragma once
 
 #include "kernels/codes/codes_scan.cuh"
@@ -99,8 +99,8 @@ merge_pairs(const JoinBuffers &buffers, uint32_t from, uint32_t n_lists, uint32_
 /// there are fewer. Returns how many there are, more than n_entries if there is no room. By all threads, after a
 /// barrier; ends with one.
 __device__ inline uint32_t
-gather_parts(const CodedScanArgs &args, uint32_t query, uint32_t k, Entry *entries, uint32_t n_entries,
-	JoinScratch *scratch)
+gather_parts(
+	const CodedScanArgs &args, uint32_t query, uint32_t k, Entry *entries, uint32_t n_entries, JoinScratch *scratch)
 {
 	const uint32_t n = args.n_splits;
 	const Entry *parts = args.parts + static_cast<size_t>(query) * n * args.stride;

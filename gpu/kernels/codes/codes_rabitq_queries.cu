@@ -377,9 +377,11 @@ launch_rabitq_queries(Metric metric, const Codes &codes, const Queries &queries,
 	rotation.n_rounds = rotation.window == n ? kWholeRounds : kRounds;
 	rotation.factor = static_cast<float>(1 / std::sqrt(static_cast<double>(rotation.window)));
 	rotation.root = static_cast<float>(std::sqrt(0.5));
-	return launch_after(rabitq_queries_kernel, queries.n_queries, kThreads,
-		n * sizeof(float) + rabitq_shape(codes).state_bytes(), stream, metric, codes, queries, passes, prepared, rotation,
-		after_select);
+
+	const size_t shared = n * sizeof(float) + rabitq_shape(codes).state_bytes();
+
+	return launch_after(rabitq_queries_kernel, queries.n_queries, kThreads, shared, stream, metric, codes, queries,
+		passes, prepared, rotation, after_select);
 }
 
 cudaError_t

@@ -39,7 +39,7 @@ struct alignas(16) RabitqShared
 {
 	CodeSlots slots;
 	Entry threshold;
-	Entry after;              // only entries after it, if has_after
+	Entry after; // only entries after it, if has_after
 	union
 	{
 		float limits[kCodeSlots]; // a bound, less the constant, that is larger is after the threshold

@@ -170,11 +170,9 @@ slot_of_chunk(const CodeSlots &slots, uint32_t chunk)
 	return low;
 }
 
-/// Append the entries of the lanes with `taken` to entries [*fill]; those from number `room` on only count. By all lanes
-/// of a warp.
+/// Append the entries of the lanes with `taken` to entries [*fill]; those from number `room` on only count. By a warp.
 __device__ __forceinline__ void
-append_taken(
-	const Entry &entry, bool taken, uint32_t lane, Entry *entries, uint32_t *fill, uint32_t room = 0xFFFFFFFFu)
+append_taken(const Entry &entry, bool taken, uint32_t lane, Entry *entries, uint32_t *fill, uint32_t room = 0xFFFFFFFFu)
 {
 	const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, taken);
 

@@ -134,8 +134,8 @@ private:
 		DeviceBuffer &buffer = buffers_.emplace_back();
 
 		EXPECT_TRUE(buffer.allocate(&device_, values.size() * sizeof(T), "test").is_ok());
-		EXPECT_EQ(cudaMemcpy(buffer.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-			cudaSuccess);
+		EXPECT_EQ(
+			cudaMemcpy(buffer.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
 		return buffer.as<T>();
 	}
 
