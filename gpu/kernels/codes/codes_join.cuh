@@ -16,10 +16,10 @@ constexpr uint32_t kJoinedEntries = 4096; // held at a time, unless two lists ha
 constexpr uint32_t kMostJoined = 256;     // lists
 constexpr uint32_t kMostGathered = 512;   // parts that are gathered from
 
-constexpr uint32_t kLeastGatheredEntries = 1024; // of all parts: fewer are merged in as little time
-constexpr uint32_t kGatheredParts = 20;          // parts that are to have their looked-at entry up to the cut
-constexpr uint32_t kGatheredShare = 3;           // they are at most this share of the parts
-constexpr uint32_t kPartsAhead = 8;              // whose entries a warp reads together
+constexpr uint32_t kLeastGatheredEntries = 512; // of all parts: fewer are merged in as little time
+constexpr uint32_t kGatheredParts = 20;         // parts that are to have their looked-at entry up to the cut
+constexpr uint32_t kGatheredShare = 3;          // they are at most this share of the parts
+constexpr uint32_t kPartsAhead = 8;             // whose entries a warp reads together
 
 /// Lists held at a time.
 inline uint32_t
@@ -106,7 +106,7 @@ gather_parts(
 	const Entry *parts = args.parts + static_cast<size_t>(query) * n * args.stride;
 	const uint32_t *part_counts = args.part_counts + static_cast<size_t>(query) * n;
 	const uint32_t n_parts = max(1u, min(kGatheredParts, n / kGatheredShare));
-	const uint32_t depth = (args.stride + n_parts - 1) / n_parts; // 1 ... stride: n_parts such entries are k or more
+	const uint32_t depth = (k + n_parts - 1) / n_parts; // n_parts parts up to there have k entries or more
 	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t n_warps = blockDim.x / 32;
 
