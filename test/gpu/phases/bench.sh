@@ -143,16 +143,19 @@ phase_bench() {
 		"10 million rows x 237 hashes, 1,024 queries, k = 100 | $(figure_of "$logs/match" 'lsh *batch *1024')"
 }
 
-# graph_of NAME BASE QUERY TRUTH DEGREE PARTS: graphs over float32 rows, with parts of cuVS beside, its graph of this degree.
+# graph_of NAME BASE QUERY TRUTH DEGREES PARTS: graphs over float32 rows, with parts of cuVS beside, its graphs of these degrees.
 graph_of() {
-	local log=$logs/graph-$1
+	local log=$logs/graph-$1 degree
 
 	limited 200 "$build/cmake/test/bench/gpu/gpu_graph_bench" "$2" "$3" "$4" --fp32 --batches >"$log" 2>&1 || passed=0
 	! grep -q ' NO$' "$log" || passed=0
 	printf '\n### %s as float32, graph of degree 32\n\n```\n%s\n```\n' "$1" "$(cat "$log")" >>"$searches"
 	[ -n "${VECTORGPU_PEERS:-}" ] || return 0
-	PYTHONPATH=$VECTORGPU_PEERS limited 200 python3 "$root/test/gpu/peers.py" "$2" "$3" --metric l2 --degree "$5" --parts "$6" --seconds .5 >"$logs/peers-graph-$1" 2>&1
-	printf '\n### %s as float32, cuVS beside\n\n```\n%s\n```\n' "$1" "$(cat "$logs/peers-graph-$1")" >>"$searches"
+	for degree in $5; do
+		PYTHONPATH=$VECTORGPU_PEERS limited 200 python3 "$root/test/gpu/peers.py" "$2" "$3" --metric l2 --degree "$degree" --parts "$6" --seconds .5 \
+			>"$logs/peers-graph-$1-$degree" 2>&1
+		printf '\n### %s as float32, cuVS of degree %s beside\n\n```\n%s\n```\n' "$1" "$degree" "$(cat "$logs/peers-graph-$1-$degree")" >>"$searches"
+	done
 }
 
 phase_graphs() {
@@ -170,7 +173,7 @@ phase_graphs() {
 		printf '\n### sift-bsds-128, k-means, all rows\n\n```\n%s\n```\n' "$(cat "$logs/kmeans")" >>"$searches"
 	fi
 	base=$(unpacked "arxiv-lsa-256.base.f16bin")
-	[ -z "$base" ] || graph_of arxiv "$base" "$(unpacked arxiv-lsa-256.query.f16bin)" - 64 cagra
+	[ -z "$base" ] || graph_of arxiv "$base" "$(unpacked arxiv-lsa-256.query.f16bin)" - "32 64" cagra
 	base=$build/data/made
 	if mkdir -p "$build/data" && limited 120 python3 "$root/test/bench/embeddings.py" --out "$base" --rows 1000000 --dims 768 --groups 2000 \
 		--queries 10000 --device cuda >"$logs/made" 2>&1; then
