@@ -15,6 +15,7 @@
 namespace vectorgpu::cuda
 {
 
+class GraphTrace;
 struct OnePassTrace;
 
 struct CudaEngineOptions
@@ -53,8 +54,9 @@ struct CudaEngineOptions
 	// Codes of key columns of segments with fewer rows are left to the host. 150,000 of 4 bytes take it 39 to 61 us,
 	// and a GPU 24 to 34 (one H200, gpu_passing_bench).
 	uint64_t least_key_rows = 100000;
-	uint32_t hang_limit_ms = 30000; // work on the GPU that takes longer means a lost device; far above any batch
-	kernels::GraphTuning graph;     // for the benchmark of graphs
+	uint32_t hang_limit_ms = 30000;    // work on the GPU that takes longer means a lost device; far above any batch
+	kernels::GraphTuning graph;        // for the benchmark of graphs
+	GraphTrace *graph_trace = nullptr; // for the same: data of the last search of many queries
 	Log log;
 	Fault fault;                    // for tests
 	std::function<void()> on_fatal; // see Device::on_fatal: the worker leaves here

@@ -19,6 +19,7 @@ namespace vectorgpu::cuda
 {
 
 class PackedPool; // ../passing/packed_rows.hpp
+class GraphTrace; // graph_trace.hpp
 
 /// The times of the last search in one pass, for a benchmark that searches with one thread.
 struct OnePassTrace
@@ -55,6 +56,7 @@ struct SearchOptions
 	uint64_t exact_elements = 0;    // of rows that pass: searches with conditions look at all of them up to this
 	PackedPool *packed = nullptr;   // null: rows that pass are not packed
 	bool rounded_lists = false;     // lists of reals use rounded_lists.hpp, where that is faster
+	GraphTrace *graph_trace = nullptr; // null: no times are taken
 };
 
 struct SearchCounts

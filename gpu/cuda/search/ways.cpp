@@ -253,6 +253,7 @@ asked_ways(const CudaEngineOptions &options)
 
 	ways.filter_min_queries = options.filter_min_queries;
 	ways.graph_tuning = options.graph;
+	ways.graph_trace = options.graph_trace;
 	ways.one_pass = options.one_pass;
 	ways.scaled = options.scaled;
 	ways.both_roundings = options.both_roundings;

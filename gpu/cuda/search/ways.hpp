@@ -12,6 +12,7 @@ namespace vectorgpu::cuda
 {
 
 class CudaEngine;
+class GraphTrace;
 struct CudaEngineOptions;
 class Device;
 
@@ -20,6 +21,7 @@ struct Ways
 {
 	uint32_t filter_min_queries = 0;
 	kernels::GraphTuning graph_tuning;
+	GraphTrace *graph_trace = nullptr; // of a benchmark
 	bool one_pass = false;
 	bool scaled = false;         // rows rounded to signed bytes; else to binary16 alone
 	bool both_roundings = false; // to binary16 beside these

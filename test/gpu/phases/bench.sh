@@ -159,10 +159,14 @@ phase_bench() {
 		"10 million rows x 237 hashes, 1,024 queries, k = 100 | $(figure_of "$logs/match" 'lsh *batch *1024')"
 }
 
-# graph_of NAME BASE QUERY TRUTH DEGREE PARTS: graphs over float32 rows, with parts of cuVS beside, its graph of this degree.
+# graph_of NAME BASE QUERY TRUTH DEGREES PARTS: graphs over float32 rows, with parts of cuVS beside, its graphs of these degrees.
 graph_of() {
+	local degree
+
 	bench "$1 as float32, graph of degree 32" 200 "graph-$1" gpu_graph_bench "$2" "$3" "$4" --fp32 --batches
-	peers "$1 as float32, cuVS beside" "peers-graph-$1" "$2" "$3" --metric l2 --degree "$5" --parts "$6" --seconds .5
+	for degree in $5; do
+		peers "$1 as float32, cuVS of degree $degree beside" "peers-graph-$1-$degree" "$2" "$3" --metric l2 --degree "$degree" --parts "$6" --seconds .5
+	done
 }
 
 phase_graphs() {
@@ -175,7 +179,7 @@ phase_graphs() {
 		bench 'sift-bsds-128, k-means, all rows' 100 kmeans gpu_kmeans_bench "${files[0]}"
 	fi
 	base=$(unpacked "arxiv-lsa-256.base.f16bin")
-	[ -z "$base" ] || graph_of arxiv "$base" "$(unpacked arxiv-lsa-256.query.f16bin)" - 64 cagra
+	[ -z "$base" ] || graph_of arxiv "$base" "$(unpacked arxiv-lsa-256.query.f16bin)" - "32 64" cagra
 	if make_embeddings; then
 		graph_of made "$made.base.f32bin" "$made.query.f32bin" - 64 cagra
 		rm -f "$made".*
