@@ -6,6 +6,7 @@
 #include "bridge/settings.hpp"
 #include "bridge/supervisor.hpp"
 #include "pg/fault.hpp"
+#include "wire/copy_messages.hpp"
 
 namespace vectorgpu::bridge
 {
@@ -256,6 +257,23 @@ uint64
 session_sequence()
 {
 	return session.client.sequence;
+}
+
+uint64
+session_number()
+{
+	return session.number;
+}
+
+void
+session_give_up_searches(bool is_under_way)
+{
+	const wire::SearchManyRequest fetch = {0, wire::kManyContinues};
+	const wire::Part part = {&fetch, sizeof(fetch)};
+
+	if (!is_under_way)
+		(void) wire::client_submit(&session.client, wire::RequestType::kSearchMany, nullptr, &part, 1);
+	wire::client_abandon(&session.client);
 }
 
 uint64

@@ -63,6 +63,13 @@ size_t session_reply_capacity();
 /// Return the last request's sequence number (for NEXT).
 uint64 session_sequence();
 
+/// Return the number of sessions that this process has opened.
+uint64 session_number();
+
+/// Give up the searches of the SEARCH_MANY under way, or of those before, whose answers the worker keeps for a later
+/// one: that one is sent and abandoned. Raises nothing, so that it may be called after an error.
+void session_give_up_searches(bool is_under_way);
+
 /// Return true if the last attempt to connect found a worker of another release, or of another start of the server.
 bool session_skewed();
 

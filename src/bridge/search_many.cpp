@@ -21,8 +21,12 @@ struct SearchMany
 	uint64 n_sent;                            // requests with searches
 	uint64 n_answered;                        // of those
 	bool follows;                             // the last one that was sent said so
-	uint8 *reply;                             // [reply_capacity]
-	uint64 replied;                           // the sequence of the request whose answers it has
+	uint64 session;                           // session_number() of all of them
+	uint64 sent;                              // the sequence of the last one, with searches or without
+	bool is_under_way;                        // its reply has not been received
+	MemoryContextCallback on_reset;
+	uint8 *reply;    // [reply_capacity]
+	uint64 replied;  // the sequence of the request whose answers it has
 	bool outdated;   // no search of that request has an answer, since the copy lacks something or is missing
 	const uint8 *at; // [left] the answers that were not taken
 	size_t left;
@@ -51,6 +55,25 @@ number_requests(SearchMany *many, uint64 sequence)
 	}
 }
 
+/// True if the worker has answers for these requests, or will: it gives them up for another request, and with the
+/// session.
+bool
+is_expected(const SearchMany *many)
+{
+	return many_unanswered(many) > 0 && many_same_session(many) && session_sequence() == many->sent;
+}
+
+/// Also called while an error is cleaned up.
+void
+give_up(void *arg)
+{
+	SearchMany *many = static_cast<SearchMany *>(arg);
+
+	if (is_expected(many))
+		session_give_up_searches(many->is_under_way);
+	many->n_answered = many->n_sent;
+}
+
 } // namespace
 
 SearchMany *
@@ -63,7 +86,17 @@ many_begin()
 	many->reply_capacity = session_reply_capacity();
 	many->request = static_cast<uint8 *>(palloc(many->request_capacity + 1));
 	many->reply = static_cast<uint8 *>(palloc(many->reply_capacity + 1));
+	many->session = session_number();
+	many->on_reset.func = give_up;
+	many->on_reset.arg = many;
+	MemoryContextRegisterResetCallback(CurrentMemoryContext, &many->on_reset);
 	return many;
+}
+
+bool
+many_same_session(const SearchMany *many)
+{
+	return session_number() == many->session;
 }
 
 void
@@ -118,13 +151,27 @@ many_send(SearchMany *many, bool follows, Fallback *reason)
 	wire::SearchManyRequest request = {many->n, continues};
 	const wire::Part parts[] = {{&request, sizeof(request)}, {many->request, many->request_bytes}};
 
+	if (many_unanswered(many) > 0 && !is_expected(many))
+	{
+		many->n_answered = many->n_sent;
+		*reason = many_same_session(many) ? Fallback::kSlotBusy : Fallback::kGone;
+		return false;
+	}
 	if (many->n > 0)
 		many->unanswered[many->n_sent++ % lengthof(many->unanswered)] = sequence;
 	many->follows = follows && many_unanswered(many) < lengthof(many->unanswered);
 	if (many->follows)
 		request.flags |= wire::kManyFollows;
 	number_requests(many, sequence);
-	return session_submit(wire::RequestType::kSearchMany, nullptr, parts, lengthof(parts), reason);
+	if (!session_submit(wire::RequestType::kSearchMany, nullptr, parts, lengthof(parts), reason))
+	{
+		many->n_answered = many->n_sent;
+		return false;
+	}
+	many->session = session_number();
+	many->sent = sequence;
+	many->is_under_way = true;
+	return true;
 }
 
 bool
@@ -136,7 +183,11 @@ many_receive(SearchMany *many, bool *answered, Fallback *reason)
 	many->outdated = false;
 	*answered = true;
 	if (!session_receive(&header, many->reply, many->reply_capacity, reason))
+	{
+		many->n_answered = many->n_sent;
 		return false;
+	}
+	many->is_under_way = false;
 	if (is_receipt(wire::RequestType::kSearchMany, &header))
 	{
 		*answered = false;

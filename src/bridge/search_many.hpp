@@ -10,8 +10,12 @@ namespace vectorgpu::bridge
 
 struct SearchMany;
 
-/// Begin, in the current memory context. The session must be ready.
+/// Begin, in the current memory context. The session must be ready. When the context is reset, also by an error, the
+/// worker is told to give up the searches that it has not answered.
 SearchMany *many_begin();
+
+/// True if the session is the one that these requests were begun with.
+bool many_same_session(const SearchMany *many);
 
 /// Forget all searches, to begin the next request. Those that were sent, and answers, stay.
 void many_reset(SearchMany *many);
@@ -24,8 +28,9 @@ uint32 many_count(const SearchMany *many);
 
 /// Send the request. Its reply must be received before another one is sent; meanwhile the next request may be made.
 /// follows: another request will be sent in any case, so that the worker may leave the answers for that one's reply.
-/// Without searches, the request only fetches answers. False: none of the searches will have an answer; *reason says
-/// why. Nothing was counted.
+/// Without searches, the request only fetches answers. The caller may do anything before it sends the next one, but
+/// other requests of this process make the worker give up what it has not answered: this fails then, too.
+/// False: none of the searches will have an answer; *reason says why. Nothing was counted.
 bool many_send(SearchMany *many, bool follows, Fallback *reason);
 
 /// Wait for the reply, interruptibly, as session_receive does. *answered: it has the answers to the first request that

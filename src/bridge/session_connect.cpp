@@ -199,6 +199,7 @@ connect_session(SharedState *state, bool note)
 	if (result == wire::ClientResult::kOk)
 	{
 		make_event_set();
+		session.number++;
 		session.pause_ms = 0;
 		return true;
 	}

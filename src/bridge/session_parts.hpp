@@ -23,6 +23,7 @@ struct Session
 	wire::Client client;
 	WaitEventSet *events;
 	int socket_event;  // position in events
+	uint64 number;     // of sessions opened so far
 	uint64 generation; // of the worker at the other end
 	uint64 retry_at_ns;
 	uint64 pause_ms;

@@ -103,7 +103,7 @@ Batcher::gather(Lane *lane, std::unique_lock<std::mutex> *lock)
 
 	if (gatherer_ == lane)
 		gatherer_ = nullptr;
-	if (wanted < 2 || most_ns < kLeastGatherNs)
+	if (wanted < 2 || most_ns < kLeastGatherNs || (n_main_ > 1 && queue_.at_last()))
 		return;
 	wait_for_searches(lane, lock, wanted, most_ns);
 	lane->merged = merge && queue_.size() >= wanted;
@@ -140,7 +140,8 @@ Batcher::wait_for_searches(Lane *lane, std::unique_lock<std::mutex> *lock, size_
 	gatherer_ = nullptr;
 }
 
-/// The most searches of the lane's next batch: a share of those that wait, if other lanes are free.
+/// The most searches of the lane's next batch: a share of those that wait, if other lanes are free, or soon will be and
+/// the clients send no more: else one of them would have the last batch, and the others nothing.
 size_t
 Batcher::most_of_batch(const Lane *lane) const
 {
@@ -148,7 +149,9 @@ Batcher::most_of_batch(const Lane *lane) const
 	const auto n_free = static_cast<size_t>(std::count_if(
 		all.begin(), all.end(), [lane](const auto &other) { return other.get() != lane && other->sleeping; }));
 
-	return std::min(max_batch_, std::max(kLeastShare, (queue_.size() + n_free) / (n_free + 1)));
+	const size_t n_sharing = queue_.at_last() ? n_main_ : n_free + 1;
+
+	return std::min(max_batch_, std::max(kLeastShare, (queue_.size() + n_sharing - 1) / n_sharing));
 }
 
 /// Take a task, or a batch into lane->running. False: everything was cancelled, or another lane has it. The caller

@@ -59,6 +59,7 @@ private:
 	void search_many(const SessionPtr &session, Round *round);
 	wire::ReplyStatus add_group(const SessionPtr &session, Round *round);
 	bool takes_more(const Session &session) const;
+	static void mark_last(const Session &session);
 	void forget_groups(Session *session);
 	bool finish_part(Session *session, SearchGroup *group, const Search &search, const wire::ReplyHeader &header,
 		std::vector<engine::Neighbor> *rows);

@@ -34,6 +34,8 @@ Handler::search_many(const SessionPtr &session, Round *round)
 			return send_status(session.get(), status, &counters_);
 	if (session->groups.empty())
 		return send_status(session.get(), ReplyStatus::kInvalid, &counters_);
+	if ((request.flags & (wire::kManyContinues | wire::kManyFollows)) == wire::kManyContinues)
+		mark_last(*session);
 	if ((request.flags & wire::kManyFollows) != 0 && !session->groups.front()->answered() && takes_more(*session))
 		return send_status(session.get(), ReplyStatus::kOk, &counters_);
 	session->group = std::move(session->groups.front());
@@ -91,6 +93,15 @@ Handler::takes_more(const Session &session) const
 	for (const std::shared_ptr<SearchGroup> &group : session.groups)
 		n += group->searches().size();
 	return n < wanted && session.groups.size() < wire::kMostUnanswered;
+}
+
+/// Note that the session, which had sent several requests, waits for what is left of them.
+void
+Handler::mark_last(const Session &session)
+{
+	for (const std::shared_ptr<SearchGroup> &group : session.groups)
+		for (Search &search : group->searches())
+			search.is_last.store(true, std::memory_order_relaxed);
 }
 
 /// Give up the searches whose answers the session has not asked for. Those that run end unseen.

@@ -49,6 +49,7 @@ struct Search
 	std::atomic<bool> cancelled{false};
 	uint64_t taken_ns = 0;              // its request was
 	std::shared_ptr<SearchGroup> group; // which it is part of; null: it is a SEARCH of its own
+	std::atomic<bool> is_last{false};   // its client sends no more before it has answers
 	bool is_small = false;              // of a copy that is searched in less time than several threads need to share it
 	Search *next = nullptr;
 	bool queued = false;
@@ -90,6 +91,12 @@ public:
 	bool has_small_batch() const;
 
 	size_t size() const { return size_; }
+
+	/// True if the search whose turn it is is one of the last of its client.
+	bool at_last() const
+	{
+		return first_turn_ != nullptr && first_turn_->first->is_last.load(std::memory_order_relaxed);
+	}
 
 private:
 	void take_of(CopyQueue *queue, size_t most, std::vector<Search *> *batch);

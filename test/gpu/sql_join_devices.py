@@ -61,6 +61,11 @@ def answers(join):
     return psql(f"SELECT count(*), bit_xor(hashtextextended(concat_ws(' ', query, tid, rank, distance), 0)) FROM {join}", "vg")
 
 
+def made_searches():
+    """The searches that the worker has made, and its batches."""
+    return [int(n) for n in psql("SELECT searches, batches FROM vectorgpu_worker", "vg").split("|")]
+
+
 def prepare(metric, ops, n):
     """Make an index, and a table of n rows that ask. Returns the join."""
     asked, index = f"asked_{metric}".lower(), f"made_{metric}".lower()
@@ -81,13 +86,16 @@ def measure(name, joins, devices):
             wait_for_worker(index)
             wait(time.monotonic() + 60, f"the copy is not on {used}",
                  f"SELECT coalesce(cardinality(devices), 1) = {used.count(',') + 1} FROM vectorgpu_indexes WHERE index_name = '{index}'")
-            found, took = answers(join), seconds(f"SELECT count(*) FROM {join}", SETTINGS)[0]
-            what, note = "one device", ""
+            found = answers(join)
+            before = made_searches()
+            took = seconds(f"SELECT count(*) FROM {join}", SETTINGS)[0]
+            searches, batches = (now - then for now, then in zip(made_searches(), before))
+            what, note = "one device", f"; {searches / max(batches, 1):.0f} searches a batch"
             if metric in first:
                 same = first[metric][0] == found
                 n_other += not same
                 what = "all devices"
-                note = f"; {first[metric][1] / took:.2f} x one of the {len(devices)} devices; {'same answers' if same else 'OTHER ANSWERS'}"
+                note += f"; {first[metric][1] / took:.2f} x one of the {len(devices)} devices; {'same answers' if same else 'OTHER ANSWERS'}"
             first.setdefault(metric, (found, took))
             line(name, f"gpuflat, {metric}", f"join, k = {K}, vectorgpu_join, {what}", f"{n / took:.0f} queries/s", f"{1e6 * took / n:.1f} us",
                  f"{n} queries, {took:.2f} s{note}")

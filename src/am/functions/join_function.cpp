@@ -4,6 +4,7 @@
 #include "am/functions/edge_rows.hpp"
 
 #include "am/recall/recall.hpp"
+#include "pg/fault.hpp"
 
 extern "C"
 {
@@ -33,6 +34,15 @@ using namespace vectorgpu::am;
 
 constexpr Size kBatchKeptBytes = 4 * 1024 * 1024; // touched as far as a batch fills them
 
+struct JoinBatch
+{
+	MemoryContext context; // reset for each batch
+	KnnBatch *search;      // null: no more queries
+	KnnEdge *edges;        // [n_edges] once the search has ended
+	uint64 n_edges;
+	uint64 at;
+};
+
 /// State between two calls.
 struct JoinCall
 {
@@ -42,11 +52,14 @@ struct JoinCall
 	uint32 k;
 	pg::RelationFile index_table_file; // to detect a rewrite, which changes TIDs
 	pg::RelationFile queries_file;
-	KnnWalk walk;   // through the table of the queries
-	KnnEdge *edges; // [n_edges], in `batch`
-	uint64 n_edges;
-	uint64 at;
-	MemoryContext batch; // reset for each batch
+	KnnWalk walk;         // through the table of the queries
+	JoinBatch batches[2]; // the second for rows that are not returned one by one
+};
+
+struct JoinTables
+{
+	Relation queries;
+	IndexAccess access;
 };
 
 /// Raise an error unless the caller may read all rows of the table, which must be one that has rows of its own.
@@ -150,6 +163,14 @@ find_column(Relation queries, const char *name, Relation index)
 	return column;
 }
 
+/// The first block stays when the context is reset; else the memory of each batch would be new to the process.
+MemoryContext
+make_batch_context()
+{
+	return AllocSetContextCreate(
+		CurrentMemoryContext, "vectorgpu join batch", kBatchKeptBytes, kBatchKeptBytes, kBatchKeptBytes);
+}
+
 /// Begin. Allocates in the current context, which must live as long as the walk.
 JoinCall *
 make_call(FunctionCallInfo fcinfo)
@@ -168,9 +189,7 @@ make_call(FunctionCallInfo fcinfo)
 	call->k = static_cast<uint32>(k);
 	call->walk.context = CurrentMemoryContext;
 	call->walk.other_table = true;
-	// The first block stays when the context is reset; else the memory of each batch would be new to the process.
-	call->batch = AllocSetContextCreate(
-		CurrentMemoryContext, "vectorgpu join batch", kBatchKeptBytes, kBatchKeptBytes, kBatchKeptBytes);
+	call->batches[0].context = make_batch_context();
 
 	queries = open_queries(call->queries);
 	index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
@@ -197,10 +216,10 @@ check_not_rewritten(Relation table, const pg::RelationFile &file)
 				errdetail("The join identifies rows by their ctid, and a rewrite changes it.")));
 }
 
-/// Read the next queries of the walk that have a value, at most `most`, into sources [most]. Return how many; sets
-/// walk->done if no more follow.
+/// Read the next queries of the walk that have a value, at most `most` and of about most_bytes, into sources [most].
+/// Return how many; sets walk->done if no more follow.
 uint32
-read_queries(JoinCall *call, Relation queries, Snapshot snapshot, KnnSource *sources, uint32 most)
+read_queries(JoinCall *call, Relation queries, Snapshot snapshot, KnnSource *sources, uint32 most, Size most_bytes)
 {
 	TupleTableSlot *slot = table_slot_create(queries, nullptr);
 	ItemPointerData low;
@@ -213,7 +232,7 @@ read_queries(JoinCall *call, Relation queries, Snapshot snapshot, KnnSource *sou
 	ItemPointerSet(&low, row_id_block(call->walk.next), row_id_offset(call->walk.next));
 	ItemPointerSet(&high, MaxBlockNumber, PG_UINT16_MAX);
 	scan = table_beginscan_tidrange(queries, snapshot, &low, &high);
-	while (n < most && n_bytes < kKnnSourceBytes)
+	while (n < most && n_bytes < most_bytes)
 	{
 		bool is_null;
 		Datum value;
@@ -237,44 +256,78 @@ read_queries(JoinCall *call, Relation queries, Snapshot snapshot, KnnSource *sou
 	return n;
 }
 
-/// Search for the next queries. The current context is reset with the batch.
+/// Open index and tables, checked.
 void
-search_batch(JoinCall *call, Relation queries, const IndexAccess *access)
+open_tables(const JoinCall *call, JoinTables *tables)
 {
-	const Snapshot snapshot = GetActiveSnapshot();
-	const uint32 most = knn_begin_batch(&call->walk, call->k);
-	KnnSource *sources = static_cast<KnnSource *>(palloc(most * sizeof(KnnSource)));
-	const uint32 n = read_queries(call, queries, snapshot, sources, most);
-
-	call->edges = static_cast<KnnEdge *>(palloc_extended((uint64{n} * call->k + 1) * sizeof(KnnEdge), MCXT_ALLOC_HUGE));
-	knn_note_reading(access, snapshot);
-	call->n_edges = knn_search(access, snapshot, &call->walk, sources, n, call->k, call->edges);
+	tables->queries = open_queries(call->queries);
+	index_access_open(&tables->access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
+	check_not_rewritten(tables->access.heap, call->index_table_file);
+	check_not_rewritten(tables->queries, call->queries_file);
 }
 
-/// Get the next rows. Returns false at the end.
+void
+close_tables(JoinTables *tables)
+{
+	index_access_close(&tables->access);
+	table_close(tables->queries, NoLock);
+}
+
+/// Begin to search for the next queries; none if the walk is done. The batch's context is reset.
+void
+begin_batch(JoinCall *call, const JoinTables *tables, JoinBatch *batch)
+{
+	const Snapshot snapshot = GetActiveSnapshot();
+	MemoryContext old;
+	KnnSource *sources;
+	Size most_bytes;
+	uint32 most;
+	uint32 n;
+
+	batch->search = nullptr;
+	batch->at = batch->n_edges = 0;
+	MemoryContextReset(batch->context);
+	if (call->walk.done)
+		return;
+	old = MemoryContextSwitchTo(batch->context);
+	most = knn_begin_batch(&call->walk, call->k, &most_bytes);
+	sources = static_cast<KnnSource *>(palloc(most * sizeof(KnnSource)));
+	n = read_queries(call, tables->queries, snapshot, sources, most, most_bytes);
+	batch->edges =
+		static_cast<KnnEdge *>(palloc_extended((uint64{n} * call->k + 1) * sizeof(KnnEdge), MCXT_ALLOC_HUGE));
+	knn_note_reading(&tables->access, snapshot);
+	batch->search = knn_begin_search(&tables->access, snapshot, &call->walk, sources, n, call->k, batch->edges);
+	MemoryContextSwitchTo(old);
+}
+
+/// Get the edges of a batch that has begun.
+void
+end_batch(JoinBatch *batch)
+{
+	const MemoryContext old = MemoryContextSwitchTo(batch->context);
+
+	batch->n_edges = knn_end_search(batch->search);
+	MemoryContextSwitchTo(old);
+}
+
+/// Get the next rows, with nothing open or under way at the end. Returns false at the end of the queries.
 bool
 next_batch(JoinCall *call)
 {
-	const MemoryContext old = MemoryContextSwitchTo(call->batch);
+	JoinBatch *batch = &call->batches[0];
 
-	call->at = 0;
-	call->n_edges = 0;
 	do
 	{
-		const Relation queries = open_queries(call->queries);
-		IndexAccess access;
+		JoinTables tables;
 
-		MemoryContextReset(call->batch);
-		index_access_open(&access, call->index, AccessShareLock, AccessShareLock, IndexRight::kContents);
-		check_not_rewritten(access.heap, call->index_table_file); // also at the end, for the last batch
-		check_not_rewritten(queries, call->queries_file);
-		if (!call->walk.done)
-			search_batch(call, queries, &access);
-		index_access_close(&access);
-		table_close(queries, NoLock);
-	} while (call->n_edges == 0 && !call->walk.done);
-	MemoryContextSwitchTo(old);
-	return call->n_edges > 0;
+		open_tables(call, &tables); // with its checks also at the end, for the last batch
+		begin_batch(call, &tables, batch);
+		if (batch->search != nullptr)
+			end_batch(batch);
+		knn_end_requests(&call->walk);
+		close_tables(&tables);
+	} while (batch->n_edges == 0 && !call->walk.done);
+	return batch->n_edges > 0;
 }
 
 JoinCall *
@@ -291,6 +344,36 @@ first_call(FunctionCallInfo fcinfo, FuncCallContext *context)
 	return call;
 }
 
+/// Put the rows of all queries. The worker has the searches of the next batch while the rows of one are put, and the
+/// queries behind are read. So it has some at any time, for all of its devices. No other function runs meanwhile that
+/// might use the session.
+void
+put_all(JoinCall *call, const EdgePutter *putter, Tuplestorestate *rows)
+{
+	JoinTables tables;
+
+	call->walk.overlaps = true;
+	open_tables(call, &tables);
+	begin_batch(call, &tables, &call->batches[0]);
+	for (uint32 turn = 0; call->batches[turn].search != nullptr; turn = 1 - turn)
+	{
+		JoinBatch *batch = &call->batches[turn];
+
+		begin_batch(call, &tables, &call->batches[1 - turn]);
+		end_batch(batch);
+		index_access_leave(&tables.access); // the tuplestore's files are the caller's
+		(void) VG_FAULT("join_put");
+		for (uint64 i = 0; i < batch->n_edges; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			edge_put(putter, rows, &batch->edges[i]);
+		}
+		index_access_enter(&tables.access);
+	}
+	knn_end_requests(&call->walk);
+	close_tables(&tables);
+}
+
 /// Put all rows into a tuplestore, as the caller prefers.
 void
 collect(FunctionCallInfo fcinfo)
@@ -305,15 +388,11 @@ collect(FunctionCallInfo fcinfo)
 	edge_check_columns(result->setDesc);
 	old = MemoryContextSwitchTo(context);
 	call = make_call(fcinfo);
+	call->batches[1].context = make_batch_context();
 	edge_putter_begin(&putter, result->setDesc);
-	MemoryContextSwitchTo(old);
-	while (next_batch(call))
-		for (uint64 i = 0; i < call->n_edges; i++)
-		{
-			CHECK_FOR_INTERRUPTS();
-			edge_put(&putter, result->setResult, &call->edges[i]);
-		}
+	put_all(call, &putter, result->setResult);
 	edge_putter_end(&putter);
+	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }
 
@@ -327,6 +406,7 @@ vectorgpu_join(PG_FUNCTION_ARGS)
 	const ReturnSetInfo *result = reinterpret_cast<const ReturnSetInfo *>(fcinfo->resultinfo);
 	FuncCallContext *context;
 	JoinCall *call;
+	JoinBatch *batch;
 
 	if (result != nullptr && IsA(result, ReturnSetInfo) && (result->allowedModes & SFRM_Materialize_Preferred) != 0)
 	{
@@ -340,10 +420,8 @@ vectorgpu_join(PG_FUNCTION_ARGS)
 	}
 	context = SRF_PERCALL_SETUP();
 	call = static_cast<JoinCall *>(context->user_fctx);
-	if (call->at >= call->n_edges)
-	{
-		if (!next_batch(call))
-			SRF_RETURN_DONE(context);
-	}
-	SRF_RETURN_NEXT(context, edge_row(context->tuple_desc, &call->edges[call->at++]));
+	batch = &call->batches[0];
+	if (batch->at >= batch->n_edges && !next_batch(call))
+		SRF_RETURN_DONE(context);
+	SRF_RETURN_NEXT(context, edge_row(context->tuple_desc, &batch->edges[batch->at++]));
 }

@@ -23,6 +23,21 @@ extern "C"
 namespace vectorgpu::am
 {
 
+/// Sources and their edges, until all answers are there.
+struct KnnBatch
+{
+	const IndexAccess *access;
+	Snapshot snapshot;
+	KnnWalk *walk;
+	const KnnSource *sources;
+	uint32 n_sources;
+	uint32 k;
+	KnnEdge *edges;  // of source i at i * k
+	uint32 *counts;  // [n_sources] of edges
+	bool *answered;  // [n_sources]
+	KnnAsked *asked; // null: not by the worker
+};
+
 namespace
 {
 
@@ -168,20 +183,25 @@ ask(Asker *asker, const KnnSource *source, KnnEdge *edges)
 	return n < asker->k && scan_may_have_left_out(asker->scan) ? ask_scan(asker, source, true, edges) : n;
 }
 
-/// Search for the sources that knn_ask_worker has not answered, with one index scan each, which asks the worker or
-/// reads pages.
+/// Search for those of the first n sources that the worker has not answered, with one index scan each, which asks the
+/// worker or reads pages.
 void
-ask_others(const IndexAccess *access, Snapshot snapshot, const KnnWalk *walk, const KnnSource *sources,
-	uint32 n_sources, uint32 k, KnnEdge *edges, uint32 *counts, const bool *answered)
+ask_others(KnnBatch *batch, uint32 n)
 {
 	Asker asker;
+	uint32 i = 0;
 
-	asker_begin(&asker, access, snapshot, walk, k);
-	for (uint32 i = 0; i < n_sources; i++)
+	while (i < n && batch->answered[i])
+		i++;
+	if (i == n)
+		return;
+	knn_await_all(batch->walk); // before the scans use the session
+	asker_begin(&asker, batch->access, batch->snapshot, batch->walk, batch->k);
+	for (; i < n; i++)
 	{
 		(void) VG_FAULT("knn_graph_ask");
-		if (!answered[i])
-			counts[i] = ask(&asker, &sources[i], edges + uint64{i} * k);
+		if (!batch->answered[i])
+			batch->counts[i] = ask(&asker, &batch->sources[i], batch->edges + uint64{i} * batch->k);
 	}
 	asker_end(&asker);
 }
@@ -227,39 +247,65 @@ knn_next_rows(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, RowId
 }
 
 uint32
-knn_begin_batch(KnnWalk *walk, uint32 k)
+knn_begin_batch(KnnWalk *walk, uint32 k, Size *most_bytes)
 {
-	const uint32 sources_allowed = Min(kMostSources, kFirstSources << Min(kGrowthBits * walk->n_batches, 16u));
+	const uint32 share = walk->overlaps ? 2 : 1; // of the batches that are there at a time
+	const uint32 growing = kFirstSources << Min(kGrowthBits * walk->n_batches, 16u);
 
 	walk->n_batches++;
-	return Max(1u, Min(sources_allowed, kBatchEdges / k));
+	*most_bytes = kKnnSourceBytes / share;
+	return Max(1u, Min(walk->overlaps ? kMostSources : Min(growing, kMostSources), kBatchEdges / k) / share);
+}
+
+KnnBatch *
+knn_begin_search(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources,
+	uint32 n_sources, uint32 k, KnnEdge *edges)
+{
+	KnnBatch *batch = static_cast<KnnBatch *>(palloc0(sizeof(KnnBatch)));
+
+	*batch = {access, snapshot, walk, sources, n_sources, k, edges};
+	batch->counts = static_cast<uint32 *>(palloc0((n_sources + 1) * sizeof(uint32)));
+	batch->answered = static_cast<bool *>(palloc0((n_sources + 1) * sizeof(bool)));
+	batch->asked = knn_ask_worker(access, snapshot, walk, sources, n_sources, k, edges, batch->counts, batch->answered);
+	return batch;
+}
+
+uint64
+knn_end_search(KnnBatch *batch)
+{
+	const uint32 n_sources = batch->n_sources;
+	uint32 stale = batch->asked != nullptr ? knn_end_asking(batch->asked) : n_sources;
+	uint64 n = 0;
+
+	if (stale < n_sources)
+	{
+		const uint32 rest = stale + 1;
+		KnnAsked *again;
+
+		ask_others(batch, rest);
+		memset(batch->answered, true, rest);
+		again = knn_ask_worker(batch->access, batch->snapshot, batch->walk, batch->sources + rest, n_sources - rest,
+			batch->k, batch->edges + uint64{rest} * batch->k, batch->counts + rest, batch->answered + rest);
+		if (again != nullptr)
+			(void) knn_end_asking(again);
+	}
+	ask_others(batch, n_sources);
+	for (uint32 i = 0; i < n_sources; i++)
+	{
+		if (n != uint64{i} * batch->k)
+			memmove(batch->edges + n, batch->edges + uint64{i} * batch->k, batch->counts[i] * sizeof(KnnEdge));
+		n += batch->counts[i];
+	}
+	return n;
 }
 
 uint64
 knn_search(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources, uint32 n_sources,
 	uint32 k, KnnEdge *edges)
 {
-	uint32 *counts = static_cast<uint32 *>(palloc0((n_sources + 1) * sizeof(uint32)));
-	bool *answered = static_cast<bool *>(palloc0((n_sources + 1) * sizeof(bool)));
-	const uint32 stale = knn_ask_worker(access, snapshot, walk, sources, n_sources, k, edges, counts, answered);
-	uint64 n = 0;
+	const uint64 n = knn_end_search(knn_begin_search(access, snapshot, walk, sources, n_sources, k, edges));
 
-	if (stale < n_sources)
-	{
-		const uint32 rest = stale + 1;
-
-		ask_others(access, snapshot, walk, sources, rest, k, edges, counts, answered);
-		memset(answered, true, rest);
-		(void) knn_ask_worker(access, snapshot, walk, sources + rest, n_sources - rest, k, edges + uint64{rest} * k,
-			counts + rest, answered + rest);
-	}
-	ask_others(access, snapshot, walk, sources, n_sources, k, edges, counts, answered);
-	for (uint32 i = 0; i < n_sources; i++)
-	{
-		if (n != uint64{i} * k)
-			memmove(edges + n, edges + uint64{i} * k, counts[i] * sizeof(KnnEdge));
-		n += counts[i];
-	}
+	knn_end_requests(walk);
 	return n;
 }
 
@@ -268,7 +314,8 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 {
 	const MemoryContext caller = CurrentMemoryContext;
 	const MemoryContext scratch = AllocSetContextCreate(caller, "vectorgpu k-NN graph", ALLOCSET_DEFAULT_SIZES);
-	const uint32 most = knn_begin_batch(walk, k);
+	Size most_bytes;
+	const uint32 most = knn_begin_batch(walk, k, &most_bytes);
 	KnnEdge *edges = static_cast<KnnEdge *>(MemoryContextAllocHuge(caller, uint64{most} * k * sizeof(KnnEdge)));
 	KnnSource *sources;
 	uint32 n_sources = 0;
@@ -279,7 +326,7 @@ knn_next_edges(const IndexAccess *access, Snapshot snapshot, uint32 k, KnnWalk *
 	MemoryContextSwitchTo(scratch);
 	sources = static_cast<KnnSource *>(palloc(most * sizeof(KnnSource)));
 	reader_begin(&reader, access, snapshot, walk->next);
-	while (n_sources < most && n_bytes < kKnnSourceBytes)
+	while (n_sources < most && n_bytes < most_bytes)
 	{
 		if (!reader_next(&reader, &sources[n_sources].row, &value))
 		{

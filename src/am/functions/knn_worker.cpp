@@ -40,9 +40,12 @@ rows_to_ask(const ScanState *state, uint64 n_rows)
 	return state->am->approximate != nullptr ? n_rows : Min(n_rows + n_rows / 2 + kMoreRows, kMostRows);
 }
 
+constexpr char kDetail[] = "The neighbors of many rows are searched for one row at a time.";
+
 /// One batch of searches.
 struct Batch : ManySearches
 {
+	uint32 n_sources;
 	const IndexAccess *access;
 	KnnWalk *walk;
 	const KnnSource *sources;
@@ -169,36 +172,65 @@ Batch::take(uint64 number, const wire::ReplyHeader &header, const void *items)
 
 } // namespace
 
-uint32
+struct KnnAsked : Batch
+{
+};
+
+KnnAsked *
 knn_ask_worker(const IndexAccess *access, Snapshot snapshot, KnnWalk *walk, const KnnSource *sources, uint32 n_sources,
 	uint32 k, KnnEdge *edges, uint32 *counts, bool *answered)
 {
-	Batch batch = {};
-	uint32 end;
+	KnnAsked *asked;
 
-	if (n_sources < kLeastSources || walk->without_worker || knn_rows_to_ask(walk, k) > kMostRows)
-		return n_sources;
-	batch.index = access->index;
-	batch.access = access;
-	batch.walk = walk;
-	batch.sources = sources;
-	batch.k = k;
-	batch.edges = edges;
-	batch.counts = counts;
-	batch.answered = answered;
-	batch.state = many_state(access->index, access->heap, snapshot);
-	batch.state->batch.size = rows_to_ask(batch.state, knn_rows_to_ask(walk, k));
-	if (!worker_finds_entries(access->index, batch.state) || !many_open(&batch))
-		return n_sources;
-	batch.query = static_cast<char *>(palloc(vector_bytes(batch.state->shape.element, batch.state->shape.dim)));
-	batch.rows = static_cast<engine::Neighbor *>(palloc(batch.state->batch.size * sizeof(engine::Neighbor)));
-	batch.fetch = table_index_fetch_begin(access->heap);
-	batch.slot = table_slot_create(access->heap, nullptr);
-	end = static_cast<uint32>(many_search(
-		&batch, 0, n_sources, "The neighbors of many rows are searched for one row at a time.", &walk->without_worker));
-	ExecDropSingleTupleTableSlot(batch.slot);
-	table_index_fetch_end(batch.fetch);
-	return end;
+	if (n_sources < kLeastSources || knn_rows_to_ask(walk, k) > kMostRows)
+		return nullptr;
+	if (walk->requests == nullptr)
+		walk->requests = static_cast<ManyLine *>(MemoryContextAllocZero(walk->context, sizeof(ManyLine)));
+	if (walk->requests->failed)
+		return nullptr;
+	asked = new (palloc(sizeof(KnnAsked))) KnnAsked{};
+	asked->index = access->index;
+	asked->n_sources = n_sources;
+	asked->access = access;
+	asked->walk = walk;
+	asked->sources = sources;
+	asked->k = k;
+	asked->edges = edges;
+	asked->counts = counts;
+	asked->answered = answered;
+	asked->state = many_state(access->index, access->heap, snapshot);
+	asked->state->batch.size = rows_to_ask(asked->state, knn_rows_to_ask(walk, k));
+	if (!worker_finds_entries(access->index, asked->state) || !many_open(asked, walk->requests, walk->context))
+		return nullptr;
+	asked->query = static_cast<char *>(palloc(vector_bytes(asked->state->shape.element, asked->state->shape.dim)));
+	asked->rows = static_cast<engine::Neighbor *>(palloc(asked->state->batch.size * sizeof(engine::Neighbor)));
+	asked->fetch = table_index_fetch_begin(access->heap);
+	asked->slot = table_slot_create(access->heap, nullptr);
+	many_start(walk->requests, asked, n_sources, kDetail);
+	return asked;
+}
+
+uint32
+knn_end_asking(KnnAsked *asked)
+{
+	many_await(asked->walk->requests, asked, kDetail);
+	ExecDropSingleTupleTableSlot(asked->slot);
+	table_index_fetch_end(asked->fetch);
+	return static_cast<uint32>(Min(asked->stale, uint64{asked->n_sources}));
+}
+
+void
+knn_await_all(KnnWalk *walk)
+{
+	if (walk->requests != nullptr)
+		many_await_all(walk->requests, kDetail);
+}
+
+void
+knn_end_requests(KnnWalk *walk)
+{
+	if (walk->requests != nullptr)
+		many_close(walk->requests);
 }
 
 } // namespace vectorgpu::am

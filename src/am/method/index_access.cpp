@@ -117,7 +117,7 @@ void
 become_owner(IndexAccess *access)
 {
 	GetUserIdAndSecContext(&access->saved_user, &access->saved_context);
-	SetUserIdAndSecContext(access->heap->rd_rel->relowner, access->saved_context | SECURITY_RESTRICTED_OPERATION);
+	index_access_enter(access);
 	access->guc_nest_level = NewGUCNestLevel();
 }
 
@@ -196,10 +196,22 @@ index_access_try_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LO
 }
 
 void
+index_access_enter(const IndexAccess *access)
+{
+	SetUserIdAndSecContext(access->heap->rd_rel->relowner, access->saved_context | SECURITY_RESTRICTED_OPERATION);
+}
+
+void
+index_access_leave(const IndexAccess *access)
+{
+	SetUserIdAndSecContext(access->saved_user, access->saved_context);
+}
+
+void
 index_access_close(IndexAccess *access)
 {
 	AtEOXact_GUC(false, access->guc_nest_level);
-	SetUserIdAndSecContext(access->saved_user, access->saved_context);
+	index_access_leave(access);
 	relation_close(access->index, access->index_lock);
 	relation_close(access->heap, access->heap_lock);
 }

@@ -46,6 +46,10 @@ void index_access_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, L
 /// used.
 bool index_access_try_open(IndexAccess *access, Oid index_oid, LOCKMODE heap_lock, LOCKMODE index_lock);
 
+/// Make the caller the current user for a while, and the owner again.
+void index_access_leave(const IndexAccess *access);
+void index_access_enter(const IndexAccess *access);
+
 /// Releases the locks as well.
 void index_access_close(IndexAccess *access);
 

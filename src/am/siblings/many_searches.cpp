@@ -19,46 +19,40 @@ namespace vectorgpu::am
 namespace
 {
 
-/// The searches of one request: first to end - 1.
-struct Piece
-{
-	uint64 first;
-	uint64 end;
-
-	bool empty() const { return first == end; }
-};
+constexpr uint64 kNoneStale = PG_UINT64_MAX;
 
 /// Make the next request, of searches from number `first` on, as many as have room. One that cannot be made is left to
 /// a scan.
-Piece
+ManyRequest
 fill_request(ManySearches *searches, uint64 first, uint64 n)
 {
-	Piece piece;
+	ManyRequest request;
 
 	bridge::many_reset(searches->many);
 	while (first < n && !searches->add(first))
 		first++;
-	piece = {first, Min(first + 1, n)};
-	while (piece.end < n && searches->add(piece.end))
-		piece.end++;
-	return piece;
+	request = {searches, first, Min(first + 1, n)};
+	while (request.end < n && searches->add(request.end))
+		request.end++;
+	return request;
 }
 
-/// Take the answers of a request. False: they can be none; see *reason. *stale: the first one whose copy was outdated
-/// or missing.
+/// Take the answers of a request. False: they can be none; see *reason.
 bool
-take_answers(ManySearches *searches, const Piece &piece, uint64 *stale, bridge::Fallback *reason)
+take_answers(const ManyRequest &request, bridge::Fallback *reason)
 {
+	ManySearches *searches = request.of;
+
 	(void) VG_FAULT("many_take");
 	if (bridge::many_outdated(searches->many))
 	{
-		*stale = Min(*stale, piece.first);
+		searches->stale = Min(searches->stale, request.first);
 		return true;
 	}
 	if (!searches->begin_answers())
 		return true;
 	*reason = bridge::Fallback::kWrongAnswer;
-	for (uint64 i = piece.first; i < piece.end; i++)
+	for (uint64 i = request.first; i < request.end; i++)
 	{
 		wire::ReplyHeader header;
 		const void *rows;
@@ -67,43 +61,80 @@ take_answers(ManySearches *searches, const Piece &piece, uint64 *stale, bridge::
 		if (!bridge::many_next(searches->many, &header, &rows))
 			return false;
 		if (header.status == wire::ReplyStatus::kBehind || header.status == wire::ReplyStatus::kAbsent)
-			*stale = Min(*stale, i);
+			searches->stale = Min(searches->stale, i);
 		else if (header.status == wire::ReplyStatus::kOk && !searches->take(i, header, rows))
 			return false;
 	}
 	return true;
 }
 
-/// Make the searches, request by request, as many at a time as the worker takes. While it makes them, the answers that
-/// have come are taken, and the next request is made. False: see *reason.
+/// True if answers of the searches are missing; null: of any.
 bool
-search_all(ManySearches *searches, uint64 first, uint64 n, uint64 *stale, bridge::Fallback *reason)
+is_missing(const ManyLine *line, const ManySearches *searches)
 {
-	Piece sent[wire::kMostUnanswered]; // by the number of the request
-	uint64 n_sent = 0;
-	uint64 n_answered = 0;
-	Piece next = fill_request(searches, first, n);
-	Piece come = {n, n}; // its answers are to be taken
+	for (uint64 i = line->n_answered; i < line->n_sent; i++)
+		if (searches == nullptr || line->sent[i % lengthof(line->sent)].of == searches)
+			return true;
+	return false;
+}
 
-	while (!next.empty() || n_answered < n_sent)
+/// Make the searches first to n - 1, request by request, as many at a time as the worker takes. While it makes them,
+/// the answers that have come are taken, and the next request is made. Unless `leave`, the missing answers are waited
+/// for. searches: null: only wait for all that are missing. False: see *reason.
+bool
+search_all(ManyLine *line, ManySearches *searches, uint64 first, uint64 n, bool leave, bridge::Fallback *reason)
+{
+	ManyRequest next = {};
+	ManyRequest come = {}; // its answers are to be taken
+
+	if (first < n)
+		next = fill_request(searches, first, n);
+	while (!next.empty() || (!leave && is_missing(line, searches)))
 	{
-		const bool is_sent = bridge::many_send(searches->many, next.end < n, reason);
 		bridge::Fallback ignored;
+		bool is_sent;
 		bool right;
 		bool answered;
 
+		if (next.empty())
+			bridge::many_reset(line->many);
+		is_sent = bridge::many_send(line->many, !next.empty() && (next.end < n || leave), reason);
 		if (!next.empty())
-			sent[n_sent++ % lengthof(sent)] = next;
-		right = come.empty() || take_answers(searches, come, stale, is_sent ? reason : &ignored);
+			line->sent[line->n_sent++ % lengthof(line->sent)] = next;
+		right = come.empty() || take_answers(come, is_sent ? reason : &ignored);
 		if (!is_sent)
 			return false;
-		next = fill_request(searches, right && *stale == n ? next.end : n, n);
+		if (!next.empty())
+			next = fill_request(searches, right && searches->stale == kNoneStale ? next.end : n, n);
 		// Whatever was taken, the session is free again only when this reply has come.
-		if (!bridge::many_receive(searches->many, &answered, right ? reason : &ignored) || !right)
+		if (!bridge::many_receive(line->many, &answered, right ? reason : &ignored) || !right)
 			return false;
-		come = answered ? sent[n_answered++ % lengthof(sent)] : Piece{n, n};
+		come = answered ? line->sent[line->n_answered++ % lengthof(line->sent)] : ManyRequest{};
 	}
-	return come.empty() || take_answers(searches, come, stale, reason);
+	return come.empty() || take_answers(come, reason);
+}
+
+/// Count a failure, which ends the line.
+void
+fail(ManyLine *line, const ManySearches *searches, bridge::Fallback reason, const char *detail)
+{
+	line->failed = true;
+	line->n_answered = line->n_sent;
+	bridge::note_fallback(reason, detail);
+	bridge::count_index_fallback(RelationGetRelid(searches->index), reason);
+}
+
+/// The same as search_all, with failures counted.
+void
+search_or_fail(ManyLine *line, ManySearches *searches, uint64 first, uint64 n, bool leave, const char *detail)
+{
+	bridge::Fallback reason;
+	const ManySearches *any = searches;
+
+	if (any == nullptr && is_missing(line, nullptr))
+		any = line->sent[line->n_answered % lengthof(line->sent)].of;
+	if (!line->failed && any != nullptr && !search_all(line, searches, first, n, leave, &reason))
+		fail(line, any, reason, detail);
 }
 
 } // namespace
@@ -134,27 +165,80 @@ ManySearches::put(const wire::SearchRequest &search, const void *probes, const v
 }
 
 bool
-many_open(ManySearches *searches)
+many_open(ManySearches *searches, ManyLine *line, MemoryContext context)
 {
-	if (!bridge::session_ready(false) || !bridge::breaker_admits(wire::RequestType::kSearchMany))
+	if (line->failed || !bridge::session_ready(false) || !bridge::breaker_admits(wire::RequestType::kSearchMany))
 		return false;
-	searches->many = bridge::many_begin();
+	if (line->many != nullptr && !bridge::many_same_session(line->many))
+	{
+		if (is_missing(line, nullptr))
+		{
+			fail(line, searches, bridge::Fallback::kGone, nullptr);
+			return false;
+		}
+		many_close(line);
+	}
+	if (line->many == nullptr)
+	{
+		MemoryContext old;
+
+		line->context = AllocSetContextCreate(context, "vectorgpu requests", ALLOCSET_DEFAULT_SIZES);
+		old = MemoryContextSwitchTo(line->context);
+		line->many = bridge::many_begin();
+		MemoryContextSwitchTo(old);
+	}
+	searches->many = line->many;
+	searches->stale = kNoneStale;
 	copy_key(searches->index, &searches->state->meta, &searches->key);
 	return true;
+}
+
+void
+many_close(ManyLine *line)
+{
+	if (line->context != nullptr)
+		MemoryContextDelete(line->context);
+	line->context = nullptr;
+	line->many = nullptr;
+	line->n_answered = line->n_sent;
+}
+
+void
+many_start(ManyLine *line, ManySearches *searches, uint64 n, const char *detail)
+{
+	search_or_fail(line, searches, 0, n, true, detail);
+}
+
+void
+many_await(ManyLine *line, ManySearches *searches, const char *detail)
+{
+	search_or_fail(line, searches, 0, 0, false, detail);
+}
+
+void
+many_await_all(ManyLine *line, const char *detail)
+{
+	search_or_fail(line, nullptr, 0, 0, false, detail);
+}
+
+bool
+many_open(ManySearches *searches)
+{
+	ManyLine line = {};
+
+	return many_open(searches, &line, CurrentMemoryContext);
 }
 
 uint64
 many_search(ManySearches *searches, uint64 first, uint64 n, const char *detail, bool *failed)
 {
-	uint64 stale = n;
-	bridge::Fallback reason;
+	ManyLine line = {};
 
-	*failed = !search_all(searches, first, n, &stale, &reason);
-	if (!*failed)
-		return stale;
-	bridge::note_fallback(reason, detail);
-	bridge::count_index_fallback(RelationGetRelid(searches->index), reason);
-	return n;
+	line.many = searches->many;
+	searches->stale = kNoneStale;
+	search_or_fail(&line, searches, first, n, false, detail);
+	*failed = line.failed;
+	return Min(searches->stale, n);
 }
 
 } // namespace vectorgpu::am

@@ -29,8 +29,9 @@ struct Finished
 struct BatcherTest : testing::Test
 {
 	/// elsewhere, n_at_once, n_threads: see HookEngine. A batcher that polls needs a clock that advances.
-	explicit BatcherTest(bool elsewhere = false, uint32_t spin_us = 0, size_t n_at_once = 1, size_t n_threads = 1)
-		: engine(n_at_once), batcher(engine, 8, spin_us, fake_clock,
+	explicit BatcherTest(
+		bool elsewhere = false, uint32_t spin_us = 0, size_t n_at_once = 1, size_t n_threads = 1, size_t max_batch = 8)
+		: engine(n_at_once), batcher(engine, max_batch, spin_us, fake_clock,
 								 [this](std::span<worker::Search *const> answered, const Status &status,
 									 std::vector<std::vector<Neighbor>> *results, const worker::BatchInfo &info)
 								 {

@@ -130,6 +130,50 @@ TEST_F(LanesTest, idle_lanes_leave_searches_to_the_one_that_gathers)
 	EXPECT_FALSE(batcher.gathering());
 }
 
+struct LargeLanesTest : BatcherTest
+{
+	LargeLanesTest() : BatcherTest(false, 0, 2, 1, 256) {}
+
+	/// Submit 120 searches while both lanes are busy, and let one of them end. Returns how many it leaves to the other.
+	size_t left_by_one_lane(bool last)
+	{
+		engine.set_gate(false);
+
+		worker::Search *first = add(0, 1);
+
+		EXPECT_TRUE(wait_until([&] { return engine.n_waiting() == 1; }));
+		add(1, 1);
+		EXPECT_TRUE(wait_until([&] { return engine.n_waiting() == 2; }));
+		for (int i = 0; i < 120; i++)
+		{
+			worker::Search *search = make(0, 2);
+
+			search->is_last = last;
+			batcher.submit(search);
+		}
+		batcher.wake();
+		EXPECT_FALSE(batcher.cancel(first));
+		EXPECT_TRUE(wait_for(1));
+		EXPECT_TRUE(wait_until([&] { return engine.n_waiting() == 2; }));
+		return batcher.n_queued();
+	}
+};
+
+/// The last searches of a client are shared with a lane that is busy, others are not.
+TEST_F(LargeLanesTest, the_last_searches_are_shared)
+{
+	EXPECT_EQ(left_by_one_lane(true), 60u);
+	engine.set_gate(true);
+	ASSERT_TRUE(wait_for(122));
+}
+
+TEST_F(LargeLanesTest, a_lane_takes_all_that_wait_if_more_may_come)
+{
+	EXPECT_EQ(left_by_one_lane(false), 0u);
+	engine.set_gate(true);
+	ASSERT_TRUE(wait_for(122));
+}
+
 /// With lanes that poll after their batches.
 struct SpinningLanesTest : BatcherTest
 {
