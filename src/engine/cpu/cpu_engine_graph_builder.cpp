@@ -7,6 +7,7 @@
 #include <exception>
 #include <numeric>
 
+#include "common/huge_pages.hpp"
 #include "engine/cpu/nearest_rows.hpp"
 #include "engine/graph/calibrate/calibrate.hpp"
 #include "engine/graph/insert.hpp"
@@ -34,6 +35,7 @@ public:
 		  row_bytes_(vector_bytes(spec.rows.element, spec.rows.dim))
 	{
 		vectors_.reserve(size_t{spec.n_rows} * row_bytes_);
+		ask_for_huge_pages(vectors_.data(), vectors_.capacity());
 		base_edges_.reserve(size_t{spec.n_base} * spec.degree);
 		base_numbers_.reserve(spec.n_base);
 	}
@@ -215,6 +217,8 @@ private:
 		hooks.neighbors = [](void *context, const graph::GraphRows &rows, const graph::KnnLists &lists)
 		{ return static_cast<CpuGraphBuilder *>(context)->find_neighbors(rows, lists); };
 
+		edges_.reserve(size_t{spec_.n_rows} * spec_.degree);
+		ask_for_huge_pages(edges_.data(), edges_.capacity() * sizeof(uint32_t));
 		edges_.resize(size_t{spec_.n_rows} * spec_.degree);
 		entries_.resize(graph::entry_count(spec_.n_rows, spec));
 		if (spec_.n_base > 0)
@@ -222,6 +226,7 @@ private:
 		hooks.helper = &helper_;
 		work_bytes_ = graph::graph_build_bytes(rows(), spec, pool_->n_threads());
 		work_ = std::make_unique_for_overwrite<uint8_t[]>(work_bytes_);
+		ask_for_huge_pages(work_.get(), work_bytes_);
 
 		const graph::Outcome outcome = graph::graph_build(
 			rows(), spec, edges_.data(), entries_.data(), &report_, work_.get(), work_bytes_, call(), hooks);

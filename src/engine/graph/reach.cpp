@@ -193,13 +193,18 @@ struct Reach
 };
 
 /// The score that a search for `node` has to find: that of a quarter of its edges, the nearest ones, or its own if that
-/// is greater, as a rounded cosine may be; infinity if it has no edges.
+/// is greater, as a rounded cosine may be. Infinity if it has no edges, or no score to itself: indexes do not search for
+/// such rows.
 double
 wanted_score(const Reach &reach, uint32_t node, double *scores)
 {
 	const uint32_t *own = reach.edges + static_cast<size_t>(node) * reach.degree;
+	double own_score;
 	uint32_t n = 0;
 
+	score_rows(reach.rows, reach.rows.row(node), &node, 1, &own_score);
+	if (!std::isfinite(own_score))
+		return HUGE_VAL;
 	for (uint32_t i = 0; i < reach.degree; i++)
 		if (own[i] < reach.rows.n_rows)
 		{
@@ -210,11 +215,9 @@ wanted_score(const Reach &reach, uint32_t node, double *scores)
 		return HUGE_VAL;
 	const uint32_t rank = std::min(n, std::max(reach.degree / 4, 1u)) - 1;
 
-	double own_score;
 
 	std::nth_element(scores, scores + rank, scores + n);
-	score_rows(reach.rows, reach.rows.row(node), &node, 1, &own_score);
-	return std::max(scores[rank], own_score); // the first if the other is NaN
+	return std::max(scores[rank], own_score);
 }
 
 /// Sets nearest to the first of its entry points and of others [n], which lie in memory.entries as well then. True if

@@ -40,11 +40,11 @@ TEST(GraphHelper, GivesTheBitsOfTheThreads)
 /// Exact lists, copies held out, and more rows than ten.
 TEST(GraphHelper, MeasuresTheRecallOfTheThreads)
 {
-	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 6};
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 24};
 
 	for (const uint32_t copies_every : {0u, 50u})
 	{
-		const Rows rows = grouped_rows(spec, 21000, 0.4f, copies_every);
+		const Rows rows = grouped_rows(spec, 21000, 0.7f, copies_every);
 		const std::unique_ptr<Engine> plain = make_cpu_engine({});
 		HelpingEngine helping;
 

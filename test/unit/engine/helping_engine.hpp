@@ -2,10 +2,13 @@
 // graph given to it, and by engine/graph's choice of edges.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "engine/cpu/cpu_engine.hpp"
 #include "engine/graph/prune.hpp"

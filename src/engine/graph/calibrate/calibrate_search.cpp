@@ -319,7 +319,7 @@ CalibrationSearch::set_entries(const MeasuredGraph &graph, uint32_t n_queries)
 			entries[n_entries++] = graph.entries[i];
 }
 
-/// Its searches pass over no row and find none whose score is not finite.
+/// Its searches pass over no row and find none whose score is not finite, nor any for a row without a score to itself.
 void
 CalibrationSearch::ask_helper(
 	const MeasuredGraph &graph, const CalibrationQueries &queries, const DeepQueries &deep)
@@ -330,8 +330,14 @@ CalibrationSearch::ask_helper(
 	if (graph.helper == nullptr || graph.hash != nullptr || graph.held_out == nullptr || n_entries == 0)
 		return;
 	for (uint32_t q = 0; q < queries.n; q++)
-		if (queries.n_left_out[q] > 0 || is_infinite(queries.without[q].last_score))
+	{
+		double own_score;
+
+		score_rows(graph.rows, graph.rows.row(queries.numbers[q]), &queries.numbers[q], 1, &own_score);
+		if (queries.n_left_out[q] > 0 || is_infinite(queries.without[q].last_score) ||
+			(queries.without[q].n > 0 && !std::isfinite(own_score)))
 			return;
+	}
 	if (deep.n > 0 && std::any_of(deep.last_scores, deep.last_scores + size_t{deep.n} * kDepthCount, is_infinite))
 		return;
 	by_helper = graph.helper->give_graph(graph.helper->context, {graph.degree, graph.edges, entries, n_entries}) ==
