@@ -227,8 +227,7 @@ public:
 		return guarded([&] { return cuda::choose_graph_edges(budget_.get(), &uploader_, job, control); });
 	}
 
-	Status set_graph(
-		engine::CopyId copy, engine::SegmentId segment, const engine::graph::GivenGraph &given) override
+	Status set_graph(engine::CopyId copy, engine::SegmentId segment, const engine::graph::GivenGraph &given) override
 	{
 		return with(copy,
 			[&](ResidentCopy &c)

@@ -15,7 +15,8 @@ inline void
 ask_for_huge_pages(void *memory, size_t n_bytes)
 {
 	constexpr uintptr_t kHugePageBytes = uintptr_t{2} << 20;
-	const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+	const uintptr_t begin =
+		(reinterpret_cast<uintptr_t>(memory) + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
 	const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + n_bytes) / kHugePageBytes * kHugePageBytes;
 
 	if (begin < end)

@@ -80,12 +80,12 @@ choose_graph_edges(Budget *budget, Uploader *uploader, const EdgeJob &job, engin
 	}
 	if (is_stopped(control))
 		return stopped();
-	VECTORGPU_TRY(device->check(
-		kernels::launch_forward_edges({job.n_rows, job.k, job.degree, room.lists.as<uint32_t>(),
-										  job.chosen != nullptr ? room.chosen.as<uint8_t>() : nullptr,
-										  room.forward.as<uint32_t>()},
-			stream),
-		"choose edges"));
+	VECTORGPU_TRY(
+		device->check(kernels::launch_forward_edges(
+						  {job.n_rows, job.k, job.degree, room.lists.as<uint32_t>(),
+							  job.chosen != nullptr ? room.chosen.as<uint8_t>() : nullptr, room.forward.as<uint32_t>()},
+						  stream),
+			"choose edges"));
 	reverse.forward = room.forward.as<uint32_t>();
 	reverse.ends = room.ends.as<uint32_t>();
 	reverse.sorted_ends = room.sorted_ends.as<uint32_t>();
@@ -105,8 +105,8 @@ choose_graph_edges(Budget *budget, Uploader *uploader, const EdgeJob &job, engin
 		device, uploader, reinterpret_cast<uint8_t *>(job.forward), room.forward.as<uint8_t>(), edge_bytes);
 
 	if (read.is_ok())
-		read =
-			receive_bytes(device, uploader, reinterpret_cast<uint8_t *>(job.edges), room.ends.as<uint8_t>(), edge_bytes);
+		read = receive_bytes(
+			device, uploader, reinterpret_cast<uint8_t *>(job.edges), room.ends.as<uint8_t>(), edge_bytes);
 	return read.is_ok() ? read : Status::error(StatusCode::kUnavailable, read.message);
 }
 

@@ -32,8 +32,7 @@ send(const Device *device, Uploader *uploader, uint8_t *to, const void *from, si
 
 /// Send edges. Caller holds the uploader's mutex.
 Status
-make_edges(
-	Budget *budget, Uploader *uploader, const uint32_t *from, size_t n_bytes, std::shared_ptr<const Held> *edges)
+make_edges(Budget *budget, Uploader *uploader, const uint32_t *from, size_t n_bytes, std::shared_ptr<const Held> *edges)
 {
 	auto made = std::make_shared<Held>();
 
@@ -57,8 +56,7 @@ rows_of(const Block &block, uint64_t n_rows)
 
 /// Send the entry points and gather their vectors. Caller holds the uploader's mutex; the stream has work left.
 Status
-make_entries(
-	Budget *budget, Uploader *uploader, const uint32_t *entries, const kernels::Rows &rows, DeviceGraph *graph)
+make_entries(Budget *budget, Uploader *uploader, const uint32_t *entries, const kernels::Rows &rows, DeviceGraph *graph)
 {
 	const Device *device = budget->device();
 	const uint32_t n_entries = graph->layout.header.n_entries;

@@ -20,9 +20,9 @@ struct DeviceGraph
 	engine::GraphLayout layout;
 	std::vector<engine::GraphPartLayout> parts;
 	std::shared_ptr<const Held> edges; // [n_rows, degree] uint32; of graphs with other entry points too
-	Held entry_nodes;   // [n_entries] uint32
-	Held entry_vectors; // [n_entries, pitch_bytes], in the block's form
-	Held narrow_rows;   // kernels::GraphNarrowRows, of a copy that keeps rounded rows; else empty
+	Held entry_nodes;                  // [n_entries] uint32
+	Held entry_vectors;                // [n_entries, pitch_bytes], in the block's form
+	Held narrow_rows;                  // kernels::GraphNarrowRows, of a copy that keeps rounded rows; else empty
 	Held narrow_values;
 
 	kernels::GraphNarrowRows narrow(uint32_t dim_pad) const;

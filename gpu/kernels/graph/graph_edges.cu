@@ -244,8 +244,8 @@ launch_forward_edges(const EdgeArgs &args, cudaStream_t stream)
 		return cudaErrorInvalidValue;
 	if (args.n_rows == 0)
 		return cudaSuccess;
-	forward_edges_kernel<<<(args.n_rows + kWarps - 1) / kWarps, kThreads, kWarps * warp_words(args.k) * sizeof(uint32_t),
-		stream>>>(args);
+	forward_edges_kernel<<<(args.n_rows + kWarps - 1) / kWarps, kThreads,
+		kWarps * warp_words(args.k) * sizeof(uint32_t), stream>>>(args);
 	return cudaGetLastError();
 }
 

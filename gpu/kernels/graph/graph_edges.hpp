@@ -14,11 +14,11 @@ constexpr uint32_t kEdgeMostDegree = 256; // edges of a row
 struct EdgeArgs
 {
 	uint32_t n_rows = 0;
-	uint32_t k = 0;      // at most kEdgeMostList
-	uint32_t degree = 0; // at most kEdgeMostDegree
-	const uint32_t *lists = nullptr;  // [n_rows, k], no row twice in one
-	const uint8_t *chosen = nullptr;  // [n_rows]; rows with zero keep their forward edges; null: none do
-	uint32_t *forward = nullptr;      // in (with `chosen`), out [n_rows, degree]
+	uint32_t k = 0;                  // at most kEdgeMostList
+	uint32_t degree = 0;             // at most kEdgeMostDegree
+	const uint32_t *lists = nullptr; // [n_rows, k], no row twice in one
+	const uint8_t *chosen = nullptr; // [n_rows]; rows with zero keep their forward edges; null: none do
+	uint32_t *forward = nullptr;     // in (with `chosen`), out [n_rows, degree]
 };
 
 /// Set forward to the best edges of each row: those with the fewest detours, then by rank. Grid ceil(n_rows / 4), block
@@ -29,13 +29,13 @@ struct EdgeArgs
 struct ReverseArgs
 {
 	uint32_t n_rows = 0;
-	uint32_t degree = 0;                // at most kEdgeMostDegree
-	const uint32_t *forward = nullptr;  // [n_rows, degree]
-	uint32_t *ends = nullptr;           // scratch [degree, n_rows]
-	uint32_t *sorted_ends = nullptr;    // scratch [degree, n_rows]
-	uint32_t *begins = nullptr;         // scratch [degree, n_rows]
-	uint32_t *sorted_begins = nullptr;  // scratch [degree, n_rows]
-	uint32_t *first = nullptr;          // scratch [n_rows + 1]
+	uint32_t degree = 0;               // at most kEdgeMostDegree
+	const uint32_t *forward = nullptr; // [n_rows, degree]
+	uint32_t *ends = nullptr;          // scratch [degree, n_rows]
+	uint32_t *sorted_ends = nullptr;   // scratch [degree, n_rows]
+	uint32_t *begins = nullptr;        // scratch [degree, n_rows]
+	uint32_t *sorted_begins = nullptr; // scratch [degree, n_rows]
+	uint32_t *first = nullptr;         // scratch [n_rows + 1]
 	void *temp = nullptr;
 	size_t temp_bytes = 0;
 	uint32_t *edges = nullptr; // out [n_rows, degree]; may be `ends` or `begins`

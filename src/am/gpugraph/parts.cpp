@@ -3,6 +3,7 @@
 #include "am/gpugraph/worker_build.hpp"
 #include "am/gpugraph/writer.hpp"
 
+#include "common/huge_pages.hpp"
 #include "engine/graph/calibrate/measure.hpp"
 #include "pg/fault.hpp"
 

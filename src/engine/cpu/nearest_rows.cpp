@@ -18,7 +18,7 @@ namespace
 constexpr size_t kLoadRows = 65536;  // given to the searcher at a time
 constexpr size_t kSearchRows = 8192; // searched for at a time: other searches wait for a batch
 constexpr SegmentId kSegment = 1;
-constexpr size_t kCallers = 3;       // for each batch that the searcher runs: it computes while lists are made
+constexpr size_t kCallers = 3; // for each batch that the searcher runs: it computes while lists are made
 
 Status
 cancelled()
@@ -28,8 +28,8 @@ cancelled()
 
 } // namespace
 
-SearcherRows::SearcherRows(Engine *searcher, const graph::GraphRows &rows, SearchControl *control,
-	const std::function<bool(uint64_t)> &go_on)
+SearcherRows::SearcherRows(
+	Engine *searcher, const graph::GraphRows &rows, SearchControl *control, const std::function<bool(uint64_t)> &go_on)
 	: searcher_(searcher), rows_(rows), control_(control), go_on_(go_on)
 {
 }
@@ -248,7 +248,7 @@ SearcherRows::give_graph(const graph::GivenGraph &graph)
 {
 	const graph::Helped done = helped([&] { return searcher_->set_graph(copy_, kSegment, graph); });
 
-	usable_ = done == graph::Helped::kYes;
+	usable_ = usable_ && done != graph::Helped::kFailed; // it may lack memory, or cut the rows, and choose edges still
 	return done;
 }
 
@@ -275,8 +275,7 @@ SearcherRows::search_nodes(const graph::NodeSearch &search)
 	{
 		search.n_found[i] = static_cast<uint32_t>(std::min<size_t>(results_[i].size(), search.k));
 		for (uint32_t j = 0; j < search.n_found[i]; j++)
-			search.found[size_t{i} * search.k + j] = {
-				results_[i][j].score, static_cast<uint32_t>(results_[i][j].row)};
+			search.found[size_t{i} * search.k + j] = {results_[i][j].score, static_cast<uint32_t>(results_[i][j].row)};
 	}
 	return Status::ok();
 }

@@ -32,7 +32,7 @@ public:
 	/// Fill the lists as knn_graph does. kNo as above.
 	graph::Found find(const graph::KnnLists &lists);
 
-	// As graph::Helper. When one has failed, the others return kNo.
+	// As graph::Helper. When the searcher has failed, they return kNo.
 	graph::Helped choose_edges(const graph::EdgeJob &job);
 	graph::Helped give_graph(const graph::GivenGraph &graph);
 	graph::Helped search(const graph::NodeSearch &search);

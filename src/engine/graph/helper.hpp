@@ -16,10 +16,10 @@ struct EdgeJob
 	uint32_t n_rows = 0;
 	uint32_t k = 0;
 	uint32_t degree = 0;
-	const uint32_t *lists = nullptr;  // [n_rows, k]
-	const uint8_t *chosen = nullptr;  // [n_rows]; rows with zero keep their forward edges; null: none do
-	uint32_t *forward = nullptr;      // [n_rows, degree] in (with `chosen`), out
-	uint32_t *edges = nullptr;        // out [n_rows, degree]; may overlap the lists
+	const uint32_t *lists = nullptr; // [n_rows, k]
+	const uint8_t *chosen = nullptr; // [n_rows]; rows with zero keep their forward edges; null: none do
+	uint32_t *forward = nullptr;     // [n_rows, degree] in (with `chosen`), out
+	uint32_t *edges = nullptr;       // out [n_rows, degree]; may overlap the lists
 };
 
 /// A graph over all of the rows, for searches. Host memory, read during the call only.

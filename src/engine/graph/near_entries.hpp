@@ -21,7 +21,7 @@ public:
 		float *products; // [kNearRows, kNearColumns]
 	};
 
-	static constexpr uint32_t kNearRows = 32;  // that choose() takes at a time
+	static constexpr uint32_t kNearRows = 32;   // that choose() takes at a time
 	static constexpr uint32_t kNearChosen = 16; // columns that it chooses for each: those nearest by a margin
 
 	/// Take memory for up to most_entries columns and n_tasks threads. Without columns (is_usable() is false) if the

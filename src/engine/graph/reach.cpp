@@ -100,8 +100,8 @@ Ahead::give(const MemoryGraph &graph, const uint32_t *entries, uint32_t n_entrie
 	std::copy_n(entries, n_entries, entries_);
 	std::sort(entries_, entries_ + n_entries);
 
-	const Helped given = helper_->give_graph(
-		helper_->context, {graph.degree, has_edges_ ? nullptr : graph.edges, entries_, n_entries});
+	const Helped given =
+		helper_->give_graph(helper_->context, {graph.degree, has_edges_ ? nullptr : graph.edges, entries_, n_entries});
 
 	has_edges_ = has_edges_ || given == Helped::kYes;
 	has_entries_ = given == Helped::kYes;
@@ -193,8 +193,8 @@ struct Reach
 };
 
 /// The score that a search for `node` has to find: that of a quarter of its edges, the nearest ones, or its own if that
-/// is greater, as a rounded cosine may be. Infinity if it has no edges, or no score to itself: indexes do not search for
-/// such rows.
+/// is greater, as a rounded cosine may be. Infinity if it has no edges, or no score to itself: indexes do not search
+/// for such rows.
 double
 wanted_score(const Reach &reach, uint32_t node, double *scores)
 {
@@ -214,7 +214,6 @@ wanted_score(const Reach &reach, uint32_t node, double *scores)
 	if (n == 0)
 		return HUGE_VAL;
 	const uint32_t rank = std::min(n, std::max(reach.degree / 4, 1u)) - 1;
-
 
 	std::nth_element(scores, scores + rank, scores + n);
 	return std::max(scores[rank], own_score);
@@ -411,8 +410,7 @@ try_rows(void *argument, size_t worker)
 		{
 			memory->nearest[places[i]] = nearest[i];
 			if (!round->helped)
-				memory->unreached[places[i]] =
-					!is_reached(*round->reach, nodes[i], nearest[i], memory->tasks[worker]);
+				memory->unreached[places[i]] = !is_reached(*round->reach, nodes[i], nearest[i], memory->tasks[worker]);
 		}
 	}
 }
@@ -438,9 +436,9 @@ run_pass(const Pass &pass, uint32_t most_entries, uint32_t *entries, Reach *reac
 	{
 		const uint32_t n = static_cast<uint32_t>(std::min<uint64_t>(kRound, pass.n_trials - first));
 		const uint32_t n_rows = reach->rows.n_rows;
-		const Helped helped = memory->ahead.search({reach->rows, reach->edges, reach->degree, nullptr}, reach->entries,
-			reach->n_entries, first, n, pass.n_trials,
-			[&](uint64_t trial) { return Round::node_of(pass, trial, n_rows); });
+		const Helped helped =
+			memory->ahead.search({reach->rows, reach->edges, reach->degree, nullptr}, reach->entries, reach->n_entries,
+				first, n, pass.n_trials, [&](uint64_t trial) { return Round::node_of(pass, trial, n_rows); });
 		Round round = {reach, memory, &call, pass, first, n, reach->n_entries, helped == Helped::kYes};
 
 		if (helped == Helped::kCancelled)

@@ -307,9 +307,9 @@ public:
 		return Status::error(StatusCode::kUnsupported, "the engine chooses no edges");
 	}
 
-	/// kRows: give a sealed segment of such a graph a graph over its rows, or replace it. Rows are numbered in the order
-	/// in which they came, and these numbers are their ids. From then on queries with probes search it, and nothing
-	/// else; the others look at all rows as before. kUnsupported, also where the segment is cut.
+	/// kRows: give a sealed segment of such a graph a graph over its rows, or replace it. Rows are numbered in the
+	/// order in which they came, and these numbers are their ids. From then on queries with probes search it, and
+	/// nothing else; the others look at all rows as before. kUnsupported, also where the segment is cut.
 	virtual Status set_graph([[maybe_unused]] CopyId copy, [[maybe_unused]] SegmentId segment,
 		[[maybe_unused]] const graph::GivenGraph &given)
 	{

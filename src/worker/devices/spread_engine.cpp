@@ -362,8 +362,8 @@ public:
 				const std::vector<DevicePtr> devices = devices_.usable();
 
 				return devices.empty() ? Status::error(StatusCode::kUnsupported, "no device can be used")
-									   : devices_.run(devices.front().get(), [&](Engine &engine)
-											 { return engine.choose_graph_edges(job, control); });
+									   : devices_.run(devices.front().get(),
+											 [&](Engine &engine) { return engine.choose_graph_edges(job, control); });
 			});
 	}
 
@@ -375,10 +375,9 @@ public:
 			[&](SpreadCopy *copy)
 			{
 				copy->may_spread = false;
-				return copy->sharded
-					? Status::error(StatusCode::kUnsupported, "the segment is cut")
-					: placement_.change_segment(
-						  copy, segment, false, [&](Engine &e, CopyId c) { return e.set_graph(c, segment, given); });
+				return copy->sharded ? Status::error(StatusCode::kUnsupported, "the segment is cut")
+									 : placement_.change_segment(copy, segment, false,
+										   [&](Engine &e, CopyId c) { return e.set_graph(c, segment, given); });
 			},
 			[](SpreadCopy *) {});
 	}

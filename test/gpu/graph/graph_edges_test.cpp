@@ -66,9 +66,9 @@ struct Job
 
 		EXPECT_TRUE(engine::graph::prune(rows, of, engine::graph::PruneKind::kRank, degree, forward->data(),
 			work.data(), work.size(), {}, chosen != nullptr ? chosen->data() : nullptr)
-						.is_ok());
+				.is_ok());
 		EXPECT_TRUE(engine::graph::add_reverse(n_rows, degree, forward->data(), edges.data(), work.data(), work.size())
-						.is_ok());
+				.is_ok());
 		return edges;
 	}
 

@@ -16,10 +16,11 @@ using engine::graph::GivenGraph;
 
 TEST(GraphHelp, GivesTheBitsOfTheThreads)
 {
-	for (const DistanceSpec &spec : {DistanceSpec{Metric::kL2, ElementType::kFloat32, 7},
-			 DistanceSpec{Metric::kL2, ElementType::kFloat32, 130}, DistanceSpec{Metric::kL2, ElementType::kFloat16, 33},
-			 DistanceSpec{Metric::kInnerProduct, ElementType::kFloat32, 33},
-			 DistanceSpec{Metric::kL1, ElementType::kFloat32, 5}, DistanceSpec{Metric::kHamming, ElementType::kBit, 77}})
+	for (const DistanceSpec &spec :
+		{DistanceSpec{Metric::kL2, ElementType::kFloat32, 7}, DistanceSpec{Metric::kL2, ElementType::kFloat32, 130},
+			DistanceSpec{Metric::kL2, ElementType::kFloat16, 33},
+			DistanceSpec{Metric::kInnerProduct, ElementType::kFloat32, 33},
+			DistanceSpec{Metric::kL1, ElementType::kFloat32, 5}, DistanceSpec{Metric::kHamming, ElementType::kBit, 77}})
 		for (const float noise : {0.1f, 0.5f})
 		{
 			SCOPED_TRACE(testing::Message() << metric_name(spec.metric) << " dim " << spec.dim << " noise " << noise);
@@ -94,8 +95,8 @@ TEST(GraphHelp, TinyGraphs)
 			Rows rows({Metric::kL2, ElementType::kFloat32, 3});
 
 			rows.add_random(n, Data::kGaussian, rng, 0);
-			ASSERT_NO_FATAL_FAILURE(expect_same_build(
-				build_helped(rows, cuda_engine(), degree), build_helped(rows, cpu_engine(), degree)));
+			ASSERT_NO_FATAL_FAILURE(
+				expect_same_build(build_helped(rows, cuda_engine(), degree), build_helped(rows, cpu_engine(), degree)));
 		}
 }
 
@@ -112,7 +113,8 @@ TEST(GraphHelp, SearchesTheGivenGraph)
 	ASSERT_OK(cuda->create({spec, CopyKind::kRows}, &copy));
 	ASSERT_OK(cuda->load_segment(copy, 1, rows.block()));
 	EXPECT_EQ(cuda->set_graph(copy, 1, {8, graphs[0].edges.data(), graphs[0].entries.data(), 5}).code,
-		StatusCode::kInvalidArgument) << "not sealed";
+		StatusCode::kInvalidArgument)
+		<< "not sealed";
 	ASSERT_OK(cuda->seal_segment(copy, 1));
 	EXPECT_EQ(cuda->set_graph(copy, 1, {8, nullptr, graphs[0].entries.data(), 5}).code, StatusCode::kInvalidArgument)
 		<< "no edges yet";
@@ -141,8 +143,8 @@ TEST(GraphHelp, SearchesTheGivenGraph)
 					}
 					ASSERT_OK(cuda->search(copy, queries, &found));
 					for (size_t i = 0; i < n; i += 7)
-						ASSERT_NO_FATAL_FAILURE(
-							expect_same(found[i], nearest_in_graphs({{&part, width}}, nullptr, rows.vector(3 * i), 10)));
+						ASSERT_NO_FATAL_FAILURE(expect_same(
+							found[i], nearest_in_graphs({{&part, width}}, nullptr, rows.vector(3 * i), 10)));
 					for (SearchQuery &query : queries)
 						query.probes = {};
 					ASSERT_OK(cuda->search(copy, queries, &all));

@@ -10,12 +10,11 @@ namespace
 
 TEST(GraphHelper, GivesTheBitsOfTheThreads)
 {
-	for (const DistanceSpec &spec : {DistanceSpec{Metric::kL2, ElementType::kFloat32, 7},
-			 DistanceSpec{Metric::kCosine, ElementType::kFloat32, 9},
-			 DistanceSpec{Metric::kInnerProduct, ElementType::kFloat32, 7},
-			 DistanceSpec{Metric::kL1, ElementType::kFloat32, 5},
-			 DistanceSpec{Metric::kL2, ElementType::kFloat16, 12},
-			 DistanceSpec{Metric::kHamming, ElementType::kBit, 77}})
+	for (const DistanceSpec &spec :
+		{DistanceSpec{Metric::kL2, ElementType::kFloat32, 7}, DistanceSpec{Metric::kCosine, ElementType::kFloat32, 9},
+			DistanceSpec{Metric::kInnerProduct, ElementType::kFloat32, 7},
+			DistanceSpec{Metric::kL1, ElementType::kFloat32, 5}, DistanceSpec{Metric::kL2, ElementType::kFloat16, 12},
+			DistanceSpec{Metric::kHamming, ElementType::kBit, 77}})
 	{
 		SCOPED_TRACE(static_cast<int>(spec.metric));
 

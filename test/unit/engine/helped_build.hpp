@@ -25,8 +25,8 @@ struct HelpedBuild
 	Status status;
 };
 
-/// Rows in groups of about 60, larger than lists of degree 8, so that searches need entry points of their own; noise: of
-/// a row where a centre has 1.
+/// Rows in groups of about 60, larger than lists of degree 8, so that searches need entry points of their own; noise:
+/// of a row where a centre has 1.
 inline Rows
 grouped_rows(const DistanceSpec &spec, size_t n, float noise = 0.1f, uint32_t copies_every = 0)
 {

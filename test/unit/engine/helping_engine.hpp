@@ -119,8 +119,8 @@ public:
 		rows.n_rows = job.n_rows;
 
 		Bytes work(std::max(graph::prune_bytes(lists), graph::add_reverse_bytes(job.n_rows, job.degree)));
-		graph::Outcome outcome = graph::prune(rows, lists, graph::PruneKind::kRank, job.degree, job.forward,
-			work.data(), work.size(), {}, job.chosen);
+		graph::Outcome outcome = graph::prune(
+			rows, lists, graph::PruneKind::kRank, job.degree, job.forward, work.data(), work.size(), {}, job.chosen);
 
 		if (outcome.is_ok())
 			outcome = graph::add_reverse(job.n_rows, job.degree, job.forward, job.edges, work.data(), work.size());

@@ -252,9 +252,9 @@ search_by_helper(const MeasuredGraph &graph, const SearchedQueries &queries, uin
 			return at;
 		};
 		const uint32_t n = each([&](uint32_t q, uint32_t at) { memory->nodes[at] = all.numbers[q]; });
-		const Helped helped = n == 0 ? Helped::kYes
-									 : graph.helper->search(graph.helper->context,
-										   {memory->nodes, n, width, k, memory->found, memory->n_found});
+		const Helped helped = n == 0
+			? Helped::kYes
+			: graph.helper->search(graph.helper->context, {memory->nodes, n, width, k, memory->found, memory->n_found});
 
 		if (helped != Helped::kYes)
 			return helped;
@@ -288,8 +288,8 @@ CalibrationSearch::take(
 	{
 		nodes = arena->take<uint32_t>(n_queries);
 		n_found = arena->take<uint32_t>(n_queries);
-		found = arena->take<Candidate>(std::max(
-			size_t{n_queries} * kCalibrationNeighbors, size_t{kMostDeep} * kDepths[kDepthCount - 1]));
+		found = arena->take<Candidate>(
+			std::max(size_t{n_queries} * kCalibrationNeighbors, size_t{kMostDeep} * kDepths[kDepthCount - 1]));
 	}
 	for (size_t i = 0; i < n_tasks; i++)
 	{
@@ -321,8 +321,7 @@ CalibrationSearch::set_entries(const MeasuredGraph &graph, uint32_t n_queries)
 
 /// Its searches pass over no row and find none whose score is not finite, nor any for a row without a score to itself.
 void
-CalibrationSearch::ask_helper(
-	const MeasuredGraph &graph, const CalibrationQueries &queries, const DeepQueries &deep)
+CalibrationSearch::ask_helper(const MeasuredGraph &graph, const CalibrationQueries &queries, const DeepQueries &deep)
 {
 	const auto is_infinite = [](double score) { return std::isinf(score) && score > 0; };
 

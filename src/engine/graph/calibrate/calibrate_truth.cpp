@@ -100,8 +100,8 @@ search_by_helper(
 
 		if (!ivf::go_on(call, {first, queries.n}))
 			return Helped::kCancelled;
-		helped = helper.search(
-			helper.context, {queries.numbers + first, n, 0, n_found, memory->helped, memory->n_helped});
+		helped =
+			helper.search(helper.context, {queries.numbers + first, n, 0, n_found, memory->helped, memory->n_helped});
 		for (uint32_t q = 0; q < n && helped == Helped::kYes; q++)
 			for (uint32_t i = 0; i < memory->n_helped[q]; i++)
 			{
