@@ -35,7 +35,7 @@ TEST(GraphHelp, GivesTheBitsOfTheThreads)
 /// Enough rows to know the queries' neighbours from their lists, and to measure more rows than ten.
 TEST(GraphHelp, MeasuresTheRecallOfTheThreads)
 {
-	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 24}, 24000, 0.5f);
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 24}, 24000, 0.7f);
 	const uint64_t before = cuda_engine()->stats().n_searches;
 	const HelpedBuild got = build_helped(rows, cuda_engine(), 16);
 
