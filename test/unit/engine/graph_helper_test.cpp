@@ -8,6 +8,21 @@ namespace vectorgpu::engine::test
 namespace
 {
 
+/// So few rows are all compared, also without a searcher.
+TEST(GraphHelper, GivesTheBitsOfABuildByItself)
+{
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
+	{
+		const Rows rows = grouped_rows({metric, ElementType::kFloat32, 7}, 3500);
+		const std::unique_ptr<Engine> plain = make_cpu_engine({});
+		const HelpedBuild want = build_helped(rows, nullptr);
+		HelpingEngine helping;
+
+		expect_same_build(build_helped(rows, plain.get()), want);
+		expect_same_build(build_helped(rows, &helping), want);
+	}
+}
+
 TEST(GraphHelper, GivesTheBitsOfTheThreads)
 {
 	for (const DistanceSpec &spec :
