@@ -7,6 +7,7 @@
 #include <new>
 
 #include "cuda/batch_totals.hpp"
+#include "cuda/build/graph_edges.hpp"
 #include "cuda/build/list_builder.hpp"
 #include "cuda/context_pool.hpp"
 #include "cuda/device/start_times.hpp"
@@ -218,6 +219,23 @@ public:
 				const Status good = engine::check_list_build(spec);
 
 				return good.is_ok() ? cuda::make_list_builder(spec, &device_, budget_.get(), control, builder) : good;
+			});
+	}
+
+	Status choose_graph_edges(const engine::graph::EdgeJob &job, engine::SearchControl *control) override
+	{
+		return guarded([&] { return cuda::choose_graph_edges(budget_.get(), &uploader_, job, control); });
+	}
+
+	Status set_graph(engine::CopyId copy, engine::SegmentId segment, const engine::graph::GivenGraph &given) override
+	{
+		return with(copy,
+			[&](ResidentCopy &c)
+			{
+				const bool holds = c.spec().element == ElementType::kBit ? ways_.holds_bit_graphs : ways_.holds_graphs;
+
+				return holds ? c.set_graph(segment, given)
+							 : Status::error(StatusCode::kUnsupported, "the GPU's searches of graphs are not in use");
 			});
 	}
 

@@ -36,6 +36,14 @@ private:
 	Stream *const stream_;
 };
 
+/// Whether a build has given a copy of rows a graph, which queries with probes search.
+bool
+has_given_graph(const Snapshot &snapshot)
+{
+	return std::any_of(
+		snapshot.sources.begin(), snapshot.sources.end(), [](const Source &source) { return source.graph != nullptr; });
+}
+
 } // namespace
 
 Status
@@ -46,9 +54,9 @@ DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery
 	const std::shared_ptr<const Snapshot> held = snapshot();
 	const bool candidates_only = kind_ == engine::CopyKind::kCodes;
 	const SearchOptions options = {means.lane, ways.filter_min_queries, ways.graph_tuning, ways.graph_alone,
-		ways.graph_choice, ways.list_choice, ways.one_pass ? means.one_pass : nullptr, ways.few_lists,
-		ways.few_real_lists, ways.few_real_pairs, candidates_only, ways.bins, ways.exact_elements, means.packed,
-		ways.rounded_lists, ways.graph_trace};
+		ways.graph_choice && kind_ == engine::CopyKind::kGraph, ways.list_choice,
+		ways.one_pass ? means.one_pass : nullptr, ways.few_lists, ways.few_real_lists, ways.few_real_pairs,
+		candidates_only, ways.bins, ways.exact_elements, means.packed, ways.rounded_lists, ways.graph_trace};
 
 	if (candidates_only &&
 		std::any_of(
@@ -69,7 +77,8 @@ DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery
 	{
 		if (kind_ == engine::CopyKind::kLists || engine::has_codes(kind_))
 			return search_lists(some);
-		return kind_ == engine::CopyKind::kGraph ? search_graphs(some) : search_snapshot(some);
+		return kind_ == engine::CopyKind::kGraph || has_given_graph(some.snapshot) ? search_graphs(some)
+																				   : search_snapshot(some);
 	};
 
 	const Status status = with_conditions ? search_with_conditions(call, budget_, search_kind) : search_kind(call);

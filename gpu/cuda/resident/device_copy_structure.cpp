@@ -1,5 +1,6 @@
 // Lists and graphs of the segments of a copy: loading and reading back. See device_copy.hpp.
 #include <algorithm>
+#include <utility>
 
 #include "cuda/resident/device_copy.hpp"
 #include "cuda/resident/device_graph.hpp"
@@ -39,6 +40,28 @@ DeviceCopy::load_structure(engine::SegmentId id, uint32_t parameter, std::span<c
 			segments_.erase(found);
 		throw;
 	}
+}
+
+Status
+DeviceCopy::set_graph(engine::SegmentId id, const engine::graph::GivenGraph &given)
+{
+	const std::lock_guard lock(mutex_);
+	DeviceSegment *const segment = find_segment(id);
+	std::shared_ptr<const DeviceGraph> made;
+
+	if (kind_ != engine::CopyKind::kRows)
+		return Status::error(StatusCode::kUnsupported, "the copy takes no graph for its rows");
+	if (segment == nullptr)
+		return no_segment();
+	if (!segment->searched || segment->n_rows == 0)
+		return Status::error(StatusCode::kInvalidArgument, "the segment is not sealed, or empty");
+	VECTORGPU_TRY(make_given_graph(
+		budget_, uploader_, given, *segment->sealed.block, segment->n_rows, segment->graph.get(), &made));
+
+	const auto before = std::exchange(segment->graph, std::move(made));
+
+	publish_or([&] { segment->graph = before; });
+	return Status::ok();
 }
 
 Status

@@ -30,6 +30,46 @@ send(const Device *device, Uploader *uploader, uint8_t *to, const void *from, si
 	return Status::ok();
 }
 
+/// Send edges. Caller holds the uploader's mutex.
+Status
+make_edges(Budget *budget, Uploader *uploader, const uint32_t *from, size_t n_bytes, std::shared_ptr<const Held> *edges)
+{
+	auto made = std::make_shared<Held>();
+
+	VECTORGPU_TRY(made->allocate(budget, n_bytes, "edges"));
+	VECTORGPU_TRY(send(budget->device(), uploader, made->as<uint8_t>(), from, n_bytes));
+	*edges = std::move(made);
+	return Status::ok();
+}
+
+kernels::Rows
+rows_of(const Block &block, uint64_t n_rows)
+{
+	kernels::Rows rows;
+
+	rows.vectors = block.vectors.as<uint8_t>();
+	rows.n_rows = static_cast<uint32_t>(n_rows);
+	rows.pitch_bytes = block.pitch_bytes;
+	rows.form = block.form;
+	return rows;
+}
+
+/// Send the entry points and gather their vectors. Caller holds the uploader's mutex; the stream has work left.
+Status
+make_entries(Budget *budget, Uploader *uploader, const uint32_t *entries, const kernels::Rows &rows, DeviceGraph *graph)
+{
+	const Device *device = budget->device();
+	const uint32_t n_entries = graph->layout.header.n_entries;
+
+	VECTORGPU_TRY(graph->entry_nodes.allocate(budget, n_entries * sizeof(uint32_t), "entry points"));
+	VECTORGPU_TRY(
+		graph->entry_vectors.allocate(budget, size_t{n_entries} * rows.pitch_bytes, "vectors of entry points"));
+	VECTORGPU_TRY(send(device, uploader, graph->entry_nodes.as<uint8_t>(), entries, graph->entry_nodes.bytes()));
+	return device->check(kernels::launch_graph_gather(rows, graph->entry_nodes.as<uint32_t>(), n_entries,
+							 graph->entry_vectors.as<uint8_t>(), uploader->stream.get()),
+		"gather entry points");
+}
+
 /// Make the rounded rows. The stream has work left.
 Status
 make_narrow(Budget *budget, Uploader *uploader, const engine::DistanceSpec &spec, uint32_t dim_pad,
@@ -80,27 +120,43 @@ make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph
 	auto next = std::make_shared<DeviceGraph>();
 	const std::lock_guard lock(uploader->mutex);
 	const engine::GraphLayout layout = graph.layout();
-	const uint32_t n_entries = layout.header.n_entries;
-	kernels::Rows rows;
+	const kernels::Rows rows = rows_of(block, layout.n_rows);
 
 	next->layout = layout;
 	next->parts.assign(graph.parts().begin(), graph.parts().end());
-	VECTORGPU_TRY(next->edges.allocate(budget, layout.bytes() - layout.edges_at(), "edges"));
-	VECTORGPU_TRY(next->entry_nodes.allocate(budget, n_entries * sizeof(uint32_t), "entry points"));
-	VECTORGPU_TRY(
-		next->entry_vectors.allocate(budget, size_t{n_entries} * block.pitch_bytes, "vectors of entry points"));
-	VECTORGPU_TRY(send(device, uploader, next->edges.as<uint8_t>(), graph.edges(), next->edges.bytes()));
-	VECTORGPU_TRY(send(device, uploader, next->entry_nodes.as<uint8_t>(), graph.entries(), next->entry_nodes.bytes()));
-	rows.vectors = block.vectors.as<uint8_t>();
-	rows.n_rows = static_cast<uint32_t>(layout.n_rows);
-	rows.pitch_bytes = block.pitch_bytes;
-	rows.form = block.form;
-	VECTORGPU_TRY(device->check(kernels::launch_graph_gather(rows, next->entry_nodes.as<uint32_t>(), n_entries,
-									next->entry_vectors.as<uint8_t>(), uploader->stream.get()),
-		"gather entry points"));
+	VECTORGPU_TRY(make_edges(budget, uploader, graph.edges(), layout.bytes() - layout.edges_at(), &next->edges));
+	VECTORGPU_TRY(make_entries(budget, uploader, graph.entries(), rows, next.get()));
 	if (rounded != nullptr && block.form == kernels::Form::kFloat32)
 		VECTORGPU_TRY(make_narrow(budget, uploader, *rounded, dim_pad, rows, next.get()));
 	VECTORGPU_TRY(device->damage("gpu_flip_derived", next->entry_vectors.as<uint8_t>(), 0, uploader->stream.get()));
+	VECTORGPU_TRY(uploader->stream.synchronize());
+	*made = std::move(next);
+	return Status::ok();
+}
+
+Status
+make_given_graph(Budget *budget, Uploader *uploader, const engine::graph::GivenGraph &given, const Block &block,
+	uint64_t n_rows, const DeviceGraph *before, std::shared_ptr<const DeviceGraph> *made)
+{
+	auto next = std::make_shared<DeviceGraph>();
+
+	if (given.degree < engine::graph::kMinDegree || given.degree > engine::graph::kMaxDegree || given.n_entries == 0 ||
+		given.n_entries > kernels::kGraphMostEntries ||
+		!std::all_of(
+			given.entries, given.entries + given.n_entries, [n_rows](uint32_t node) { return node < n_rows; }) ||
+		(given.edges == nullptr && (before == nullptr || before->layout.header.degree != given.degree)))
+		return Status::error(StatusCode::kInvalidArgument, "the graph is not one of the segment's rows");
+
+	const std::lock_guard lock(uploader->mutex);
+
+	next->layout.header = {given.degree, 1, given.n_entries, 0};
+	next->layout.n_rows = n_rows;
+	next->parts = {{0, static_cast<uint32_t>(n_rows), 0, given.n_entries}};
+	if (given.edges == nullptr)
+		next->edges = before->edges;
+	else
+		VECTORGPU_TRY(make_edges(budget, uploader, given.edges, next->layout.edge_bytes(), &next->edges));
+	VECTORGPU_TRY(make_entries(budget, uploader, given.entries, rows_of(block, n_rows), next.get()));
 	VECTORGPU_TRY(uploader->stream.synchronize());
 	*made = std::move(next);
 	return Status::ok();
@@ -136,7 +192,7 @@ read_graph(
 		}
 		else
 			VECTORGPU_TRY(
-				receive_bytes(device, uploader, bytes, graph.edges.as<uint8_t>() + (first - layout.edges_at()), here));
+				receive_bytes(device, uploader, bytes, graph.edges->as<uint8_t>() + (first - layout.edges_at()), here));
 		first += here;
 		bytes += here;
 		n_bytes -= here;

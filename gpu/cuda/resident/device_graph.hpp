@@ -9,6 +9,7 @@
 #include "cuda/device/uploader.hpp"
 #include "cuda/resident/snapshot.hpp"
 #include "engine/copies/segment_graph.hpp"
+#include "engine/graph/helper.hpp"
 #include "kernels/graph/graph.hpp"
 
 namespace vectorgpu::cuda
@@ -18,10 +19,10 @@ struct DeviceGraph
 {
 	engine::GraphLayout layout;
 	std::vector<engine::GraphPartLayout> parts;
-	Held edges;         // [n_rows, degree] uint32
-	Held entry_nodes;   // [n_entries] uint32
-	Held entry_vectors; // [n_entries, pitch_bytes], in the block's form
-	Held narrow_rows;   // kernels::GraphNarrowRows, of a copy that keeps rounded rows; else empty
+	std::shared_ptr<const Held> edges; // [n_rows, degree] uint32; of graphs with other entry points too
+	Held entry_nodes;                  // [n_entries] uint32
+	Held entry_vectors;                // [n_entries, pitch_bytes], in the block's form
+	Held narrow_rows;                  // kernels::GraphNarrowRows, of a copy that keeps rounded rows; else empty
 	Held narrow_values;
 
 	kernels::GraphNarrowRows narrow(uint32_t dim_pad) const;
@@ -34,6 +35,11 @@ struct DeviceGraph
 /// rounded: the specification of rows that are rounded; null: none are. Without room for these the graph goes without.
 Status make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
 	const engine::DistanceSpec *rounded, uint32_t dim_pad, std::shared_ptr<const DeviceGraph> *made);
+
+/// Make a graph of a block's rows for a build. before: the graph so far, or null; its edges stay where none are given.
+/// kInvalidArgument if degree or entry points are out of range. Edges out of the block lead nowhere.
+Status make_given_graph(Budget *budget, Uploader *uploader, const engine::graph::GivenGraph &given, const Block &block,
+	uint64_t n_rows, const DeviceGraph *before, std::shared_ptr<const DeviceGraph> *made);
 
 /// Read bytes [first, first + n_bytes) of the description.
 Status read_graph(

@@ -48,6 +48,12 @@ public:
 		return Status::error(StatusCode::kNotFound, "the copy has no rows that may lie in host memory");
 	}
 
+	/// Engine::set_graph().
+	virtual Status set_graph(engine::SegmentId /*segment*/, const engine::graph::GivenGraph & /*given*/)
+	{
+		return Status::error(StatusCode::kUnsupported, "the copy takes no graph for its rows");
+	}
+
 	/// Give memory back that only makes searches faster: rows rounded for the filter, all of them or the second form of
 	/// those that have two. False if there was none.
 	virtual bool drop_rounded(bool /*all*/) { return false; }

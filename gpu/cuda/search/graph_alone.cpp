@@ -136,7 +136,7 @@ put_graph(const Source &source, kernels::GraphArgs *args)
 	const DeviceGraph &graph = *source.graph;
 
 	args->rows = source.rows();
-	args->edges = graph.edges.as<uint32_t>();
+	args->edges = graph.edges->as<uint32_t>();
 	args->degree = graph.layout.header.degree;
 	args->entry_nodes = graph.entry_nodes.as<uint32_t>() + graph.parts[0].first_entry;
 	args->entries = graph.rows_of_entries(*source.block, graph.parts[0]);

@@ -234,7 +234,7 @@ private:
 		search.metric = call_.spec.metric;
 		search.rows = source.rows();
 		search.queries = chunk.queries;
-		search.edges = graph.edges.as<uint32_t>();
+		search.edges = graph.edges->as<uint32_t>();
 		search.degree = graph.layout.header.degree;
 		search.entry_nodes = graph.entry_nodes.as<uint32_t>() + part.first_entry;
 		search.widths = chunk.widths + s * n;

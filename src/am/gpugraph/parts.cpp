@@ -3,6 +3,7 @@
 #include "am/gpugraph/worker_build.hpp"
 #include "am/gpugraph/writer.hpp"
 
+#include "common/huge_pages.hpp"
 #include "engine/graph/calibrate/measure.hpp"
 #include "pg/fault.hpp"
 
@@ -128,6 +129,7 @@ take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows, Size 
 	PartMemory memory;
 
 	memory.vectors = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, rows * writer->vector_bytes));
+	ask_for_huge_pages(memory.vectors, rows * writer->vector_bytes);
 	memory.edges =
 		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, rows * spec->degree * sizeof(uint32)));
 	memory.entries = static_cast<uint32 *>(palloc(engine::graph::kMaxEntries * sizeof(uint32)));

@@ -7,6 +7,7 @@
 #include <exception>
 #include <numeric>
 
+#include "common/huge_pages.hpp"
 #include "engine/cpu/nearest_rows.hpp"
 #include "engine/graph/calibrate/calibrate.hpp"
 #include "engine/graph/insert.hpp"
@@ -34,6 +35,7 @@ public:
 		  row_bytes_(vector_bytes(spec.rows.element, spec.rows.dim))
 	{
 		vectors_.reserve(size_t{spec.n_rows} * row_bytes_);
+		ask_for_huge_pages(vectors_.data(), vectors_.capacity());
 		base_edges_.reserve(size_t{spec.n_base} * spec.degree);
 		base_numbers_.reserve(spec.n_base);
 	}
@@ -121,6 +123,7 @@ private:
 		std::vector<uint32_t>().swap(base_numbers_);
 		std::vector<uint32_t>().swap(base_entries_);
 		work_.reset();
+		held_.reset();
 		enter(status.is_ok() ? GraphStage::kDone : GraphStage::kFailed);
 	}
 
@@ -214,12 +217,16 @@ private:
 		hooks.neighbors = [](void *context, const graph::GraphRows &rows, const graph::KnnLists &lists)
 		{ return static_cast<CpuGraphBuilder *>(context)->find_neighbors(rows, lists); };
 
+		edges_.reserve(size_t{spec_.n_rows} * spec_.degree);
+		ask_for_huge_pages(edges_.data(), edges_.capacity() * sizeof(uint32_t));
 		edges_.resize(size_t{spec_.n_rows} * spec_.degree);
 		entries_.resize(graph::entry_count(spec_.n_rows, spec));
 		if (spec_.n_base > 0)
 			return insert_rows(spec, hooks);
+		hooks.helper = &helper_;
 		work_bytes_ = graph::graph_build_bytes(rows(), spec, pool_->n_threads());
 		work_ = std::make_unique_for_overwrite<uint8_t[]>(work_bytes_);
+		ask_for_huge_pages(work_.get(), work_bytes_);
 
 		const graph::Outcome outcome = graph::graph_build(
 			rows(), spec, edges_.data(), entries_.data(), &report_, work_.get(), work_bytes_, call(), hooks);
@@ -294,8 +301,8 @@ private:
 			if (!held.is_ok() || measured->held_out != nullptr)
 				return held;
 		}
-		return status_of(
-			graph::measure_without(rows(), spec, held_out_.data(), n, measured, work_.get(), work_bytes_, call()));
+		return status_of(graph::measure_without(
+			rows(), spec, held_out_.data(), n, measured, work_.get(), work_bytes_, call(), &helper_));
 	}
 
 	/// Does nothing if few queries would remain.
@@ -317,7 +324,7 @@ private:
 			held.n_rows - held.n_queries > kMostCopies * held.n_queries)
 			return status_of(outcome);
 		outcome = graph::graph_build_held_out(rows(), spec, held, graph::kCalibrationNeighbors, nearest_.data(),
-			measured->entries, measured->n_entries, &edges, work_.get(), work_bytes_, call());
+			measured->entries, measured->n_entries, &edges, work_.get(), work_bytes_, call(), &helper_);
 		if (outcome.code == StatusCode::kUnsupported)
 			return Status::ok();
 		if (!outcome.is_ok())
@@ -351,6 +358,9 @@ private:
 		if (!held.is_ok())
 			return held;
 
+		if (spec_.n_base == 0 && hold_compared_rows())
+			measured.helper = &helper_;
+
 		const size_t work_bytes = graph::calibrate_bytes(measured, pool_->n_threads());
 		const auto work = std::make_unique_for_overwrite<uint8_t[]>(work_bytes);
 
@@ -363,11 +373,70 @@ private:
 		if (searcher_ == nullptr)
 			return graph::Found::kNo;
 
-		const graph::Found found = find_nearest_rows(
-			searcher_, rows, lists, control_, [this](uint64_t done) { return go_on(done, spec_.n_rows); });
+		graph::Found found = hold_rows(rows);
 
+		if (found == graph::Found::kYes)
+			found = held_->find(lists);
+		if (found != graph::Found::kYes || spec_.n_base > 0) // then these are the new rows
+			held_.reset();
 		exact_neighbors_ = found == graph::Found::kYes;
 		return found;
+	}
+
+	/// Hand rows to the searcher.
+	graph::Found hold_rows(const graph::GraphRows &rows)
+	{
+		held_.reset();
+		held_ = std::make_unique<SearcherRows>(
+			searcher_, rows, control_, [this](uint64_t done) { return go_on(done, spec_.n_rows); });
+		return held_->load();
+	}
+
+	/// See that the searcher that helped with the build holds the rows as searches compare them.
+	bool hold_compared_rows()
+	{
+		if (held_ == nullptr || graph::build_metric(spec_.rows.metric) == spec_.rows.metric)
+			return held_ != nullptr;
+
+		graph::GraphRows compared = rows();
+
+		compared.spec = spec_.rows;
+		if (hold_rows(compared) != graph::Found::kYes)
+			held_.reset();
+		return held_ != nullptr;
+	}
+
+	/// What asks the searcher that holds the rows, if there is one.
+	graph::Helper make_helper()
+	{
+		graph::Helper helper;
+
+		helper.context = this;
+		helper.choose_edges = [](void *context, const graph::EdgeJob &job)
+		{
+			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
+
+			return held != nullptr ? held->choose_edges(job) : graph::Helped::kNo;
+		};
+		helper.give_graph = [](void *context, const graph::GivenGraph &graph)
+		{
+			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
+
+			return held != nullptr ? held->give_graph(graph) : graph::Helped::kNo;
+		};
+		helper.search = [](void *context, const graph::NodeSearch &search)
+		{
+			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
+
+			return held != nullptr ? held->search(search) : graph::Helped::kNo;
+		};
+		helper.leave_out = [](void *context, const uint32_t *rows, uint32_t n)
+		{
+			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
+
+			return held != nullptr ? held->leave_out(rows, n) : graph::Helped::kNo;
+		};
+		return helper;
 	}
 
 	const GraphBuildSpec spec_;
@@ -381,6 +450,8 @@ private:
 	std::vector<unsigned char> vectors_; // [n_rows, row_bytes_], until the graph is built
 	std::unique_ptr<uint8_t[]> work_;    // of the graph's build, until it is measured
 	size_t work_bytes_ = 0;
+	std::unique_ptr<SearcherRows> held_; // of a searcher that found all neighbours, until the build has ended
+	const graph::Helper helper_ = make_helper();
 	std::vector<uint32_t> held_out_; // rows that measure the graph
 	std::vector<uint32_t> left_out_; // all rows left out for that
 	std::vector<uint32_t> nearest_;  // [held_out_, kCalibrationNeighbors]

@@ -35,16 +35,39 @@ late_stage_bytes(const GraphRows &rows, const BuildSpec &spec, size_t n_threads)
 		add_unreached_bytes(rows, spec.degree, entry_count(rows.n_rows, spec), n_threads)});
 }
 
+/// Choose edges, with those back, from the k-NN graph.
+Outcome
+make_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, const EdgeMemory &memory,
+	uint32_t *edges, const Call &call, const Helper *helper)
+{
+	if (helper != nullptr && spec.prune == PruneKind::kRank)
+		switch (helper->choose_edges(
+			helper->context, {rows.n_rows, lists.k, spec.degree, lists.ids, nullptr, memory.forward, edges}))
+		{
+			case Helped::kYes:
+				return {};
+			case Helped::kCancelled:
+				return ivf::cancelled();
+			case Helped::kNo:
+			case Helped::kFailed: // the lists are as they were
+				break;
+		}
+
+	const Outcome outcome =
+		prune(rows, lists, spec.prune, spec.degree, memory.forward, memory.stage, memory.stage_bytes, call);
+
+	return outcome.is_ok()
+		? add_reverse(rows.n_rows, spec.degree, memory.forward, edges, memory.late, memory.late_bytes, call)
+		: outcome;
+}
+
 /// Choose edges and entry points from the k-NN graph, whose scores may lie in memory.late.
 Outcome
 choose_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, const EdgeMemory &memory,
-	uint32_t *edges, uint32_t *entries, BuildReport *report, const Call &call)
+	uint32_t *edges, uint32_t *entries, BuildReport *report, const Call &call, const Helper *helper = nullptr)
 {
-	Outcome outcome =
-		prune(rows, lists, spec.prune, spec.degree, memory.forward, memory.stage, memory.stage_bytes, call);
+	Outcome outcome = make_edges(rows, spec, lists, memory, edges, call, helper);
 
-	if (outcome.is_ok())
-		outcome = add_reverse(rows.n_rows, spec.degree, memory.forward, edges, memory.late, memory.late_bytes, call);
 	if (outcome.is_ok())
 		outcome = choose_entries(rows, spec, entries, &report->n_entries, memory.late, memory.late_bytes, call);
 	if (outcome.is_ok())
@@ -52,7 +75,7 @@ choose_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists
 			memory.late_bytes, call);
 	if (outcome.is_ok() && spec.n_entries == 0)
 		outcome = add_unreached(rows, spec.degree, edges, entries, &report->n_entries, entry_count(rows.n_rows, spec),
-			&report->n_unreached, memory.late, memory.late_bytes, call);
+			&report->n_unreached, memory.late, memory.late_bytes, call, helper);
 	return outcome;
 }
 
@@ -164,7 +187,7 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 	if (outcome.is_ok())
 		outcome = choose_edges(rows, spec, lists,
 			{memory.forward, memory.stage, memory.stage_bytes, memory.late, memory.late_bytes}, edges, entries, report,
-			call);
+			call, hooks.helper);
 	return outcome;
 }
 
@@ -187,7 +210,7 @@ graph_hold_out_copies(const GraphRows &rows, const BuildSpec &spec, uint32_t n_w
 Outcome
 graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOutRows &held, uint32_t n_nearest,
 	uint32_t *nearest, const uint32_t *entries, uint32_t n_entries, const uint32_t **edges, void *work,
-	size_t work_bytes, const Call &call)
+	size_t work_bytes, const Call &call, const Helper *helper)
 {
 	const auto is_held = [&held](uint32_t row) { return std::binary_search(held.rows, held.rows + held.n_rows, row); };
 	const KnnSpec knn = knn_spec(rows, spec);
@@ -208,7 +231,8 @@ graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOut
 	graph.forward = memory.forward;
 	*edges = memory.ids;
 
-	const Outcome outcome = hold_out(graph, held, n_nearest, nearest, memory.ids, memory.late, memory.late_bytes, call);
+	const Outcome outcome =
+		hold_out(graph, held, n_nearest, nearest, memory.ids, memory.late, memory.late_bytes, call, helper);
 
 	if (!outcome.is_ok())
 		return outcome;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/graph/calibrate/hold_out.hpp"
+#include "engine/graph/helper.hpp"
 #include "engine/graph/prune.hpp"
 
 namespace vectorgpu::engine::graph
@@ -43,6 +44,7 @@ struct BuildHooks
 {
 	StageFn on_stage = nullptr;
 	NeighborsFn neighbors = nullptr;
+	const Helper *helper = nullptr; // asked from the choice of edges on
 };
 
 struct BuildReport
@@ -86,7 +88,7 @@ Outcome graph_hold_out_copies(const GraphRows &rows, const BuildSpec &spec, uint
 /// of a row, or no entry point is left.
 Outcome graph_build_held_out(const GraphRows &rows, const BuildSpec &spec, const HeldOutRows &held, uint32_t n_nearest,
 	uint32_t *nearest, const uint32_t *entries, uint32_t n_entries, const uint32_t **edges, void *work,
-	size_t work_bytes, const Call &call = {});
+	size_t work_bytes, const Call &call = {}, const Helper *helper = nullptr);
 
 /// Build a graph as graph_build does, from given lists [n_rows, k] as knn_graph makes them.
 size_t graph_from_neighbors_bytes(const GraphRows &rows, const BuildSpec &spec, uint32_t k, size_t n_threads);

@@ -15,15 +15,17 @@ namespace
 
 constexpr size_t kBytesPerRow = 256; // of a graph's rows, in the columns at most: their lists' scores took as much
 
-/// The kSearchEntries smallest of the values offered.
+constexpr uint32_t kChosen = EntryMatrix::kNearChosen;
+
+/// The kChosen smallest of the values offered.
 class Smallest
 {
 public:
-	float bound() const { return values_[kSearchEntries - 1]; }
+	float bound() const { return values_[kChosen - 1]; }
 	/// value: below bound().
 	void push(float value, uint32_t column)
 	{
-		uint32_t i = kSearchEntries - 1;
+		uint32_t i = kChosen - 1;
 
 		for (; i > 0 && value < values_[i - 1]; i--)
 		{
@@ -36,14 +38,26 @@ public:
 	const uint32_t *columns() const { return columns_; }
 	void clear()
 	{
-		std::fill_n(values_, kSearchEntries, HUGE_VALF);
-		std::fill_n(columns_, kSearchEntries, kNoNode);
+		std::fill_n(values_, kChosen, HUGE_VALF);
+		std::fill_n(columns_, kChosen, kNoNode);
 	}
 
 private:
-	float values_[kSearchEntries];
-	uint32_t columns_[kSearchEntries];
+	float values_[kChosen];
+	uint32_t columns_[kChosen];
 };
+
+/// Whether the row's own length takes part in its cosine without overflow or loss of bits.
+bool
+has_plain_length(const GraphRows &rows, uint32_t node)
+{
+	GraphRows products = rows;
+	double score;
+
+	products.spec.metric = Metric::kInnerProduct;
+	score_rows(products, products.row(node), &node, 1, &score);
+	return -score > 0x1p-80 && -score < 0x1p120;
+}
 
 bool
 has_order_of_l2(const DistanceSpec &spec)
@@ -60,6 +74,8 @@ EntryMatrix::take(ivf::Arena *arena, const GraphRows &rows, uint32_t most_entrie
 
 	dim_ = rows.spec.dim;
 	n_columns_ = 0;
+	odd_ = false;
+	largest_ = 0;
 	usable_ = has_order_of_l2(rows.spec) && most_entries >= kSearchEntries &&
 		capacity * dim_ * sizeof(float) <= rows.n_rows * kBytesPerRow;
 	if (!usable_)
@@ -123,12 +139,44 @@ EntryMatrix::add(const GraphRows &rows, const uint32_t *entries, uint32_t n_entr
 			squares += static_cast<double>(scratch.floats[d]) * static_cast<double>(scratch.floats[d]);
 		}
 		half_norms_[n_columns_] = static_cast<float>(squares / 2);
+		largest_ = std::max(largest_, squares);
+		odd_ = odd_ || !std::isfinite(squares) ||
+			(rows.spec.metric == Metric::kCosine && !has_plain_length(rows, entries[n_columns_]));
 	}
 }
 
+/// The least canonical score that a column can have whose value is `last` or more. A value is half the column's squared
+/// length less its product with the row's floats: with half the row's squared length that is half the squared distance,
+/// but for the roundings of the floats (less the mean), of the products' sum, and of the canonical score itself, whose
+/// terms are as many in its lanes and tree (../distance/README.md); u each.
+double
+EntryMatrix::least_score(const GraphRows &rows, uint32_t node, const float *floats, float last) const
+{
+	constexpr double u = 0x1p-24;
+	double squares = 0;
+
+	if (n_columns_ <= kNearChosen)
+		return HUGE_VAL;
+	for (uint32_t d = 0; d < dim_; d++)
+		squares += static_cast<double>(floats[d]) * static_cast<double>(floats[d]);
+
+	const double lengths = std::sqrt(squares) + std::sqrt(largest_);
+	const double dim = dim_;
+
+	if (odd_ || !(lengths < 0x1p60) || !std::isfinite(last) ||
+		(rows.spec.metric == Metric::kCosine && !has_plain_length(rows, node)))
+		return -HUGE_VAL;
+
+	const double error = (1.1 * dim + 64) * u * lengths * lengths + 0x1p-100;
+	const double half = static_cast<double>(last) + squares / 2 - error;
+
+	// A cosine is half the squared distance of rows of length 1; its error does not depend on the mean.
+	return rows.spec.metric == Metric::kCosine ? half - (dim / 8 + 64) * u : 2 * half;
+}
+
 void
-EntryMatrix::choose(
-	const GraphRows &rows, const uint32_t *nodes, uint32_t n, uint32_t *near, const NearMemory &memory) const
+EntryMatrix::choose(const GraphRows &rows, const uint32_t *nodes, uint32_t n, uint32_t *near, double *least,
+	const NearMemory &memory) const
 {
 	Smallest smallest[kNearRows];
 
@@ -156,7 +204,10 @@ EntryMatrix::choose(
 		}
 	}
 	for (uint32_t i = 0; i < n; i++)
-		std::copy_n(smallest[i].columns(), kSearchEntries, near + size_t{i} * kSearchEntries);
+	{
+		std::copy_n(smallest[i].columns(), kNearChosen, near + size_t{i} * kNearChosen);
+		least[i] = least_score(rows, nodes[i], memory.floats + size_t{i} * dim_, smallest[i].bound());
+	}
 }
 
 } // namespace vectorgpu::engine::graph

@@ -32,6 +32,110 @@ struct Nearest
 	uint32_t n;
 };
 
+/// Searches by the helper for trials that follow each other, ahead of their rounds while no entry point is added.
+class Ahead
+{
+public:
+	static constexpr uint32_t kMostRounds = 16;
+
+	bool take(ivf::Arena *arena, uint32_t n_rows, uint32_t most_entries)
+	{
+		capacity_ = std::min(kMostRounds * kRound, n_rows);
+		nodes_ = arena->take<uint32_t>(capacity_);
+		n_found_ = arena->take<uint32_t>(capacity_);
+		found_ = arena->take<Candidate>(capacity_);
+		entries_ = arena->take<uint32_t>(most_entries);
+		return entries_ != nullptr;
+	}
+	void begin(const Helper *helper)
+	{
+		helper_ = helper;
+		has_edges_ = false;
+		forget_entries();
+	}
+
+	/// Another pass begins.
+	void forget_trials() { n_ = 0; }
+
+	/// Entry points were added.
+	void forget_entries()
+	{
+		n_ = 0;
+		n_rounds_ = 1;
+		has_entries_ = false;
+	}
+
+	/// Search for trials [first, first + n) of n_trials unless that has been done. node_of(trial). kNo: the threads
+	/// search, from now on.
+	template <class NodeOf>
+	Helped search(const MemoryGraph &graph, const uint32_t *entries, uint32_t n_entries, uint64_t first, uint32_t n,
+		uint64_t n_trials, const NodeOf &node_of);
+
+	/// Of trial `trial`: the nearest row found; null if there is none with a finite score.
+	const Candidate *found(uint64_t trial) const
+	{
+		return n_found_[trial - first_] > 0 ? &found_[trial - first_] : nullptr;
+	}
+
+private:
+	Helped give(const MemoryGraph &graph, const uint32_t *entries, uint32_t n_entries);
+
+	const Helper *helper_ = nullptr;
+	uint32_t capacity_ = 0;
+	uint32_t *nodes_ = nullptr;   // [capacity]
+	uint32_t *n_found_ = nullptr; // [capacity]
+	Candidate *found_ = nullptr;  // [capacity]
+	uint32_t *entries_ = nullptr; // [most_entries], sorted
+	uint64_t first_ = 0;          // trial, of those with results
+	uint32_t n_ = 0;              // these
+	uint32_t n_rounds_ = 1;       // searched for together
+	bool has_edges_ = false;      // the helper has them ...
+	bool has_entries_ = false;    // ... and all entry points
+};
+
+/// Give the helper the graph.
+Helped
+Ahead::give(const MemoryGraph &graph, const uint32_t *entries, uint32_t n_entries)
+{
+	std::copy_n(entries, n_entries, entries_);
+	std::sort(entries_, entries_ + n_entries);
+
+	const Helped given =
+		helper_->give_graph(helper_->context, {graph.degree, has_edges_ ? nullptr : graph.edges, entries_, n_entries});
+
+	has_edges_ = has_edges_ || given == Helped::kYes;
+	has_entries_ = given == Helped::kYes;
+	return given;
+}
+
+template <class NodeOf>
+Helped
+Ahead::search(const MemoryGraph &graph, const uint32_t *entries, uint32_t n_entries, uint64_t first, uint32_t n,
+	uint64_t n_trials, const NodeOf &node_of)
+{
+	Helped helped = Helped::kYes;
+
+	if (helper_ == nullptr)
+		return Helped::kNo;
+	if (n_ > 0 && first >= first_ && first + n <= first_ + n_)
+		return Helped::kYes;
+	if (!has_entries_)
+		helped = give(graph, entries, n_entries);
+	if (helped == Helped::kYes)
+	{
+		first_ = first;
+		n_ = static_cast<uint32_t>(std::min<uint64_t>({n_rounds_ * kRound, capacity_, n_trials - first}));
+		for (uint32_t i = 0; i < n_; i++)
+			nodes_[i] = node_of(first + i);
+		n_rounds_ = std::min(2 * n_rounds_, kMostRounds);
+		helped = helper_->search(helper_->context, {nodes_, n_, kWidth, 1, found_, n_found_});
+	}
+	if (helped == Helped::kYes || helped == Helped::kCancelled)
+		return helped;
+	helper_ = nullptr;
+	return Helped::kNo;
+}
+
 /// What one thread searches with.
 struct TrialMemory
 {
@@ -48,6 +152,7 @@ struct Memory
 	EntryMatrix::NearMemory near[kMostTasks];
 	EntryMatrix matrix;
 	size_t n_tasks;
+	Ahead ahead;
 	uint8_t *unreached; // [kRound]
 	Nearest *nearest;   // [kRound]
 
@@ -70,6 +175,7 @@ struct Memory
 			tasks[i].search = arena->take<uint8_t>(tasks[i].search_bytes);
 		}
 		matrix.take(arena, rows, most_entries, near, n_tasks);
+		(void) ahead.take(arena, rows.n_rows, most_entries);
 		nearest = arena->take<Nearest>(kRound);
 		unreached = arena->take<uint8_t>(kRound);
 		return unreached != nullptr;
@@ -86,14 +192,19 @@ struct Reach
 	uint32_t n_entries;
 };
 
-/// The score that a search for `node` has to find: that of a quarter of its edges, the nearest ones; infinity if it has
-/// none.
+/// The score that a search for `node` has to find: that of a quarter of its edges, the nearest ones, or its own if that
+/// is greater, as a rounded cosine may be. Infinity if it has no edges, or no score to itself: indexes do not search
+/// for such rows.
 double
 wanted_score(const Reach &reach, uint32_t node, double *scores)
 {
 	const uint32_t *own = reach.edges + static_cast<size_t>(node) * reach.degree;
+	double own_score;
 	uint32_t n = 0;
 
+	score_rows(reach.rows, reach.rows.row(node), &node, 1, &own_score);
+	if (!std::isfinite(own_score))
+		return HUGE_VAL;
 	for (uint32_t i = 0; i < reach.degree; i++)
 		if (own[i] < reach.rows.n_rows)
 		{
@@ -105,7 +216,7 @@ wanted_score(const Reach &reach, uint32_t node, double *scores)
 	const uint32_t rank = std::min(n, std::max(reach.degree / 4, 1u)) - 1;
 
 	std::nth_element(scores, scores + rank, scores + n);
-	return scores[rank];
+	return std::max(scores[rank], own_score);
 }
 
 /// Sets nearest to the first of its entry points and of others [n], which lie in memory.entries as well then. True if
@@ -185,10 +296,20 @@ is_reached(const Reach &reach, uint32_t node, const Nearest &nearest, const Tria
 	const Outcome outcome = graph_search(
 		view, spec, nearest.entries, nearest.n, memory.found, &n_found, &stats, memory.search, memory.search_bytes);
 
-	// Nothing is as near to a row as the row itself.
+	// A search that comes to its row finds a score that is wanted.
 	if (trial.found || !outcome.is_ok() || n_found == 0)
 		return true;
 	return memory.found[0].score <= wanted_score(reach, node, memory.scores);
+}
+
+/// The same by what a helper's search has found, which goes on when it has come to its row. found: null if nothing has
+/// a finite score.
+bool
+is_reached(const Reach &reach, uint32_t node, const Candidate *found, const TrialMemory &memory)
+{
+	if (found != nullptr && found->node == node)
+		return true;
+	return (found != nullptr ? found->score : HUGE_VAL) <= wanted_score(reach, node, memory.scores);
 }
 
 /// Rows that stand for all, tried one after another.
@@ -208,15 +329,16 @@ struct Round
 	uint64_t first; // trial
 	uint32_t n_trials;
 	uint32_t n_entries; // before those that the round adds
+	bool helped;        // the helper has searched: memory->ahead
 	std::atomic<uint32_t> next{0};
 	std::atomic<bool> stopped{false};
 
 	bool go_on() { return !stopped.load(std::memory_order_relaxed) && ivf::go_on(*call, {first, pass.n_trials}); }
 	/// The row that is tried. A row that calibration holds out would take the entry point of its group with it.
-	uint32_t node(uint32_t i) const
+	uint32_t node(uint32_t i) const { return node_of(pass, first + i, reach->rows.n_rows); }
+	static uint32_t node_of(const Pass &pass, uint64_t trial, uint32_t n_rows)
 	{
-		const uint32_t n_rows = reach->rows.n_rows;
-		return not_a_query(static_cast<uint32_t>(stratified_row(first + i, pass.n_trials, n_rows, pass.seed)), n_rows);
+		return not_a_query(static_cast<uint32_t>(stratified_row(trial, pass.n_trials, n_rows, pass.seed)), n_rows);
 	}
 };
 
@@ -226,23 +348,30 @@ find_nearest(const Round &round, const uint32_t *nodes, uint32_t n, size_t worke
 {
 	const Reach &reach = *round.reach;
 	const Memory &memory = *round.memory;
-	uint32_t columns[kPiece * kSearchEntries];
+	constexpr uint32_t kChosen = EntryMatrix::kNearChosen;
+	uint32_t columns[kPiece * kChosen];
+	double least[kPiece];
+	const bool by_matrix = memory.matrix.is_usable() && memory.matrix.n_columns() == round.n_entries;
 
-	if (memory.matrix.is_usable())
-		memory.matrix.choose(reach.rows, nodes, n, columns, memory.near[worker]);
+	if (by_matrix)
+		memory.matrix.choose(reach.rows, nodes, n, columns, least, memory.near[worker]);
 	for (uint32_t i = 0; i < n; i++)
 	{
-		uint32_t chosen[kSearchEntries];
+		uint32_t chosen[kChosen];
 		uint32_t n_chosen = 0;
 
-		for (uint32_t j = 0; memory.matrix.is_usable() && j < kSearchEntries; j++)
-			if (columns[i * kSearchEntries + j] != kNoNode)
-				chosen[n_chosen++] = reach.entries[columns[i * kSearchEntries + j]];
+		for (uint32_t j = 0; by_matrix && j < kChosen; j++)
+			if (columns[i * kChosen + j] != kNoNode)
+				chosen[n_chosen++] = reach.entries[columns[i * kChosen + j]];
 		nearest[i].n = 0;
-		if (n_chosen == std::min(round.n_entries, kSearchEntries))
+		if (n_chosen == std::min(round.n_entries, kChosen))
+		{
 			(void) add_nearest(reach, nodes[i], chosen, n_chosen, memory.tasks[worker], &nearest[i]);
-		else
-			(void) add_nearest(reach, nodes[i], reach.entries, round.n_entries, memory.tasks[worker], &nearest[i]);
+			if (round.n_entries <= kChosen || nearest[i].entries[kSearchEntries - 1].score < least[i])
+				continue; // no other entry point can be nearer
+			nearest[i].n = 0;
+		}
+		(void) add_nearest(reach, nodes[i], reach.entries, round.n_entries, memory.tasks[worker], &nearest[i]);
 	}
 }
 
@@ -252,22 +381,37 @@ try_rows(void *argument, size_t worker)
 	Round *round = static_cast<Round *>(argument);
 	Memory *memory = round->memory;
 	uint32_t nodes[kPiece];
+	Nearest nearest[kPiece];
 
 	for (uint32_t at = round->next.fetch_add(kPiece); at < round->n_trials; at = round->next.fetch_add(kPiece))
 	{
 		const uint32_t n = std::min(kPiece, round->n_trials - at);
+		uint32_t places[kPiece];
+		uint32_t n_asked = 0;
 
 		if (worker == 0 ? !round->go_on() : round->stopped.load(std::memory_order_relaxed))
 		{
 			round->stopped.store(true, std::memory_order_relaxed);
 			return;
 		}
-		for (uint32_t i = 0; i < n; i++)
-			nodes[i] = round->node(at + i);
-		find_nearest(*round, nodes, n, worker, memory->nearest + at);
-		for (uint32_t i = 0; i < n; i++)
-			memory->unreached[at + i] =
-				!is_reached(*round->reach, nodes[i], memory->nearest[at + i], memory->tasks[worker]);
+		for (uint32_t i = at; i < at + n; i++)
+		{
+			const uint32_t node = round->node(i);
+
+			memory->unreached[i] = !round->helped ||
+				!is_reached(*round->reach, node, memory->ahead.found(round->first + i), memory->tasks[worker]);
+			if (memory->unreached[i] == 0)
+				continue;
+			places[n_asked] = i;
+			nodes[n_asked++] = node;
+		}
+		find_nearest(*round, nodes, n_asked, worker, nearest);
+		for (uint32_t i = 0; i < n_asked; i++)
+		{
+			memory->nearest[places[i]] = nearest[i];
+			if (!round->helped)
+				memory->unreached[places[i]] = !is_reached(*round->reach, nodes[i], nearest[i], memory->tasks[worker]);
+		}
 	}
 }
 
@@ -291,9 +435,15 @@ run_pass(const Pass &pass, uint32_t most_entries, uint32_t *entries, Reach *reac
 	for (uint64_t first = 0; first < pass.n_trials && reach->n_entries < most_entries; first += kRound)
 	{
 		const uint32_t n = static_cast<uint32_t>(std::min<uint64_t>(kRound, pass.n_trials - first));
-		Round round = {reach, memory, &call, pass, first, n, reach->n_entries};
+		const uint32_t n_rows = reach->rows.n_rows;
+		const Helped helped =
+			memory->ahead.search({reach->rows, reach->edges, reach->degree, nullptr}, reach->entries, reach->n_entries,
+				first, n, pass.n_trials, [&](uint64_t trial) { return Round::node_of(pass, trial, n_rows); });
+		Round round = {reach, memory, &call, pass, first, n, reach->n_entries, helped == Helped::kYes};
 
-		if (memory->matrix.is_usable())
+		if (helped == Helped::kCancelled)
+			return false;
+		if (!round.helped && memory->matrix.is_usable())
 			memory->matrix.add(reach->rows, reach->entries, reach->n_entries, memory->near[0]);
 		ivf::run_workers(call, memory->n_tasks, try_rows, &round);
 		// One at a time, since an entry point serves the rows of its group that come behind it.
@@ -310,7 +460,10 @@ run_pass(const Pass &pass, uint32_t most_entries, uint32_t *entries, Reach *reac
 		}
 		if (round.stopped.load())
 			return false;
+		if (reach->n_entries > round.n_entries)
+			memory->ahead.forget_entries();
 	}
+	memory->ahead.forget_trials();
 	return true;
 }
 
@@ -328,7 +481,7 @@ add_unreached_bytes(const GraphRows &rows, uint32_t degree, uint32_t most_entrie
 
 Outcome
 add_unreached(const GraphRows &rows, uint32_t degree, const uint32_t *edges, uint32_t *entries, uint32_t *n_entries,
-	uint32_t most_entries, uint32_t *n_added, void *work, size_t work_bytes, const Call &call)
+	uint32_t most_entries, uint32_t *n_added, void *work, size_t work_bytes, const Call &call, const Helper *helper)
 {
 	// A group larger than the lists of nearest rows, 3/2 degree, has six trials of the second pass or more.
 	const uint32_t rows_per_trial[] = {kRowsPerTrial, std::max(degree / 4, 1u)};
@@ -339,6 +492,8 @@ add_unreached(const GraphRows &rows, uint32_t degree, const uint32_t *edges, uin
 	if (!memory.take(&arena, rows, degree, most_entries, call.n_threads))
 		return ivf::work_memory_short();
 	Reach reach = {rows, degree, edges, entries, *n_entries};
+
+	memory.ahead.begin(looks_at_all(kWidth, rows.n_rows) ? nullptr : helper);
 
 	for (uint64_t i = 0; i < 2; i++)
 	{

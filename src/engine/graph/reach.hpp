@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/graph/graph.hpp"
+#include "engine/graph/helper.hpp"
 
 namespace vectorgpu::engine::graph
 {
@@ -12,8 +13,8 @@ namespace vectorgpu::engine::graph
 /// its whole group is found by from then on. Edges are not changed. entries [most_entries]: ascending when done.
 /// *n_added: how many came. Deterministic, and the same by any number of call's threads.
 Outcome add_unreached(const GraphRows &rows, uint32_t degree, const uint32_t *edges, uint32_t *entries,
-	uint32_t *n_entries, uint32_t most_entries, uint32_t *n_added, void *work, size_t work_bytes,
-	const Call &call = {});
+	uint32_t *n_entries, uint32_t most_entries, uint32_t *n_added, void *work, size_t work_bytes, const Call &call = {},
+	const Helper *helper = nullptr);
 size_t add_unreached_bytes(const GraphRows &rows, uint32_t degree, uint32_t most_entries, size_t n_threads);
 
 } // namespace vectorgpu::engine::graph

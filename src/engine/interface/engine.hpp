@@ -18,6 +18,7 @@
 #include "engine/interface/passing.hpp"
 #include "engine/interface/segment_id.hpp"
 #include "engine/distance/topk.hpp"
+#include "engine/graph/helper.hpp"
 
 namespace vectorgpu::engine
 {
@@ -296,6 +297,23 @@ public:
 		[[maybe_unused]] std::unique_ptr<GraphBuilder> *builder)
 	{
 		return Status::error(StatusCode::kUnsupported, "the engine builds no graphs");
+	}
+
+	/// Choose the edges of a graph that another engine builds, on a device. After any failure but kUnavailable forward
+	/// and edges are unchanged. control: progress and stop.
+	virtual Status choose_graph_edges(
+		[[maybe_unused]] const graph::EdgeJob &job, [[maybe_unused]] SearchControl *control)
+	{
+		return Status::error(StatusCode::kUnsupported, "the engine chooses no edges");
+	}
+
+	/// kRows: give a sealed segment of such a graph a graph over its rows, or replace it. Rows are numbered in the
+	/// order in which they came, and these numbers are their ids. From then on queries with probes search it, and
+	/// nothing else; the others look at all rows as before. kUnsupported, also where the segment is cut.
+	virtual Status set_graph([[maybe_unused]] CopyId copy, [[maybe_unused]] SegmentId segment,
+		[[maybe_unused]] const graph::GivenGraph &given)
+	{
+		return Status::error(StatusCode::kUnsupported, "the engine takes no graph for rows");
 	}
 
 	/// The number of threads of a build, from which its memory follows.

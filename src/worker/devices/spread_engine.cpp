@@ -353,6 +353,35 @@ public:
 		return guarded([&] { return make_spread_list_builder(&devices_, spec, control, builder); });
 	}
 
+	/// On one device: sending the lists to several would take longer than the choice.
+	Status choose_graph_edges(const engine::graph::EdgeJob &job, engine::SearchControl *control) override
+	{
+		return guarded(
+			[&]
+			{
+				const std::vector<DevicePtr> devices = devices_.usable();
+
+				return devices.empty() ? Status::error(StatusCode::kUnsupported, "no device can be used")
+									   : devices_.run(devices.front().get(),
+											 [&](Engine &engine) { return engine.choose_graph_edges(job, control); });
+			});
+	}
+
+	/// Of a copy in replicas, on all of them; from then on it is brought nowhere.
+	Status set_graph(CopyId id, SegmentId segment, const engine::graph::GivenGraph &given) override
+	{
+		return write(
+			id,
+			[&](SpreadCopy *copy)
+			{
+				copy->may_spread = false;
+				return copy->sharded ? Status::error(StatusCode::kUnsupported, "the segment is cut")
+									 : placement_.change_segment(copy, segment, false,
+										   [&](Engine &e, CopyId c) { return e.set_graph(c, segment, given); });
+			},
+			[](SpreadCopy *) {});
+	}
+
 	size_t n_threads() const override { return n_threads_; }
 	bool computes_elsewhere() const override { return computes_elsewhere_; }
 	size_t n_batches_at_once() const override { return devices_.size(); }

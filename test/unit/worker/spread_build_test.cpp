@@ -1,5 +1,6 @@
 // Builds by an engine of several devices: the lists, codes, neighbours and graphs of one engine.
-#include "engine/interface/graph_builder.hpp"
+#include "engine/helped_build.hpp"
+#include "engine/helping_engine.hpp"
 #include "engine/interface/list_builder.hpp"
 #include "engine/ivf/codec.hpp"
 #include "worker/spread_fixture.hpp"
@@ -215,6 +216,35 @@ TEST(SpreadBuild, GraphsAreThoseOfOneSearcher)
 		}
 		EXPECT_EQ(edges[0], edges[1]);
 		EXPECT_EQ(several->stats().n_copies, 0u);
+	}
+}
+
+/// A graph of replicas is that of each device; a copy in shards is no help, and no failure.
+TEST(SpreadBuild, DevicesHelpWithAGraph)
+{
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 7}, 3000);
+	const auto plain = engine::make_cpu_engine({});
+	const HelpedBuild want = build_helped(rows, plain.get());
+
+	for (const uint64_t device_bytes : {uint64_t{0}, uint64_t{3} << 16})
+	{
+		SpreadBench bench;
+
+		bench.make_device = [] { return std::make_unique<HelpingEngine>(); };
+
+		const auto engine = bench.make(2, device_bytes);
+		int n_searched = 0;
+
+		expect_same_build(build_helped(rows, engine.get()), want);
+		for (engine::Engine *device : bench.engines)
+		{
+			const HelpingEngine &helping = *static_cast<HelpingEngine *>(device);
+
+			EXPECT_EQ(helping.n_edges, device == bench.engines.front() ? 2 : 0);
+			EXPECT_EQ(helping.n_graphs > 0, device_bytes == 0);
+			n_searched += helping.n_searched;
+		}
+		EXPECT_EQ(n_searched > 0, device_bytes == 0);
 	}
 }
 

@@ -181,6 +181,8 @@ calibrate(const MeasuredGraph &graph, ivf::Calibration *calibration, void *work,
 	if (!outcome.is_ok())
 		return outcome;
 
+	memory.search.ask_helper(graph, memory.queries, memory.deep);
+
 	Curves without(memory.queries.without);
 	Curves with(memory.queries.with);
 	double least = 1; // recall of more rows than ten

@@ -8,6 +8,7 @@
 
 #include "engine/graph/graph.hpp"
 #include "engine/graph/hash.hpp"
+#include "engine/graph/helper.hpp"
 #include "engine/ivf/calibration.hpp"
 
 namespace vectorgpu::engine::graph
@@ -37,6 +38,8 @@ struct MeasuredGraph
 	// With held_out: the nearest rows of each query in the graph by rows.spec, kNoNode behind them. Null: calibrate
 	// finds them.
 	const uint32_t *nearest = nullptr; // [n_held_out, kCalibrationNeighbors]
+	// Not null: it has the rows, compared as rows.spec says, and searches where it would find the same.
+	const Helper *helper = nullptr;
 };
 
 /// Bytes of calibrate's work memory.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 
 #include "engine/graph/search.hpp"
 
@@ -138,7 +139,7 @@ scores_without(void *context, const uint32_t *nodes, size_t n, double *scores)
 
 /// Count the true neighbours among the rows found: a row no farther than the last true neighbour counts as one.
 void
-count_hits(const MeasuredGraph &graph, const void *query, const CalibrationTask &task, uint32_t n_found, Wanted *wanted)
+count_hits(const MeasuredGraph &graph, const void *query, const Candidate *found, uint32_t n_found, Wanted *wanted)
 {
 	const uint32_t n_judged = graph.hash != nullptr ? n_found : std::min(n_found, wanted->n);
 
@@ -147,10 +148,10 @@ count_hits(const MeasuredGraph &graph, const void *query, const CalibrationTask 
 
 	for (uint32_t i = 0; i < n_judged; i++)
 	{
-		double score = task.found[i].score;
+		double score = found[i].score;
 
 		if (graph.hash != nullptr)
-			score_rows(graph.rows, query, &task.found[i].node, 1, &score);
+			score_rows(graph.rows, query, &found[i].node, 1, &score);
 		wanted->hits += score <= wanted->last_score;
 		wanted->first_hits |= score <= wanted->first_score;
 	}
@@ -204,7 +205,7 @@ search_task(void *argument, size_t index)
 			choose_entries(graph, *job->memory, without.held.query, without.left_out, task, chosen);
 			task.failure = graph_search(
 				view, spec, chosen->nearest, chosen->n, task.found, &n_found, &stats, task.search, task.search_bytes);
-			count_hits(graph, query, task, n_found, wanted);
+			count_hits(graph, query, task.found, n_found, wanted);
 			if (wanted == &queries.without[q])
 				job->queries.deep->count(static_cast<uint32_t>(q), task.found, n_found);
 			return task.failure.is_ok();
@@ -231,6 +232,45 @@ search_task(void *argument, size_t index)
 	}
 }
 
+/// Let the helper search for all queries, those for more rows than ten apart.
+Helped
+search_by_helper(const MeasuredGraph &graph, const SearchedQueries &queries, uint32_t width, CalibrationSearch *memory)
+{
+	const CalibrationQueries &all = *queries.all;
+	const DeepQueries &deep = *queries.deep;
+
+	for (const bool is_deep : {false, true})
+	{
+		const uint32_t k = std::min(width, is_deep ? kDepths[kDepthCount - 1] : kCalibrationNeighbors);
+		const auto each = [&](const auto &with)
+		{
+			uint32_t at = 0;
+
+			for (uint32_t q = 0; q < all.n; q += queries.stride)
+				if ((deep.n > 0 && q % deep.stride == 0) == is_deep)
+					with(q, at++);
+			return at;
+		};
+		const uint32_t n = each([&](uint32_t q, uint32_t at) { memory->nodes[at] = all.numbers[q]; });
+		const Helped helped = n == 0
+			? Helped::kYes
+			: graph.helper->search(graph.helper->context, {memory->nodes, n, width, k, memory->found, memory->n_found});
+
+		if (helped != Helped::kYes)
+			return helped;
+		(void) each(
+			[&](uint32_t q, uint32_t at)
+			{
+				const Candidate *found = memory->found + size_t{at} * k;
+
+				count_hits(graph, graph.rows.row(all.numbers[q]), found, memory->n_found[at], &all.without[q]);
+				deep.count(q, found, memory->n_found[at]);
+				all.with[q] = all.without[q];
+			});
+	}
+	return Helped::kYes;
+}
+
 } // namespace
 
 bool
@@ -243,6 +283,14 @@ CalibrationSearch::take(
 	n_entries = 0;
 	chosen = arena->take<QueryEntries>(size_t{n_queries} * 2);
 	n_tasks = calibration_task_count(n_queries, n_threads);
+	by_helper = false;
+	if (graph.helper != nullptr)
+	{
+		nodes = arena->take<uint32_t>(n_queries);
+		n_found = arena->take<uint32_t>(n_queries);
+		found = arena->take<Candidate>(
+			std::max(size_t{n_queries} * kCalibrationNeighbors, size_t{kMostDeep} * kDepths[kDepthCount - 1]));
+	}
 	for (size_t i = 0; i < n_tasks; i++)
 	{
 		CalibrationTask &task = tasks[i];
@@ -271,12 +319,46 @@ CalibrationSearch::set_entries(const MeasuredGraph &graph, uint32_t n_queries)
 			entries[n_entries++] = graph.entries[i];
 }
 
+/// Its searches pass over no row and find none whose score is not finite, nor any for a row without a score to itself.
+void
+CalibrationSearch::ask_helper(const MeasuredGraph &graph, const CalibrationQueries &queries, const DeepQueries &deep)
+{
+	const auto is_infinite = [](double score) { return std::isinf(score) && score > 0; };
+
+	by_helper = false;
+	if (graph.helper == nullptr || graph.hash != nullptr || graph.held_out == nullptr || n_entries == 0)
+		return;
+	for (uint32_t q = 0; q < queries.n; q++)
+	{
+		double own_score;
+
+		score_rows(graph.rows, graph.rows.row(queries.numbers[q]), &queries.numbers[q], 1, &own_score);
+		if (queries.n_left_out[q] > 0 || is_infinite(queries.without[q].last_score) ||
+			(queries.without[q].n > 0 && !std::isfinite(own_score)))
+			return;
+	}
+	if (deep.n > 0 && std::any_of(deep.last_scores, deep.last_scores + size_t{deep.n} * kDepthCount, is_infinite))
+		return;
+	by_helper = graph.helper->give_graph(graph.helper->context, {graph.degree, graph.edges, entries, n_entries}) ==
+		Helped::kYes;
+}
+
 Outcome
 search_queries(const MeasuredGraph &graph, const SearchedQueries &queries, uint32_t width, CalibrationSearch *memory,
 	const Call &call)
 {
 	SearchJob job = {.graph = &graph, .queries = queries, .memory = memory, .call = &call, .width = width};
 
+	if (memory->by_helper && !looks_at_all(width, graph.rows.n_rows))
+	{
+		const Helped helped = search_by_helper(graph, queries, width, memory);
+
+		if (helped == Helped::kCancelled || !ivf::go_on(call, {queries.all->n, queries.all->n}))
+			return ivf::cancelled();
+		if (helped == Helped::kYes)
+			return {};
+		memory->by_helper = false; // from now on
+	}
 	ivf::run_workers(call, memory->n_tasks, search_task, &job);
 	for (size_t i = 0; i < memory->n_tasks; i++)
 		if (!memory->tasks[i].failure.is_ok())

@@ -35,11 +35,18 @@ struct CalibrationSearch
 	QueryEntries *chosen; // [n_queries, 2]: without the query's copies, with them
 	CalibrationTask tasks[kMostCalibrationTasks];
 	size_t n_tasks;
+	bool by_helper;    // it has the graph: the next three are its
+	uint32_t *nodes;   // [n_queries]
+	uint32_t *n_found; // [n_queries]
+	Candidate *found;  // [n_queries, kCalibrationNeighbors], and of the deep queries [kMostDeep, the last of kDepths]
 
 	/// Memory for searches up to a width. False if the arena is short.
 	bool take(ivf::Arena *arena, const MeasuredGraph &graph, uint32_t n_queries, uint32_t width, size_t n_threads);
 	/// Set the entry points, before the first width.
 	void set_entries(const MeasuredGraph &graph, uint32_t n_queries);
+	/// Let the graph's helper search, if it has one that would find the same. Call it when the true neighbours are
+	/// known.
+	void ask_helper(const MeasuredGraph &graph, const CalibrationQueries &queries, const DeepQueries &deep);
 };
 
 /// The queries of one width's searches.

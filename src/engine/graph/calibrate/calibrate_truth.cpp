@@ -85,6 +85,35 @@ truth_task(void *argument, size_t task)
 	}
 }
 
+/// The exact search by the helper.
+Helped
+search_by_helper(
+	const MeasuredGraph &graph, const RowQueries &queries, uint32_t n_found, TruthMemory *memory, const Call &call)
+{
+	const Helper &helper = *graph.helper;
+	Helped helped = graph.held_out != nullptr ? helper.leave_out(helper.context, graph.left_out, graph.n_left_out)
+											  : helper.leave_out(helper.context, nullptr, 0);
+
+	for (uint32_t first = 0; first < queries.n && helped == Helped::kYes; first += kHelpedQueries)
+	{
+		const uint32_t n = std::min(kHelpedQueries, queries.n - first);
+
+		if (!ivf::go_on(call, {first, queries.n}))
+			return Helped::kCancelled;
+		helped =
+			helper.search(helper.context, {queries.numbers + first, n, 0, n_found, memory->helped, memory->n_helped});
+		for (uint32_t q = 0; q < n && helped == Helped::kYes; q++)
+			for (uint32_t i = 0; i < memory->n_helped[q]; i++)
+			{
+				const Candidate &found = memory->helped[size_t{q} * n_found + i];
+				const RowId row = found.node;
+
+				topk_push(&memory->topks[first + q], &found.score, &row, 1, nullptr, 0);
+			}
+	}
+	return helped;
+}
+
 /// The first of n neighbours with these scores.
 Wanted
 wanted(const double *scores, size_t n)
@@ -181,6 +210,8 @@ TruthMemory::take(ivf::Arena *arena, const MeasuredGraph &graph, uint32_t n_quer
 	topks = arena->take<TopK>(n_queries);
 	buffers = arena->take<Neighbor>(buffer_size * n_queries);
 	passed = graph.held_out != nullptr ? arena->take<uint8_t>(graph.rows.n_rows / 8 + 1) : nullptr;
+	helped = graph.helper != nullptr ? arena->take<Candidate>(size_t{kHelpedQueries} * n_found) : nullptr;
+	n_helped = graph.helper != nullptr ? arena->take<uint32_t>(kHelpedQueries) : nullptr;
 	n_tasks = calibration_task_count(n_queries, n_threads);
 	for (size_t i = 0; i < n_tasks; i++)
 	{
@@ -195,9 +226,24 @@ exact_search(
 	const MeasuredGraph &graph, const RowQueries &queries, uint32_t n_found, TruthMemory *memory, const Call &call)
 {
 	TruthJob job = {.graph = &graph, .queries = queries, .memory = memory, .call = &call};
+	const auto begin = [&]
+	{
+		for (uint32_t q = 0; q < queries.n; q++)
+			topk_init(
+				&memory->topks[q], n_found, memory->buffers + q * memory->buffer_size, memory->buffer_size, nullptr);
+	};
 
-	for (uint32_t q = 0; q < queries.n; q++)
-		topk_init(&memory->topks[q], n_found, memory->buffers + q * memory->buffer_size, memory->buffer_size, nullptr);
+	begin();
+	if (graph.helper != nullptr)
+	{
+		const Helped helped = search_by_helper(graph, queries, n_found, memory, call);
+
+		if (helped == Helped::kYes)
+			return {};
+		if (helped == Helped::kCancelled)
+			return ivf::cancelled();
+		begin();
+	}
 	if (memory->passed != nullptr)
 	{
 		std::fill_n(memory->passed, graph.rows.n_rows / 8 + 1, uint8_t{0});

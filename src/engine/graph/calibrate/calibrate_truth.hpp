@@ -12,6 +12,7 @@ namespace vectorgpu::engine::graph
 constexpr uint32_t kTruthFound = kCopiesAmong + 1; // rows that the exact search finds: a query finds itself
 constexpr uint32_t kMostLeftOut = kTruthFound - kCalibrationNeighbors;
 constexpr size_t kMostCalibrationTasks = 64;
+constexpr uint32_t kHelpedQueries = 256; // that a helper compares with all rows at a time
 
 /// The true neighbours of one query, and how many of them the last search has found.
 struct Wanted
@@ -46,6 +47,8 @@ struct TruthMemory
 	Neighbor *buffers;                         // of the topks
 	size_t buffer_size;                        // of one
 	uint8_t *passed;                           // bitmap of the rows held out; null if none are
+	Candidate *helped;                         // [kHelpedQueries, n_found] of the helper; null without one
+	uint32_t *n_helped;                        // [kHelpedQueries]
 	double *scores[kMostCalibrationTasks];     // by task [batch]
 	RowId *row_numbers[kMostCalibrationTasks]; // by task [batch]
 	size_t n_tasks;

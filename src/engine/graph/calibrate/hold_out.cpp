@@ -155,7 +155,7 @@ hold_out_bytes(const HoldOutGraph &graph, size_t n_threads)
 
 Outcome
 hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_nearest, uint32_t *nearest, uint32_t *edges,
-	void *work, size_t work_bytes, const Call &call)
+	void *work, size_t work_bytes, const Call &call, const Helper *helper)
 {
 	ivf::Arena arena(work, work_bytes);
 	Removal removal;
@@ -170,6 +170,20 @@ hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_near
 			n_nearest, nearest + size_t{i} * n_nearest);
 	removal.graph = &graph;
 	ivf::run_workers(call, std::max<size_t>(call.n_threads, 1), removal_task, &removal);
+
+	if (helper != nullptr)
+		switch (helper->choose_edges(helper->context,
+			{graph.n_rows, graph.lists.k, graph.degree, graph.lists.ids, removal.memory.changed, graph.forward, edges}))
+		{
+			case Helped::kYes:
+				return {};
+			case Helped::kCancelled:
+				return ivf::cancelled();
+			case Helped::kFailed: // the lists may be overwritten
+				return {StatusCode::kInternal, "edges could not be chosen by a device"};
+			case Helped::kNo:
+				break;
+		}
 
 	const size_t used = arena.bytes_needed();
 	GraphRows rows;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/graph/graph.hpp"
+#include "engine/graph/helper.hpp"
 #include "engine/graph/prune.hpp"
 #include "engine/recall/stratified.hpp"
 
@@ -72,7 +73,7 @@ void hold_out_copies(const GraphRows &rows, const KnnLists &lists, uint32_t n_wa
 /// the lists: no edge begins or ends at a row held out. Entry points and connection are the caller's. The same result
 /// with any number of call's threads.
 Outcome hold_out(const HoldOutGraph &graph, const HeldOutRows &held_out, uint32_t n_nearest, uint32_t *nearest,
-	uint32_t *edges, void *work, size_t work_bytes, const Call &call = {});
+	uint32_t *edges, void *work, size_t work_bytes, const Call &call = {}, const Helper *helper = nullptr);
 size_t hold_out_bytes(const HoldOutGraph &graph, size_t n_threads = 1);
 
 } // namespace vectorgpu::engine::graph

@@ -8,7 +8,7 @@ namespace vectorgpu::engine::graph
 
 Outcome
 measure_without(const GraphRows &rows, const BuildSpec &spec, uint32_t *queries, uint32_t n_queries,
-	MeasuredGraph *measured, void *work, size_t work_bytes, const Call &call)
+	MeasuredGraph *measured, void *work, size_t work_bytes, const Call &call, const Helper *helper)
 {
 	const HeldOutRows held = {queries, n_queries, queries, n_queries};
 	const uint32_t *edges = nullptr;
@@ -19,7 +19,7 @@ measure_without(const GraphRows &rows, const BuildSpec &spec, uint32_t *queries,
 		queries[q] = static_cast<uint32_t>(stratified_row(q, n_queries, rows.n_rows));
 
 	const Outcome outcome = graph_build_held_out(
-		rows, spec, held, 0, nullptr, measured->entries, measured->n_entries, &edges, work, work_bytes, call);
+		rows, spec, held, 0, nullptr, measured->entries, measured->n_entries, &edges, work, work_bytes, call, helper);
 
 	if (outcome.code == StatusCode::kUnsupported)
 		return {};

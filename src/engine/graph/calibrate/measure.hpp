@@ -14,6 +14,6 @@ namespace vectorgpu::engine::graph
 /// measured->entries: those of the build. measured will refer to queries [n_queries] and to the work memory. If rows
 /// cannot be held out (edges by the relative neighbourhood, too few rows) measured is unchanged.
 Outcome measure_without(const GraphRows &rows, const BuildSpec &spec, uint32_t *queries, uint32_t n_queries,
-	MeasuredGraph *measured, void *work, size_t work_bytes, const Call &call = {});
+	MeasuredGraph *measured, void *work, size_t work_bytes, const Call &call = {}, const Helper *helper = nullptr);
 
 } // namespace vectorgpu::engine::graph
