@@ -228,7 +228,10 @@ public:
 
 		Status status = take_rows(batch, labels, scores);
 
-		if (status.is_ok() && coder_ != nullptr)
+		if (!status.is_ok() || coder_ == nullptr)
+			return status;
+		status = encode_rows(*coder_, batch.rows, labels, n, coded);
+		if (status.code == StatusCode::kUnsupported || status.code == StatusCode::kOutOfMemory)
 			status = coder_->encode(batch.rows, labels, n, coded, host_call());
 		return status;
 	}
@@ -313,6 +316,11 @@ protected:
 		return other->take_rows(batch, labels, scores);
 	}
 
+	static Status encode_rows_in(ListBuilder *other, const ListCoder &coder, const float *rows, const uint32_t *labels,
+		size_t n, const CodedRows &coded)
+	{
+		return other->encode_rows(coder, rows, labels, n, coded);
+	}
 	static ivf::Call host_call_in(ListBuilder *other) { return other->host_call(); }
 
 	/// kmeans_train on rows [spec.n_rows, dim].
@@ -343,6 +351,13 @@ protected:
 		return status;
 	}
 	virtual size_t rows_together() const { return std::numeric_limits<size_t>::max(); }
+
+	/// Code rows that have just been taken, with the bits of ListCoder::encode. kUnsupported, kOutOfMemory: the host
+	/// does it.
+	virtual Status encode_rows(const ListCoder &, const float *, const uint32_t *, size_t, const CodedRows &)
+	{
+		return Status::error(StatusCode::kUnsupported, "the host makes codes");
+	}
 
 	/// Called when queries_ [n_queries, dim] are set; they do not change afterwards.
 	virtual Status start_queries() = 0;
