@@ -36,7 +36,7 @@ BEGIN
 		PERFORM set_config('gpuivf.recall_target', target::text, true);
 		share := found(condition, k);
 		reached := share >= target - 0.04;
-		exceeded := share > target + (1 - target) * 0.8;
+		exceeded := share > target + (1 - target) * 0.9;
 		RETURN NEXT;
 	END LOOP;
 END $$;

@@ -192,9 +192,9 @@ RESET gpuivf.probes;
 RESET gpugraph.search_width;
 -- without stable pages one search for all
 SELECT only_index('ends_ivf');
-SELECT scan_of(with_query('SELECT id FROM ends ORDER BY $d LIMIT 200', m)) ->> 'Rounds' AS stable FROM methods m WHERE name = 'ends_ivf';
+SELECT scan_of(with_query('SELECT id FROM ends ORDER BY $d LIMIT 600', m)) ->> 'Rounds' AS stable FROM methods m WHERE name = 'ends_ivf';
 SET vectorgpu.stable_pages = off;
-SELECT scan_of(with_query('SELECT id FROM ends ORDER BY $d LIMIT 200', m)) ->> 'Rounds' AS otherwise FROM methods m WHERE name = 'ends_ivf';
+SELECT scan_of(with_query('SELECT id FROM ends ORDER BY $d LIMIT 600', m)) ->> 'Rounds' AS otherwise FROM methods m WHERE name = 'ends_ivf';
 RESET vectorgpu.stable_pages;
 DELETE FROM ends WHERE id % 7 = 0;
 INSERT INTO ends SELECT id + 10000, grp, v, bits, tags FROM ends WHERE id % 3 = 0;

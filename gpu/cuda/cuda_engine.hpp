@@ -15,6 +15,7 @@
 namespace vectorgpu::cuda
 {
 
+class GraphTrace;
 struct OnePassTrace;
 
 struct CudaEngineOptions
@@ -45,6 +46,7 @@ struct CudaEngineOptions
 	bool few_real_lists = true;             // the same over lists of any numbers, where that is faster
 	double few_real_pairs = 0; // up to this many pairs of a query and a list for each list; 0: tuning.hpp decides
 	bool rounded_lists = true; // other batches over lists of reals by rounded rows, where that is faster
+	bool list_choice = true; // queries of lists score all rows where that is faster; off: answers are the CPU engine's
 	// Searches with conditions of copies with lists look at all rows that pass if these have up to this many elements:
 	// that takes one query no more than 10 us longer than a search of lists (one H200, gpu_passing_bench).
 	uint64_t exact_elements = 10000000;
@@ -52,8 +54,9 @@ struct CudaEngineOptions
 	// Codes of key columns of segments with fewer rows are left to the host. 150,000 of 4 bytes take it 39 to 61 us,
 	// and a GPU 24 to 34 (one H200, gpu_passing_bench).
 	uint64_t least_key_rows = 100000;
-	uint32_t hang_limit_ms = 30000; // work on the GPU that takes longer means a lost device; far above any batch
-	kernels::GraphTuning graph;     // for the benchmark of graphs
+	uint32_t hang_limit_ms = 30000;    // work on the GPU that takes longer means a lost device; far above any batch
+	kernels::GraphTuning graph;        // for the benchmark of graphs
+	GraphTrace *graph_trace = nullptr; // for the same: data of the last search of many queries
 	Log log;
 	Fault fault;                    // for tests
 	std::function<void()> on_fatal; // see Device::on_fatal: the worker leaves here

@@ -133,7 +133,7 @@ uint64_t client_silence_ns(const Client *client);
 void client_abandon(Client *client);
 
 /// Copy the reply out and free the slot. *header is checked (see parse_reply); a reply whose status is not kOk has no
-/// body. body: [body_capacity] bytes, of which header->body_bytes are written.
+/// body. body: [body_capacity] bytes; the first header->body_bytes are written.
 /// kNotReady: no reply yet. kTooLarge: it does not fit; it stays. kProtocol: the bytes are wrong, close the client.
 ClientResult client_take_reply(Client *client, ReplyHeader *header, void *body, size_t body_capacity);
 

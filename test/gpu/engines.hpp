@@ -38,8 +38,9 @@ cuda_engine(bool narrow = true)
 		options.workspace_bytes = size_t{512} << 20;
 		options.filter_min_queries = 2;
 		options.scaled_least_bytes = 1; // tests have few rows; rows in binary16: engine/rounded_rows_test.cpp
-		// Queries search graphs, as in the CPU engine; graph_choice_test.cpp has an engine of its own.
-		options.graph_choice = false;
+		// Queries search graphs and lists, as in the CPU engine; graph_choice_test.cpp and list_choice_test.cpp have
+		// engines of their own.
+		options.graph_choice = options.list_choice = false;
 
 		const Status status = make_cuda_engine(options, &engine);
 
@@ -59,7 +60,7 @@ chain_engine()
 		CudaEngineOptions options;
 
 		options.workspace_bytes = size_t{512} << 20;
-		options.self_test = options.few_lists = options.few_real_lists = false;
+		options.self_test = options.few_lists = options.few_real_lists = options.list_choice = false;
 
 		const Status status = make_cuda_engine(options, &engine);
 

@@ -268,6 +268,8 @@ def floors(run):
           for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf")),
         *((("conditions", f"{name}, {index}, {clients} clients, 20 and 50 % pass: over no condition", 0.8, least, "x", least_of(conditioned(run, name, index, clients, False), 2), sql + " --keys"))
           for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf") for clients in (1, 16)),
+        *((("conditions", f"{name}, {index}, 20 and 50 % pass: least recall", 0.95, least, "", least_of(conditioned(run, name, index, 1, False), 1), sql + " --keys"))
+          for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf")),
         *((("conditions", f"{name}, {index}, 64 clients with a tenant of .5 % each", 60000, least, "/s", run.client(name, f"{index}$", "64 clients, a tenant"), sql + " --keys"))
           for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf")),
         ("joins", "SIFT, k = 10, vectorgpu_join, the fastest index", 150000, least, "/s", run.most(SIFT, "", "join, k = 10, vectorgpu_join$"), sql + " --only joins"),

@@ -36,7 +36,7 @@ def psql(sql, database, stdin=None, patience=PATIENCE):
 
 
 def pgbench_command(work, database, name, scripts, clients, seconds, settings, *more):
-    """scripts: one, or a list; each transaction takes one at random."""
+    """scripts: one, or a list; each transaction takes one at random. seconds: None where `more` says how long."""
     files = []
     scripts = [scripts] if isinstance(scripts, str) else scripts
     for number, script in enumerate(scripts):
@@ -45,8 +45,8 @@ def pgbench_command(work, database, name, scripts, clients, seconds, settings, *
             file.write(script)
         files += ["-f", path]
     options = " ".join(f"-c {key}={value}" for key, value in settings.items())
-    return (["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, os.cpu_count() or 1)), "-T",
-             str(seconds), *files, *more, database], {**os.environ, "PGOPTIONS": options})
+    return (["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-j", str(min(clients, os.cpu_count() or 1)),
+             *(["-T", str(seconds)] if seconds else []), *files, *more, database], {**os.environ, "PGOPTIONS": options})
 
 
 def rate_of(done):

@@ -19,41 +19,75 @@ CHECKED = 500
 BITS = (4, 2)  # of a dimension
 
 
-def storages(dims):
-    """Codes in pairs: RaBitQ, and the product quantiser whose parts of 8 bits have as many dimensions as such a byte."""
+def pairs(dims):
+    """Storages that are measured in turns: RaBitQ, and the product quantiser whose parts of 8 bits have as many dimensions as such a byte."""
     for bits in BITS:
-        yield f"storage = 'rabitq', bits = {bits}"
-        yield f"storage = 'pq', pq_m = {dims * bits // 8}"
-    yield f"storage = 'rabitq', bits = {BITS[0]}, refine = 'none'"
+        yield f"storage = 'rabitq', bits = {bits}", f"storage = 'pq', pq_m = {dims * bits // 8}"
+    yield (f"storage = 'rabitq', bits = {BITS[0]}, refine = 'none'",)
 
 
-def answers(data, label, target):
-    """Recall and rates at a target."""
-    settings = {"gpuivf.recall_target": target, "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
-    found = data.recall("vg", settings, CHECKED)
-    for clients in CLIENTS:
-        before = answered()
-        runs = sorted(pgbench(data.options.work, "vg", "search", data.scripts(), clients, SECONDS, settings) for _ in range(data.options.runs))
-        share = min((answered() - before) / max(sum(rate for rate, _ in runs) * SECONDS, 1), 1)
-        rate, latency = runs[len(runs) // 2]
-        line(data.name, f"{label}, recall_target {target}", plural(clients), f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
-             f"recall {found:.4f}; {share:.0%} by the worker")
+class Storage:
+    """An index of these rows by one storage."""
 
-
-def codes(data):
-    """Each storage in turn."""
-    for storage in storages(data.base.shape[1]):
-        index, label = f"{data.table}_codes", f"gpuivf, {storage}".replace("'", "")
+    def __init__(self, data, number, storage):
+        self.data, self.method, self.label = data, f"codes{number}", f"gpuivf, {storage}".replace("'", "")
+        index = f"{data.table}_{self.method}"
         began = time.monotonic()
         psql(f"CREATE INDEX {index} ON {data.table} USING gpuivf (v {data.ops}) WITH ({storage})", "vg")
         took = time.monotonic() - began
-        size = psql(f"SELECT pg_size_pretty(pg_relation_size('{index}'))", "vg")
-        line(data.name, label, "CREATE INDEX", f"{took:.1f} s", "", size)
-        data.allow("codes")
+        line(data.name, self.label, "CREATE INDEX", f"{took:.1f} s", "", psql(f"SELECT pg_size_pretty(pg_relation_size('{index}'))", "vg"))
+        self.allow()
         wait_for_worker(index)
+
+    def allow(self):
+        self.data.allow(self.method)
+
+    def warm(self):
+        """A run that does not count: GPU and connections have rested during the builds."""
+        for clients in (max(CLIENTS), min(CLIENTS)):
+            self.rate(clients, {"enable_seqscan": "off"})
+
+    def drop(self):
+        psql(f"DROP INDEX {self.data.table}_{self.method}", "vg")
+
+    def rate(self, clients, settings):
+        """Searches a second, latency in ms, and the share that the worker answered."""
+        self.allow()
+        before = answered()
+        rate, latency = pgbench(self.data.options.work, "vg", "search", self.data.scripts(), clients, SECONDS, settings)
+        return rate, latency, min((answered() - before) / max(rate * SECONDS, 1), 1)
+
+
+def answers(data, indexes, target):
+    """Recall, then rates of the indexes in turns, the first of which changes: what is warm or beside is the same for all."""
+    settings = {"gpuivf.recall_target": target, "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
+    found = {}
+    for index in indexes:
+        index.allow()
+        found[index] = data.recall("vg", settings, CHECKED)
+    for clients in CLIENTS:
+        runs = {index: [] for index in indexes}
+        for turn in range(data.options.runs):
+            for index in indexes if turn % 2 == 0 else reversed(indexes):
+                runs[index].append(index.rate(clients, settings))
+        for index in indexes:
+            rate, latency, _ = sorted(runs[index])[data.options.runs // 2]
+            least, most = min(runs[index])[0], max(runs[index])[0]
+            share = min(run[2] for run in runs[index])
+            line(data.name, f"{index.label}, recall_target {target}", plural(clients), f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
+                 f"{least:.0f} to {most:.0f}; recall {found[index]:.4f}; {share:.0%} by the worker")
+
+
+def codes(data):
+    """Each pair in turn."""
+    for pair in pairs(data.base.shape[1]):
+        indexes = [Storage(data, number, storage) for number, storage in enumerate(pair)]
+        for index in indexes:
+            index.warm()
         for target in TARGETS:
-            answers(data, label, target)
-        psql(f"DROP INDEX {index}", "vg")
+            answers(data, indexes, target)
+        for index in indexes:
+            index.drop()
 
 
 def main():
@@ -62,7 +96,7 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--rows", type=int, default=0, help="the first N rows of SIFT and of the made set; 0: all")
     parser.add_argument("--sets", default="sift,arxiv,made")
-    parser.add_argument("--runs", type=int, default=1, help="of pgbench, whose median counts")
+    parser.add_argument("--runs", type=int, default=1, help="of pgbench for each index, whose median counts")
     parser.add_argument("--device", default="cuda:0")
     options = parser.parse_args()
 

@@ -25,11 +25,15 @@ LARGE_ROWS = 10000000  # of the last: SIFT with noise, as sql_large makes it
 LOADERS = min(16, os.cpu_count() or 1)
 BUILD_SECONDS = 200
 QUERIES = 40
+JUDGED = 400        # queries for the recall of approximate ways: 40 that find .95 deviate by .016, these by .005
 ANCHOR = 7          # rows are near or far by their distance from this one, and so are the queries of these conditions
 SHARES = (0.0001, 0.001, 0.01, 0.1, 0.2, 0.5)
 PLACES = ("random", "near", "far")
 METHODS = ("gpuflat", "gpuivf")
 CLIENTS = (1, 16)
+FEW = 0.1           # up to this share the rows that pass are compared one by one
+TURNS = 3           # of larger shares and of no condition: rates vary from second to second by a fifth
+TURN_SECONDS = 0.4
 TENANTS = 200       # of .5 % of the rows each
 TENANT_CLIENTS = 64
 KEEP = {"enable_seqscan": "off", "enable_sort": "off", "enable_bitmapscan": "off", "plan_cache_mode": "force_generic_plan"}
@@ -54,6 +58,16 @@ class Vectors:
 def counts():
     """Answers, and the worker's searches and batches, 0 where it does not say."""
     return [int(number) for number in psql("SELECT answered, coalesce(searches, 0), coalesce(batches, 0) FROM vectorgpu_worker", "vg").split("|")]
+
+
+def judged(share):
+    """How many queries the recall of a condition is measured with; those of few rows are exact."""
+    return QUERIES if share is not None and share <= FEW else JUDGED
+
+
+def spread(runs):
+    """The slowest and the fastest of several runs."""
+    return f"; {min(run[0] for run in runs):.0f} to {max(run[0] for run in runs):.0f}/s" if len(runs) > 1 else ""
 
 
 def in_processes(work, parts):
@@ -102,8 +116,9 @@ class Keyed:
         anchor = data.base[ANCHOR].astype(numpy.float32)
         self.side = numpy.empty(self.n, numpy.int32)
         self.side[numpy.argsort(self.distances(data.base, anchor), kind="stable")] = numpy.arange(self.n)
-        nearest = numpy.argsort(self.distances(data.queries, anchor), kind="stable")[:QUERIES]
-        self.queries = {"random": data.queries[:QUERIES], "near": data.queries[nearest], "far": data.queries[nearest]}
+        nearest = data.queries[numpy.argsort(self.distances(data.queries, anchor), kind="stable")[:JUDGED]]
+        self.queries = {"random": data.queries[:JUDGED], "near": nearest, "far": nearest}
+        self.turn = {}  # by clients: the transactions of each in a turn, the same for all that are compared
         self.kth = {}  # by condition: the squared distance of the last row that is to be found
 
     @staticmethod
@@ -125,6 +140,7 @@ class Keyed:
         line(self.data.name, "", f"{self.n} rows loaded", f"{time.monotonic() - began:.1f} s", "", "")
 
     def build(self, method):
+        self.turn.clear()
         began = time.monotonic()
         psql(f"CREATE INDEX {self.table}_i ON {self.table} USING {method} (v {self.data.ops}, r, side, tenant)", "vg", patience=BUILD_SECONDS)
         line(self.data.name, method, "CREATE INDEX, three key columns", f"{time.monotonic() - began:.1f} s", "", "")
@@ -132,6 +148,8 @@ class Keyed:
 
     def condition(self, place, share):
         """(SQL, mask [n])"""
+        if share is None:
+            return "true", numpy.ones(self.n, dtype=bool)
         wanted = max(int(self.n * share), 1)  # a tenth is not more than that
         if place == "random":
             return f"r < {wanted}", self.r < wanted
@@ -139,14 +157,14 @@ class Keyed:
             return f"side < {wanted}", self.side < wanted
         return f"side >= {self.n - wanted}", self.side >= self.n - wanted
 
-    def scripts(self, place, where):
-        return [f"SELECT id FROM {self.table} WHERE {where} ORDER BY v <-> '{datasets.literal(query)}' LIMIT 10;\n" for query in self.queries[place]]
+    def scripts(self, place, where, n=QUERIES):
+        return [f"SELECT id FROM {self.table} WHERE {where} ORDER BY v <-> '{datasets.literal(query)}' LIMIT 10;\n" for query in self.queries[place][:n]]
 
     def recall(self, database, place, share, scripts, mask, settings):
         """recall@10; a row as near as the 10th counts."""
         k = min(10, int(mask.sum()))
         if (place, share) not in self.kth:
-            self.kth[place, share] = self.lib.nearest(self.data.base[mask], self.queries[place], k)[1][:, k - 1]
+            self.kth[place, share] = self.lib.nearest(self.data.base[mask], self.queries[place][:judged(share)], k)[1][:, k - 1]
         kth = self.kth[place, share]
         found = psql(as_settings(settings) + " ".join(f"SELECT coalesce(array_agg(id), '{{}}') FROM ({script.rstrip().rstrip(';')}) s;" for script in scripts),
                      database).splitlines()
@@ -164,26 +182,51 @@ class Keyed:
         text = psql(as_settings(KEEP) + " ".join(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {script}" for script in scripts[:5]), "vg")
         return ", ".join(sorted({part.split("Filter Way: ")[1].split("  ")[0].strip() for part in text.splitlines() if "Filter Way: " in part}))
 
-    def measure(self, label, options, place, share, plain):
-        """One row for each number of clients. plain: the rates without a condition by clients, filled by share None."""
-        where, mask = ("true", numpy.ones(self.n, dtype=bool)) if share is None else self.condition(place, share)
-        what = "no condition" if share is None else f"{100 * share:g} % pass, {place}"
-        scripts = self.scripts(place, where)
-        found = self.recall("vg", place, share, scripts, mask, KEEP)
-        ways = "" if share is None else f"; {self.ways(scripts)}"
-        for clients in CLIENTS:
-            before = counts()
-            rate, latency = pgbench(options.work, "vg", "keys", scripts, clients, options.seconds, KEEP)
-            n_answered, searches, batches = (after - earlier for after, earlier in zip(counts(), before))
-            by_worker = min(n_answered / max(rate * options.seconds, 1), 1)
-            if share is None:
-                plain[clients] = rate
-            line(self.data.name, label, f"{what}, {plural(clients)}", f"{rate:.0f}/s", f"{latency * 1000:.0f} us",
-                 f"recall {found:.4f}; {rate / plain[clients]:.2f} x without; {by_worker:.0%} by the worker, batches of {searches / max(batches, 1):.1f}{ways}")
+    def turns(self, options, place, shares, clients):
+        """{share: runs}: all of them by turns, so that what the machine does meanwhile slows none alone. A run: rate, latency, searches
+        that were made, of these by the worker, its searches, its batches."""
+        runs = {share: [] for share in shares}
+        scripts = {share: self.scripts(place, self.condition(place, share)[0]) for share in shares}
+        if clients not in self.turn:
+            self.turn[clients] = max(int(self.timed(options, scripts[shares[0]], clients)[0] * TURN_SECONDS / clients), QUERIES)
+        made = self.turn[clients]
+        for _ in range(TURNS):
+            for share in shares:
+                before = counts()
+                rate, latency = pgbench(options.work, "vg", "keys", scripts[share], clients, None, KEEP, "-t", str(made))
+                runs[share].append((rate, latency, made * clients, *(after - earlier for after, earlier in zip(counts(), before))))
+        return runs
+
+    def timed(self, options, scripts, clients):
+        """One run by the clock, as in turns()."""
+        before = counts()
+        rate, latency = pgbench(options.work, "vg", "keys", scripts, clients, options.seconds, KEEP)
+        return rate, latency, rate * options.seconds, *(after - earlier for after, earlier in zip(counts(), before))
+
+    def measure(self, label, options, place):
+        """For no condition and each share one row for each number of clients. Those of larger shares, and without a condition, are medians."""
+        shares = [None, *options.shares]
+        many = [share for share in shares if share is None or share > FEW]
+        found = {}
+        for share in shares:  # first, so that what is kept of a condition is there when it is timed
+            where, mask = self.condition(place, share)
+            found[share] = self.recall("vg", place, share, self.scripts(place, where, judged(share)), mask, KEEP)
+        runs = {clients: self.turns(options, place, many, clients) for clients in CLIENTS}
+        for share in shares:
+            scripts = self.scripts(place, self.condition(place, share)[0])
+            what = "no condition" if share is None else f"{100 * share:g} % pass, {place}"
+            ways = "" if share is None else f"; {self.ways(scripts)}"
+            for clients in CLIENTS:
+                own = runs[clients][share] if share in many else [self.timed(options, scripts, clients)]
+                rate, plain = (float(numpy.median([run[0] for run in of])) for of in (own, runs[clients][None]))
+                made, n_answered, searches, batches = numpy.sum([run[2:] for run in own], axis=0)
+                line(self.data.name, label, f"{what}, {plural(clients)}", f"{rate:.0f}/s", f"{numpy.median([run[1] for run in own]) * 1000:.0f} us",
+                     f"recall {found[share]:.4f}; {rate / plain:.2f} x without; {min(n_answered / max(made, 1), 1):.0%} by the worker, "
+                     f"batches of {searches / max(batches, 1):.1f}{ways}{spread(own)}")
 
     def tenants(self, label, options):
         """Clients with a tenant each, in the same run."""
-        scripts = [f"SELECT id FROM {self.table} WHERE tenant = :client_id ORDER BY v <-> '{datasets.literal(query)}' LIMIT 10;\n" for query in self.queries["random"]]
+        scripts = self.scripts("random", "tenant = :client_id")
         rate, latency = pgbench(options.work, "vg", "tenants", scripts, TENANT_CLIENTS, options.seconds, KEEP)
         line(self.data.name, label, f"{TENANT_CLIENTS} clients, a tenant of .5 % each", f"{rate:.0f}/s", f"{latency * 1000:.0f} us", "")
 
@@ -235,9 +278,7 @@ def main():
             try:
                 keyed.build(method)
                 for place in PLACES:
-                    plain = {}
-                    for share in (None, *options.shares):
-                        keyed.measure(method, options, place, share, plain)
+                    keyed.measure(method, options, place)
                 keyed.tenants(method, options)
             except BenchError as error:
                 failed += 1

@@ -31,12 +31,17 @@ constexpr double kExactAhead = 4;    // factor of an exact search that was not m
 } // namespace
 
 double
-exact_pass_us(const GraphChoice &rows, uint64_t k)
+more_results_us(uint64_t k)
 {
 	const double more = std::max(static_cast<double>(k), kMeasuredK) / kMeasuredK;
 
-	return (rows.is_byte ? kBytesPassUs : kPassUs + kPassDimUs * rows.dim) + kDecadeOfKUs * std::log10(more) +
-		kEachOfKUs * kMeasuredK * (more - 1);
+	return kDecadeOfKUs * std::log10(more) + kEachOfKUs * kMeasuredK * (more - 1);
+}
+
+double
+exact_pass_us(const GraphChoice &rows, uint64_t k)
+{
+	return (rows.is_byte ? kBytesPassUs : kPassUs + kPassDimUs * rows.dim) + more_results_us(k);
 }
 
 double

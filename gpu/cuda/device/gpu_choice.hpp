@@ -24,6 +24,9 @@ struct GraphChoice
 	uint32_t n_entries = 0; // of the graph: entry points
 };
 
+/// Microseconds that an exact search takes longer for its k first rows than for ten.
+double more_results_us(uint64_t k);
+
 /// Microseconds of an exact search for the k first, alone: the fixed part, and the part of the rows.
 double exact_pass_us(const GraphChoice &rows, uint64_t k);
 double exact_rows_us(const GraphChoice &rows);

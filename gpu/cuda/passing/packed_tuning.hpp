@@ -16,8 +16,8 @@ struct PackedTuning
 		256;                  // of a segment, with the same conditions, before it: to pack takes about a millisecond
 	uint32_t budget_part = 8; // all packed rows take at most one such part of the budget
 
-	// Queries ask for packed rows, and go over them instead of lists, where another way takes more than so many times
-	// as long (passing_times.hpp). 0: always; not in tests of lists.
+	// Queries ask for packed rows, and go over them instead of lists, where another way takes more than this many
+	// times as long (passing_times.hpp). 0: always; not in tests of lists.
 	double pays = 1.1;
 };
 

@@ -9,6 +9,7 @@
 #include "cuda/passing/passing_device.hpp"
 #include "cuda/resident/ivf_lists.hpp"
 #include "cuda/search/ivf_search.hpp"
+#include "cuda/search/list_ways.hpp"
 #include "engine/ivf/passing_probes.hpp"
 
 namespace vectorgpu::cuda
@@ -149,24 +150,31 @@ search_passing_lists(const SearchCall &call, const Snapshot &view, const engine:
 {
 	std::vector<std::vector<SegmentProbes>> probes;
 	std::vector<FilterWay> ways(numbers.size(), FilterWay::kLists);
+	std::vector<SearchQuery> asked; // with these probes
 	std::vector<SearchQuery> queries;
 	std::vector<uint32_t> searched;
 	Results found;
 	size_t n_away = 0;
+	const SearchCall masked = call.with(view, {}, &found);
+	ListChooser chooser(masked, true);
 
 	probes.reserve(numbers.size()); // queries point into it
+	asked.reserve(numbers.size());  // and the chooser into this
 	for (const uint32_t number : numbers)
 	{
-		SearchQuery query = call.queries[number];
 		double looked_at;
 
-		probes.push_back(widen(call, view, passing, query, &looked_at));
-		if (probes.back().empty())
+		probes.push_back(widen(call, view, passing, call.queries[number], &looked_at));
+		asked.push_back(call.queries[number]);
+		asked.back().probes = probes.back();
+		if (probes.back().empty() || chooser.scores_all(asked.back(), asked.back()))
 		{
 			left->push_back(number);
 			continue;
 		}
-		query.probes = probes.back();
+
+		SearchQuery query = asked.back();
+
 		query.recall_target = 1;
 		query.passing = nullptr;
 		query.filter_way = &ways[queries.size()];
@@ -180,7 +188,12 @@ search_passing_lists(const SearchCall &call, const Snapshot &view, const engine:
 		left->insert(left->end(), searched.begin(), searched.end());
 		return Status::ok();
 	}
-	VECTORGPU_TRY(search_lists(call.with(view, queries, &found)));
+
+	SearchOptions options = call.options; // these queries have their way
+
+	options.list_choice = false;
+	VECTORGPU_TRY(search_lists(
+		{call.device, call.context, call.spec, call.shape, view, queries, options, &found, call.counts, call.control}));
 	for (size_t i = 0; i < searched.size(); i++)
 	{
 		const SearchQuery &query = call.queries[searched[i]];

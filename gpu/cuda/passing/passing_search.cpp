@@ -192,7 +192,7 @@ private:
 		return some.empty() ? Status::ok() : search_passing_lists(call_, masked->view, passing, some, true, left);
 	}
 
-	/// Whether another way, which takes so many us, takes longer than packed rows, also if they are still to be packed.
+	/// Whether another way, which takes other_us, takes longer than packed rows, also if they are still to be packed.
 	bool packed_pays(const SearchCall &call, const Masked &masked, const Passing &passing,
 		std::span<const uint32_t> numbers, double other_us) const
 	{

@@ -12,7 +12,7 @@ namespace vectorgpu::cuda
 /// To score the rows that pass one by one, for each of n queries.
 double listed_us(const SearchCall &call, const engine::Passing &passing, size_t n_queries);
 
-/// A pass over all these rows, of which some are left out by a mask, for the queries of these numbers. Infinite if the
+/// A pass over all these rows, some of them left out by a mask, for the queries of these numbers. Infinite if the
 /// filter does not serve.
 double pass_us(const SearchCall &call, const Snapshot &rows, std::span<const uint32_t> numbers);
 

@@ -46,8 +46,9 @@ DeviceCopy::search(const SearchMeans &means, std::span<const engine::SearchQuery
 	const std::shared_ptr<const Snapshot> held = snapshot();
 	const bool candidates_only = kind_ == engine::CopyKind::kCodes;
 	const SearchOptions options = {means.lane, ways.filter_min_queries, ways.graph_tuning, ways.graph_alone,
-		ways.graph_choice, ways.one_pass ? means.one_pass : nullptr, ways.few_lists, ways.few_real_lists,
-		ways.few_real_pairs, candidates_only, ways.bins, ways.exact_elements, means.packed, ways.rounded_lists};
+		ways.graph_choice, ways.list_choice, ways.one_pass ? means.one_pass : nullptr, ways.few_lists,
+		ways.few_real_lists, ways.few_real_pairs, candidates_only, ways.bins, ways.exact_elements, means.packed,
+		ways.rounded_lists, ways.graph_trace};
 
 	if (candidates_only &&
 		std::any_of(

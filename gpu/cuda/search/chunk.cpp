@@ -103,42 +103,64 @@ ChunkStaging::put_and_send(kernels::Incoming *incoming)
 	return Status::ok();
 }
 
+size_t
+ChunkStaging::part_size() const
+{
+	constexpr size_t kPartBytes = size_t{2} << 20; // long enough to be filled by several threads
+
+	return std::max<size_t>(1, kPartBytes / call_.shape.query_bytes);
+}
+
 Status
 ChunkStaging::put_and_send()
 {
-	constexpr size_t kPartBytes = size_t{2} << 20; // long enough to be filled by several threads
+	bool are_bytes = false;
+
+	if (numbers_.size() > part_size())
+		return put_and_send_by_driver(nullptr, &are_bytes);
+	(void) put_vectors(nullptr, nullptr);
+	return send();
+}
+
+Status
+ChunkStaging::put_and_send_by_driver(uint8_t *bytes, bool *are_bytes)
+{
 	const size_t each = call_.shape.query_bytes;
-	const size_t n_part = std::max<size_t>(1, kPartBytes / each);
-
-	if (numbers_.size() <= n_part)
-	{
-		(void) put_vectors(nullptr, nullptr);
-		return send();
-	}
-
-	const auto send_from = [&](size_t begin, size_t end)
-	{
-		return call_.check(cudaMemcpyAsync(vectors_.device + begin, vectors_.host + begin, end - begin,
-							   cudaMemcpyHostToDevice, call_.stream()),
-			"send queries");
-	};
+	const size_t n_part = part_size();
+	bool all_bytes = bytes != nullptr;
+	size_t sent = 0;
 
 	for (size_t first = 0; first < numbers_.size(); first += n_part)
 	{
 		const std::span<const uint32_t> part = numbers_.subspan(first, std::min(n_part, numbers_.size() - first));
 
-		(void) stage_queries(
-			call_.spec, call_.shape, call_.queries, part, vectors_.host + first * each, nullptr, nullptr);
-		VECTORGPU_TRY(send_from(first * each, (first + part.size()) * each));
+		all_bytes = stage_queries(call_.spec, call_.shape, call_.queries, part, vectors_.host + first * each,
+			all_bytes ? bytes + first * call_.shape.dim_pad : nullptr, nullptr);
+		if (first + part.size() == numbers_.size())
+			break; // with what follows
+		VECTORGPU_TRY(send_piece(sent, (first + part.size()) * each));
+		sent = (first + part.size()) * each;
 	}
-	return send_from(numbers_.size() * each, host_.mark());
+	*are_bytes = all_bytes;
+	return send_piece(sent, host_.mark());
 }
 
 Status
-ChunkStaging::send_by_driver() const
+ChunkStaging::put_and_send_some(size_t first, size_t n)
 {
-	return call_.check(
-		cudaMemcpyAsync(vectors_.device, vectors_.host, host_.mark(), cudaMemcpyHostToDevice, call_.stream()),
+	const size_t each = call_.shape.query_bytes;
+
+	(void) stage_queries(call_.spec, call_.shape, call_.queries, numbers_.subspan(first, n),
+		vectors_.host + first * each, nullptr, nullptr);
+	return send_piece(first * each, (first + n) * each);
+}
+
+/// Sends the bytes begin ... end - 1 of all pieces.
+Status
+ChunkStaging::send_piece(size_t begin, size_t end) const
+{
+	return call_.check(cudaMemcpyAsync(vectors_.device + begin, vectors_.host + begin, end - begin,
+						   cudaMemcpyHostToDevice, call_.stream()),
 		"send queries");
 }
 

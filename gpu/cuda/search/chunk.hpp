@@ -137,10 +137,21 @@ public:
 	/// one while the next is filled.
 	Status put_and_send();
 
-	/// By the driver's copy, however few the bytes are.
-	Status send_by_driver() const;
+	/// The same by the driver's copies, however few the bytes are. bytes: null, or a piece that was taken, for the
+	/// elements as bytes; *are_bytes: the answer of stage_queries.
+	Status put_and_send_by_driver(uint8_t *bytes, bool *are_bytes);
+
+	/// For a search that begins before all are sent: the driver's copy of all pieces but the vectors, and of the
+	/// vectors of n queries, which it fills.
+	Status send_heads() const { return send_piece(numbers_.size() * call_.shape.query_bytes, host_.mark()); }
+	Status put_and_send_some(size_t first, size_t n);
 
 private:
+	/// Queries whose vectors go together.
+	size_t part_size() const;
+
+	Status send_piece(size_t begin, size_t end) const;
+
 	const SearchCall &call_;
 	const std::span<const uint32_t> numbers_;
 	Arena host_;

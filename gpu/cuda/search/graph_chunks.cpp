@@ -2,14 +2,13 @@
 #include "cuda/search/graph_chunks.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <set>
 
 #include "cuda/device/staging.hpp"
 #include "cuda/device/stop.hpp"
 #include "cuda/resident/device_graph.hpp"
 #include "cuda/search/chunk.hpp"
+#include "cuda/search/graph_trace.hpp"
 #include "engine/graph/search.hpp"
 
 namespace vectorgpu::cuda
@@ -35,7 +34,7 @@ public:
 			for (const engine::GraphPartLayout &part : source->graph->parts)
 			{
 				most_entries_ = std::max(most_entries_, part.n_entries);
-				n_begin_.insert(begin_size(part));
+				n_parts_++;
 			}
 	}
 
@@ -58,9 +57,8 @@ public:
 private:
 	struct Chunk : QueryChunk
 	{
-		uint32_t *widths = nullptr;             // [n_sources, n_queries]
-		std::map<uint32_t, uint32_t *> begin_k; // by begin_size: [n_queries] of that number
-		uint8_t *byte_queries = nullptr;        // [n_queries, dim_pad], if all of them are bytes
+		uint32_t *widths = nullptr;      // [n_sources, n_queries]
+		uint8_t *byte_queries = nullptr; // [n_queries, dim_pad], if all of them are bytes
 		uint32_t max_width = 0;
 	};
 
@@ -77,7 +75,7 @@ private:
 	/// Bytes that are sent for a query.
 	size_t query_in_bytes() const
 	{
-		return call_.shape.query_bytes + kQueryHeadBytes + (sources_.size() + n_begin_.size()) * sizeof(uint32_t) +
+		return call_.shape.query_bytes + kQueryHeadBytes + sources_.size() * sizeof(uint32_t) +
 			(byte_rows_ ? call_.shape.dim_pad : 0);
 	}
 
@@ -92,7 +90,7 @@ private:
 		{
 			const size_t k = std::max<size_t>(max_k, call_.k_of(number));
 			const size_t candidates = widths_[number] * (sizeof(uint64_t) + sizeof(uint32_t));
-			const size_t scratch = std::max<size_t>(candidates, most_entries_ * sizeof(uint64_t));
+			const size_t scratch = candidates + most_entries_ * sizeof(uint64_t);
 			const size_t device_each = in_each + k * sizeof(Entry) + engine::graph::kSearchEntries * sizeof(Entry) +
 				scratch + kQueryScratchBytes;
 
@@ -117,118 +115,182 @@ private:
 			if (is_stopped(call_.control))
 				return stopped();
 			arena_.release(0);
-			VECTORGPU_TRY(send_queries(numbers.first(n), &chunk));
-			for (size_t s = 0; s < sources_.size(); s++)
-				for (const engine::GraphPartLayout &part : sources_[s]->graph->parts)
-				{
-					const size_t mark = arena_.mark();
-
-					VECTORGPU_TRY(search_part(s, part, chunk));
-					arena_.release(mark); // the stream uses the pieces in order
-				}
+			note(GraphMoment::kBegun);
+			mark(GraphStage::kBegun);
+			VECTORGPU_TRY(search_chunk(numbers.first(n), &chunk));
 			VECTORGPU_TRY(read_results(chunk));
 			numbers = numbers.subspan(n);
 		}
 		return Status::ok();
 	}
 
-	Status send_queries(std::span<const uint32_t> numbers, Chunk *chunk)
+	Status search_chunk(std::span<const uint32_t> numbers, Chunk *chunk)
 	{
 		const size_t n = numbers.size();
 		ChunkStaging staging(call_, numbers, &arena_);
 		const ChunkStaging::Piece<uint32_t> widths = staging.take<uint32_t>(sources_.size() * n);
-		std::map<uint32_t, uint32_t *> h_begin_k;
-
-		for (const uint32_t size : n_begin_)
-		{
-			const ChunkStaging::Piece<uint32_t> piece = staging.take<uint32_t>(n);
-
-			h_begin_k[size] = piece.host;
-			chunk->begin_k[size] = piece.device;
-		}
-
 		const ChunkStaging::Piece<uint8_t> bytes = staging.take<uint8_t>(byte_rows_ ? n * call_.shape.dim_pad : 0);
+		bool are_bytes = false;
 
 		chunk->widths = widths.device;
 		chunk->best.counts = staging.take_zeros<uint32_t>(n); // the results follow: see read_results
 		if (staging.failed())
 			return too_small();
 		staging.put_heads(chunk);
-		for (const auto &[size, values] : h_begin_k)
-			std::fill_n(values, n, size);
 		for (size_t i = 0; i < n; i++)
 			for (size_t s = 0; s < sources_.size(); s++)
 			{
 				widths.host[s * n + i] = width(numbers[i], *sources_[s]);
 				chunk->max_width = std::max(chunk->max_width, widths.host[s * n + i]);
 			}
-		chunk->byte_queries = staging.put_vectors(byte_rows_ ? bytes.host : nullptr, nullptr) ? bytes.device : nullptr;
-		VECTORGPU_TRY(staging.send_by_driver());
 		chunk->best.stride = chunk->max_k;
 		chunk->best.entries = arena_.take<Entry>(n * chunk->max_k);
-		return arena_.failed() ? too_small() : Status::ok();
+		if (arena_.failed())
+			return too_small();
+		if (const size_t n_shares = shares_of(n); n_shares > 1)
+			return search_in_shares(&staging, *chunk, n_shares);
+		VECTORGPU_TRY(staging.put_and_send_by_driver(byte_rows_ ? bytes.host : nullptr, &are_bytes));
+		chunk->byte_queries = are_bytes ? bytes.device : nullptr;
+		mark(GraphStage::kSent);
+		note(GraphMoment::kStaged);
+		for (size_t s = 0; s < sources_.size(); s++)
+			for (const engine::GraphPartLayout &part : sources_[s]->graph->parts)
+			{
+				const size_t before = arena_.mark();
+
+				VECTORGPU_TRY(search_part(s, part, *chunk, call_.stream()));
+				arena_.release(before); // the stream uses the pieces in order
+			}
+		return Status::ok();
 	}
 
-	Status search_part(size_t s, const engine::GraphPartLayout &part, const Chunk &chunk)
+	/// How many shares of a chunk's queries are searched one by one, each while the next is sent.
+	size_t shares_of(size_t n) const
+	{
+		constexpr size_t kMostShares = 2;
+		constexpr size_t kLeastOfShare = 1024; // a warp each (kernels/graph/graph.cu)
+		const size_t asked = call_.options.graph.parts;
+
+		if (n_parts_ != 1 || byte_rows_)
+			return 1;
+		return std::clamp<size_t>(n / kLeastOfShare, 1, asked != 0 ? asked : kMostShares);
+	}
+
+	/// Search the only part in shares of the queries, each on one of two streams behind its vectors' copy. So the host
+	/// fills memory, the copy goes on and searches run at the same time, and the last searches of a share, which do not
+	/// fill the device, run beside those of the next.
+	Status search_in_shares(ChunkStaging *staging, const Chunk &chunk, size_t n_shares)
+	{
+		const size_t n = chunk.queries.n_queries;
+		SideStreams sides(call_.device, call_.context);
+
+		VECTORGPU_TRY(staging->send_heads());
+		for (size_t i = 0; i < n_shares; i++)
+		{
+			const size_t first = n * i / n_shares;
+			const size_t end = n * (i + 1) / n_shares;
+			cudaStream_t stream = nullptr;
+
+			VECTORGPU_TRY(staging->put_and_send_some(first, end - first));
+			VECTORGPU_TRY(sides.begin(i, &stream));
+			VECTORGPU_TRY(search_part(0, sources_[0]->graph->parts[0], share_of(chunk, first, end - first), stream));
+		}
+		note(GraphMoment::kStaged);
+		VECTORGPU_TRY(sides.end());
+		mark(GraphStage::kSearched);
+		return Status::ok();
+	}
+
+	/// n queries of a chunk of one source and no bytes, from number `first` on.
+	Chunk share_of(const Chunk &chunk, size_t first, size_t n) const
+	{
+		Chunk share = chunk;
+		kernels::Queries &queries = share.queries;
+
+		share.numbers = chunk.numbers.subspan(first, n);
+		queries.vectors = static_cast<const uint8_t *>(queries.vectors) + first * call_.shape.query_bytes;
+		queries.k += first;
+		queries.after = queries.after != nullptr ? queries.after + first : nullptr;
+		queries.has_after += first;
+		queries.n_queries = static_cast<uint32_t>(n);
+		share.widths += first;
+		share.max_width = widths_[share.numbers.back()]; // they are in the order of their widths
+		share.best.entries += first * share.best.stride;
+		share.best.counts += first;
+		return share;
+	}
+
+	Status search_part(size_t s, const engine::GraphPartLayout &part, const Chunk &chunk, cudaStream_t stream)
 	{
 		const Source &source = *sources_[s];
 		const DeviceGraph &graph = *source.graph;
 		const size_t n = chunk.queries.n_queries;
+		// Nothing else is searched, so there is nothing to merge with.
+		const bool is_all = n_parts_ == 1 && chunk.max_width <= kernels::kGraphMostRanked;
 		kernels::GraphArgs search;
-		kernels::Best begin;
 
-		VECTORGPU_TRY(choose_entries(source, part, chunk, &begin));
+		search.n_begin = begin_size(part);
+		VECTORGPU_TRY(choose_entries(source, part, chunk, stream, &search.begin));
 		search.metric = call_.spec.metric;
 		search.rows = source.rows();
 		search.queries = chunk.queries;
 		search.edges = graph.edges.as<uint32_t>();
 		search.degree = graph.layout.header.degree;
 		search.entry_nodes = graph.entry_nodes.as<uint32_t>() + part.first_entry;
-		search.begin = begin.entries;
-		search.n_begin = begin.stride;
 		search.widths = chunk.widths + s * n;
 		search.max_width = chunk.max_width;
 		search.byte_queries = chunk.byte_queries;
 		search.narrow = graph.narrow(call_.shape.dim_pad);
-		search.candidates.capacity = chunk.max_width;
-		search.candidates.keys = arena_.take<uint64_t>(n * chunk.max_width);
-		search.candidates.rows = arena_.take<uint32_t>(n * chunk.max_width);
-		search.candidates.counts = arena_.take<uint32_t>(n);
+		if (is_all)
+			search.best = chunk.best;
+		else
+		{
+			search.candidates.capacity = chunk.max_width;
+			search.candidates.keys = arena_.take<uint64_t>(n * chunk.max_width);
+			search.candidates.rows = arena_.take<uint32_t>(n * chunk.max_width);
+			search.candidates.counts = arena_.take<uint32_t>(n);
+		}
 		search.tuning = call_.options.graph;
 		if (arena_.failed())
 			return too_small();
-		VECTORGPU_TRY(call_.check(kernels::launch_graph_search(search, call_.stream()), "search a graph"));
-		return call_.check(kernels::launch_merge(chunk.queries, search.candidates, search.rows.row_ids, chunk.best,
-							   chunk.max_k, call_.stream()),
-			"merge");
+		VECTORGPU_TRY(call_.check(kernels::launch_graph_search(search, stream), "search a graph"));
+		mark(GraphStage::kSearched, stream);
+		if (is_all)
+			return Status::ok();
+		VECTORGPU_TRY(call_.check(kernels::launch_merge(chunk.queries, search.candidates, search.rows.row_ids,
+									  chunk.best, chunk.max_k, stream),
+			"merge"));
+		mark(GraphStage::kMerged, stream);
+		return Status::ok();
 	}
 
 	/// *begin becomes the nearest entry points of a part, by their numbers there.
-	Status choose_entries(
-		const Source &source, const engine::GraphPartLayout &part, const Chunk &chunk, kernels::Best *begin)
+	Status choose_entries(const Source &source, const engine::GraphPartLayout &part, const Chunk &chunk,
+		cudaStream_t stream, const Entry **begin)
 	{
-		const size_t n = chunk.queries.n_queries;
+		const uint32_t n = chunk.queries.n_queries;
+		Entry *entries = arena_.take<Entry>(size_t{n} * begin_size(part));
 		kernels::ScoreArgs score;
 
-		begin->stride = begin_size(part);
-		begin->entries = arena_.take<Entry>(n * begin->stride);
-		begin->counts = arena_.take<uint32_t>(n);
+		*begin = entries;
 		score.metric = call_.spec.metric;
 		score.rows = source.graph->rows_of_entries(*source.block, part);
 		score.queries = chunk.queries;
-		score.queries.k = chunk.begin_k.at(begin->stride);
 		score.queries.after = nullptr;
 		score.key_stride = part.n_entries;
-		score.keys = arena_.take<uint64_t>(n * part.n_entries);
+		score.keys = arena_.take<uint64_t>(size_t{n} * part.n_entries);
 		score.group_rows = 32;
 		while ((part.n_entries + score.group_rows - 1) / score.group_rows > kernels::kMaxGroups)
 			score.group_rows *= 2;
 		if (arena_.failed())
 			return too_small();
-		VECTORGPU_TRY(call_.check(kernels::launch_scores(score, call_.stream()), "score entry points"));
-		return call_.check(kernels::launch_select_keys(score.queries, score.keys, score.key_stride, part.n_entries,
-							   *begin, begin->stride, call_.stream()),
-			"choose entry points");
+		VECTORGPU_TRY(call_.check(kernels::launch_scores(score, stream), "score entry points"));
+		mark(GraphStage::kScored, stream);
+		VECTORGPU_TRY(
+			call_.check(kernels::launch_graph_begin(score.keys, part.n_entries, n, begin_size(part), entries, stream),
+				"choose entry points"));
+		mark(GraphStage::kChosen, stream);
+		return Status::ok();
 	}
 
 	Status read_results(const Chunk &chunk)
@@ -244,10 +306,27 @@ private:
 		VECTORGPU_TRY(
 			call_.check(cudaMemcpyAsync(counts, chunk.best.counts, host.mark(), cudaMemcpyDeviceToHost, call_.stream()),
 				"read results"));
+		mark(GraphStage::kRead);
+		note(GraphMoment::kLaunched);
 		VECTORGPU_TRY(call_.context->stream.synchronize());
 		call_.progress();
+		note(GraphMoment::kAnswered);
 		take_results(chunk.numbers, counts, entries, chunk.best.stride, nullptr, call_.results);
+		note(GraphMoment::kTaken);
 		return Status::ok();
+	}
+
+	/// Times of a chunk, if the engine's options ask for them; not of shares on other streams.
+	void mark(GraphStage stage) const { mark(stage, call_.stream()); }
+	void mark(GraphStage stage, cudaStream_t stream) const
+	{
+		if (call_.options.graph_trace != nullptr && stream == call_.stream())
+			call_.options.graph_trace->mark(stage, stream);
+	}
+	void note(GraphMoment moment) const
+	{
+		if (call_.options.graph_trace != nullptr)
+			call_.options.graph_trace->note(moment);
 	}
 
 	const SearchCall &call_;
@@ -255,7 +334,7 @@ private:
 	Arena arena_;
 	bool byte_rows_ = false; // some source's rows are scored as bytes
 	uint32_t most_entries_ = 1;
-	std::set<uint32_t> n_begin_;   // begin_size of all parts
+	uint32_t n_parts_ = 0;         // of all sources
 	std::vector<uint32_t> widths_; // [queries] the widest
 };
 

@@ -1,7 +1,8 @@
 // Batched search of graphs alone, in chunks of queries, part by part of each segment:
 //   begin       canonical scores of all entry points, the 8 first
 //   search      kernels/graph/graph_search.cuh
-//   merge       into what the query has found
+//   merge       into what the query has found; not where a narrow search of the only part is all of the answer
+// From 2,048 queries over one part on, these are searched in shares, each while the next is sent.
 #pragma once
 
 #include <vector>

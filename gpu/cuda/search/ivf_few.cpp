@@ -10,6 +10,7 @@
 #include "cuda/search/answers.hpp"
 #include "cuda/search/chunk.hpp"
 #include "cuda/search/coded_search.hpp"
+#include "cuda/search/list_ways.hpp"
 #include "cuda/search/results.hpp"
 #include "cuda/search/rounded_lists.hpp"
 #include "kernels/filter/tuning.hpp"
@@ -46,17 +47,6 @@ suits(const SearchCall &call, bool reals, const Source &source)
 				return query.k <= kernels::kIvfFewMostK && !query.has_after && n_probes <= kernels::kIvfFewMostProbes &&
 					!chosen_by_codes(query, source);
 			});
-}
-
-/// The lists of a source that a query searches, as far as the host can say: of a source with conditions those that it
-/// names are more (IvfCut).
-double
-expected_probes(const Source &source, const SearchQuery &query)
-{
-	const uint32_t n_lists = source.lists->n_lists();
-	const uint32_t named = engine::probes_of(query.probes, source.segment, n_lists);
-
-	return source.cut.n_pass != nullptr && named < n_lists ? named / kMoreToChooseFrom : named;
 }
 
 /// True if it takes less time that each query reads its lists of reals separately than many launches that read each

@@ -1,6 +1,7 @@
-// See ivf_search.hpp. Queries that search all lists go over the same rows by search.cpp, the others by
-// ivf_segments.cpp. search.cpp also searches the delta, whose results are joined on the host. If segments have codes
-// and no vectors (kCodes), all queries go by codes, and the delta is not searched.
+// See ivf_search.hpp. Queries that search all lists, and those for which that takes no longer than some
+// (list_ways.hpp), go over the same rows by search.cpp, the others by ivf_segments.cpp. search.cpp also searches the
+// delta, whose results are joined on the host. If segments have codes and no vectors (kCodes), all queries go by codes,
+// and the delta is not searched.
 #include "cuda/search/ivf_search.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "cuda/resident/ivf_lists.hpp"
 #include "cuda/search/coded_search.hpp"
 #include "cuda/search/ivf_segments.hpp"
+#include "cuda/search/list_ways.hpp"
 #include "cuda/search/results.hpp"
 #include "cuda/search/search.hpp"
 
@@ -150,17 +152,25 @@ Status
 search(const SearchCall &call)
 {
 	const ListCall lists(call);
+	const size_t n = call.queries.size();
+	ListChooser chooser(call);
 	Group whole;
 	Group some;
 	Results found;
 
-	for (uint32_t i = 0; i < call.queries.size(); i++)
+	for (uint32_t i = 0; i < n; i++)
 	{
 		SearchQuery query = call.queries[i];
 
 		query.k = static_cast<size_t>(call.k_of(i));
 		if (lists.looks_at_all(query))
 		{
+			whole.add(query, i);
+			continue;
+		}
+		if (chooser.scores_all(call.queries[i], call.queries[std::min<size_t>(i + 1, n - 1)]))
+		{
+			query.recall_target = 1;
 			whole.add(query, i);
 			continue;
 		}

@@ -19,6 +19,7 @@ namespace vectorgpu::cuda
 {
 
 class PackedPool; // ../passing/packed_rows.hpp
+class GraphTrace; // graph_trace.hpp
 
 /// The times of the last search in one pass, for a benchmark that searches with one thread.
 struct OnePassTrace
@@ -45,6 +46,7 @@ struct SearchOptions
 	kernels::GraphTuning graph = {};
 	bool graph_alone = false;       // small batches over one graph use graph_alone.hpp
 	bool graph_choice = false;      // all rows are scored instead of a graph search where gpu_choice.hpp advises it
+	bool list_choice = false;       // ... instead of lists where list_choice.hpp does
 	OnePassUse *one_pass = nullptr; // null: no search in one pass
 	bool few_lists = false;         // small batches over lists of bytes use ivf_few.hpp
 	bool few_real_lists = false;    // small batches over lists of reals use ivf_few.hpp
@@ -54,6 +56,7 @@ struct SearchOptions
 	uint64_t exact_elements = 0;    // of rows that pass: searches with conditions look at all of them up to this
 	PackedPool *packed = nullptr;   // null: rows that pass are not packed
 	bool rounded_lists = false;     // lists of reals use rounded_lists.hpp, where that is faster
+	GraphTrace *graph_trace = nullptr; // null: no times are taken
 };
 
 struct SearchCounts

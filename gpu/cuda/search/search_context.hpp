@@ -15,6 +15,9 @@ namespace vectorgpu::cuda
 struct SearchContext
 {
 	Stream stream;
+	Stream sides[2]; // of a search that goes on in parts (SideStreams); idle while no search has them
+	Event fork;      // of SideStreams
+	Event join;
 	DeviceBuffer workspace;
 	PinnedBuffer pinned_in;  // queries on their way to the device
 	PinnedBuffer pinned_out; // results on their way back
@@ -50,6 +53,30 @@ private:
 	const Device *const device_;
 	const Stream *const stream_;
 	bool reached_ = false;
+};
+
+/// A search's work on other streams of its context, beside the search's own: it begins behind what that stream has now,
+/// and what comes later in that stream waits for it. So whoever waits for the search's stream waits for all.
+class SideStreams
+{
+public:
+	SideStreams(const Device *device, const SearchContext *context) : device_(device), context_(context) {}
+	~SideStreams();
+	SideStreams(const SideStreams &) = delete;
+	SideStreams &operator=(const SideStreams &) = delete;
+
+	/// *stream: for the part of this number, behind all work that the search's stream has now.
+	Status begin(size_t part, cudaStream_t *stream);
+
+	/// Let the search's stream wait for all parts; the destructor does so unless this has.
+	Status end();
+
+private:
+	cudaError_t join();
+
+	const Device *const device_;
+	const SearchContext *const context_;
+	bool ended_ = false;
 };
 
 } // namespace vectorgpu::cuda

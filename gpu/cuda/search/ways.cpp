@@ -32,7 +32,7 @@ public:
 	Status run(StartTimes *times)
 	{
 		ways_->one_pass = ways_->scaled = ways_->few_lists = ways_->few_real_lists = ways_->rounded_lists =
-			ways_->graph_alone = ways_->graph_choice = false; // until they are tested
+			ways_->list_choice = ways_->graph_alone = ways_->graph_choice = false; // until they are tested
 		VECTORGPU_TRY(self_test(engine_));
 		times->done("self-test of rows and lists");
 		for (const auto &[name, test] : std::initializer_list<std::pair<const char *, Status (WayTests::*)()>>{
@@ -48,6 +48,7 @@ public:
 			times->done(name);
 		}
 		ways_->graph_choice = options_.graph_choice;
+		ways_->list_choice = options_.list_choice;
 		return Status::ok();
 	}
 
@@ -252,6 +253,7 @@ asked_ways(const CudaEngineOptions &options)
 
 	ways.filter_min_queries = options.filter_min_queries;
 	ways.graph_tuning = options.graph;
+	ways.graph_trace = options.graph_trace;
 	ways.one_pass = options.one_pass;
 	ways.scaled = options.scaled;
 	ways.both_roundings = options.both_roundings;
@@ -260,6 +262,7 @@ asked_ways(const CudaEngineOptions &options)
 	ways.few_real_lists = options.few_real_lists;
 	ways.few_real_pairs = options.few_real_pairs;
 	ways.rounded_lists = options.rounded_lists && options.rounded;
+	ways.list_choice = options.list_choice;
 	ways.graph_alone = options.graph_alone;
 	ways.graph_choice = options.graph_choice;
 	ways.exact_elements = options.exact_elements;

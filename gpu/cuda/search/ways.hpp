@@ -12,6 +12,7 @@ namespace vectorgpu::cuda
 {
 
 class CudaEngine;
+class GraphTrace;
 struct CudaEngineOptions;
 class Device;
 
@@ -20,6 +21,7 @@ struct Ways
 {
 	uint32_t filter_min_queries = 0;
 	kernels::GraphTuning graph_tuning;
+	GraphTrace *graph_trace = nullptr; // of a benchmark
 	bool one_pass = false;
 	bool scaled = false;         // rows rounded to signed bytes; else to binary16 alone
 	bool both_roundings = false; // to binary16 beside these
@@ -32,6 +34,7 @@ struct Ways
 	uint64_t exact_elements = 0; // SearchOptions::exact_elements
 	bool graph_alone = false;
 	bool graph_choice = false;
+	bool list_choice = false;
 	bool holds_graphs = true;
 	bool holds_bit_graphs = true; // graphs of bit strings; none without holds_graphs
 	bool holds_hashed = true;     // graphs with codes

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/canonical/finish_many.cuh"
+#include "kernels/canonical/rescore.cuh"
 #include "kernels/warp_block/launch.cuh"
 
 namespace vectorgpu::kernels
@@ -76,34 +77,13 @@ scores_kernel(const ScoreArgs args)
 		args.minima[static_cast<size_t>(first_query + lane) * kMaxGroups + group] = smallest;
 }
 
-/// Canonical keys of a query's candidates, 32 at a time: warp `warp` of `n_warps`.
+/// Canonical keys of a query's candidates: warp `warp` of `n_warps`.
 template <Metric metric, class FormT>
 __device__ __forceinline__ void
 rescore_candidates(const RescoreArgs &args, uint32_t query, uint32_t warp, uint32_t n_warps)
 {
-	const uint32_t lane = threadIdx.x % 32;
-	const uint32_t count = min(args.candidates.counts[query], args.candidates.capacity);
-	const uint32_t dim_pad = args.queries.dim_pad;
-	const float *vector = static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(query) * dim_pad;
-	const uint32_t *candidate_rows = args.candidates.rows + static_cast<size_t>(query) * args.candidates.capacity;
-	uint64_t *keys = args.candidates.keys + static_cast<size_t>(query) * args.candidates.capacity;
-	const char *block = static_cast<const char *>(args.rows.vectors);
-	float aa = 0.0f;
-
-	if (warp * 32 >= count)
-		return;
-	if constexpr (metric == Metric::kCosine)
-		aa = query_square_sum(vector, dim_pad, lane);
-	for (uint32_t base = warp * 32; base < count; base += n_warps * 32)
-	{
-		const uint32_t mine = candidate_rows[min(base + lane, count - 1)];
-		const double score = score_pairs<metric, FormT, 32, 1>([&](int r)
-			{ return block + static_cast<size_t>(__shfl_sync(0xFFFFFFFFu, mine, r)) * args.rows.pitch_bytes; }, vector,
-			1, dim_pad, aa, lane);
-
-		if (base + lane < count)
-			keys[base + lane] = key_after(score, args.queries, query, args.rows.row_ids, mine);
-	}
+	rescore_candidates<metric, FormT>(args, query, warp, n_warps,
+		[&](double score, uint32_t row) { return key_after(score, args.queries, query, args.rows.row_ids, row); });
 }
 
 /// Grid (n_queries, blocks of a query), block 128.

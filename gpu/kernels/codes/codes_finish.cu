@@ -2,7 +2,6 @@
 // the same launch, canonical scores of the candidates and the merge into the results.
 #include "kernels/canonical/finish.cuh"
 #include "kernels/codes/codes_join.cuh"
-#include "kernels/codes/codes_scan.cuh"
 #include "kernels/warp_block/launch.cuh"
 
 namespace vectorgpu::kernels
@@ -11,7 +10,6 @@ namespace
 {
 
 constexpr uint32_t kFinishThreads = 512;
-constexpr uint32_t kFinishRanked = 128; // entries that are ranked by counting, not sorted
 
 // Bytes of candidates that one block reads in the time that the launches of more blocks take.
 constexpr uint64_t kFinishBytes = uint64_t{512} << 10;
@@ -29,27 +27,18 @@ struct JoinRoom
 	}
 };
 
-/// least: entries of the first buffer.
+/// least: entries of the first buffer, whose size is a power of two, for a sort.
 JoinRoom
 join_room(const CodedScanArgs &args, uint32_t least)
 {
 	JoinRoom room{};
 
 	room.lists = joined_lists(args.n_splits, args.stride);
-	room.even = max(room.lists * args.stride, least);
+	room.even = kRankedFirst;
+	while (room.even < max(room.lists * args.stride, least))
+		room.even *= 2;
 	room.odd = (room.lists + 1) / 2 * args.stride;
 	return room;
-}
-
-/// A power of two with room for the candidates and what was found before.
-uint32_t
-finish_entries(uint32_t stride, uint32_t max_k)
-{
-	uint32_t n = kFinishRanked;
-
-	while (n < stride + max_k)
-		n *= 2;
-	return n;
 }
 
 /// Grid n_queries, block 512: joins the candidates of all blocks of a query in order.
@@ -57,14 +46,15 @@ __global__ void __launch_bounds__(kFinishThreads)
 join_parts_kernel(const CodedScanArgs args, JoinRoom room)
 {
 	extern __shared__ __align__(16) uint8_t dynamic[];
-	__shared__ uint32_t counts[2][kMostJoined];
+	__shared__ JoinScratch scratch;
 	const uint32_t query = blockIdx.x;
 	Entry *even = reinterpret_cast<Entry *>(dynamic);
 	const Entry *entries = nullptr;
 
 	wait_for_stream();
 
-	const uint32_t n = join_parts(args, query, room.lists, {{even, even + room.even}, counts}, &entries);
+	const uint32_t n =
+		join_parts(args, query, room.lists, true, {{even, even + room.even}, room.even, &scratch}, &entries);
 
 	for (uint32_t i = threadIdx.x; i < n; i += kFinishThreads)
 		put_candidate(args.found, query, i, entries[i]);
@@ -104,12 +94,18 @@ struct ScoredCandidates
 			return key == kNanKey || row_is_dead(rows, place) ? kExcludedKey : key;
 		};
 
+		auto score = [&]<int kRows>() // that a warp scores together: as few as let all have a turn at once
+		{
+			score_rows<metric, FormT, kRows>(
+				places, n, warp, kWarps, dim_pad, aa, place_of, query_at, key_of, entries, n_valid);
+		};
+
 		if (n <= 2 * kWarps)
-			score_rows<metric, FormT, 2>(
-				places, n, warp, kWarps, dim_pad, aa, place_of, query_at, key_of, entries, n_valid);
+			score.template operator()<2>();
+		else if (n <= 4 * kWarps)
+			score.template operator()<4>();
 		else
-			score_rows<metric, FormT, 4>(
-				places, n, warp, kWarps, dim_pad, aa, place_of, query_at, key_of, entries, n_valid);
+			score.template operator()<8>();
 	}
 };
 
@@ -139,7 +135,7 @@ __global__ void __launch_bounds__(kFinishThreads)
 coded_finish_kernel(const CodedFinishArgs args, JoinRoom room)
 {
 	extern __shared__ __align__(16) uint8_t dynamic[];
-	__shared__ uint32_t counts[2][kMostJoined];
+	__shared__ JoinScratch scratch;
 	__shared__ uint32_t n_valid;
 	const uint32_t query = blockIdx.x;
 	Entry *entries = reinterpret_cast<Entry *>(dynamic);
@@ -152,7 +148,8 @@ coded_finish_kernel(const CodedFinishArgs args, JoinRoom room)
 	const uint32_t k = args.refine.queries.k[query];
 	const uint32_t n_best = args.best.counts[query];
 	Entry *best = args.best.entries + static_cast<size_t>(query) * args.best.stride;
-	const uint32_t n = join_parts(args.scan, query, room.lists, {{entries, entries + room.even}, counts}, &joined);
+	const uint32_t n =
+		join_parts(args.scan, query, room.lists, false, {{entries, entries + room.even}, room.even, &scratch}, &joined);
 
 	if (args.scores)
 		for (uint32_t i = threadIdx.x; i < n; i += kFinishThreads)
@@ -163,7 +160,7 @@ coded_finish_kernel(const CodedFinishArgs args, JoinRoom room)
 	Candidates::put(args.refine, query, joined, places, n, entries, &n_valid);
 	for (uint32_t i = threadIdx.x; i < n_best; i += kFinishThreads)
 		entries[n + i] = best[i];
-	if (n + n_best <= kFinishRanked)
+	if (n + n_best <= kRankedFirst)
 	{
 		rank_entries<WholeBlock>(entries, n + n_best); // begins with a barrier, as flush_entries
 		__syncthreads();
@@ -190,7 +187,7 @@ template <class Candidates>
 cudaError_t
 finish(const CodedFinishArgs &args, cudaStream_t stream)
 {
-	const JoinRoom room = join_room(args.scan, finish_entries(args.scan.stride, args.max_k));
+	const JoinRoom room = join_room(args.scan, args.scan.stride + args.max_k);
 
 	return launch_after(coded_finish_kernel<Candidates>, args.scan.n_queries, kFinishThreads,
 		room.bytes(args.scores ? args.scan.stride : 0), stream, args, room);
@@ -220,7 +217,7 @@ cudaError_t
 prepare_join(Kernel kernel)
 {
 	return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-		static_cast<int>(kCodeSharedBytes - 2 * kMostJoined * sizeof(uint32_t) - 1024));
+		static_cast<int>(kCodeSharedBytes - sizeof(JoinScratch) - 1024));
 }
 
 template <Metric metric>
@@ -234,9 +231,10 @@ prepare_finish_metric()
 	return error != cudaSuccess ? error : prepare_join(coded_finish_kernel<ScoredCandidates<metric, ByteForm>>);
 }
 
-// Whatever the candidates: two lists of them, the merge of these, what was found before, and the places fit.
-static_assert((2 * kMostPassCandidates + kJoinedEntries / 2 + kMostPassCandidates) * sizeof(Entry) +
-		kMostPassCandidates * sizeof(uint32_t) + 2 * kMostJoined * sizeof(uint32_t) + 1024 <=
+// Whatever the candidates: the lists held at a time, the merges of these, and the places fit; so do the candidates and
+// what was found before.
+static_assert((kJoinedEntries + kJoinedEntries / 2 + kMostPassCandidates) * sizeof(Entry) +
+		kMostPassCandidates * sizeof(uint32_t) + sizeof(JoinScratch) + 1024 <=
 	kCodeSharedBytes);
 static_assert(kJoinedEntries >= 2 * kMostPassCandidates && kMaxSelectK == kMostPassCandidates);
 

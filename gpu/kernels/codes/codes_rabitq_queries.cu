@@ -170,6 +170,13 @@ struct Totals
 	int element_sum;
 };
 
+/// Between the query and the centre.
+__device__ __forceinline__ double
+distance_of(const Totals &totals)
+{
+	return __dsqrt_rn(totals.square);
+}
+
 /// By the first three warps.
 __device__ void
 find_totals(const float *x, uint32_t n, Totals *totals)
@@ -271,7 +278,51 @@ element_of(float x, double scale)
 	return __double2int_rz(rounded < -127.0 ? -127.0 : rounded > 127.0 ? 127.0 : rounded);
 }
 
-/// Grid n_queries, block 256, dynamic shared memory padded_dim floats.
+/// The query's state from its rotated elements x: head, table and elements, to shared memory. By all threads, after
+/// find_totals and a barrier; ends with one.
+__device__ void
+make_state(const Codes &codes, const RabitqShape &shape, const float *x, Totals *totals, uint8_t *state)
+{
+	uint4 *table = reinterpret_cast<uint4 *>(state + sizeof(RabitqState));
+	int8_t *elements = reinterpret_cast<int8_t *>(state + sizeof(RabitqState) + shape.table_bytes());
+	const uint32_t n = shape.padded_dim;
+	const double table_scale = isfinite(totals->sum) ? __ddiv_rn(totals->widest, 255.0) : 0.0;
+	const double element_scale =
+		isfinite(distance_of(*totals)) ? __ddiv_rn(static_cast<double>(totals->largest), 127.0) : 0.0;
+	const double inverse = table_scale > 0.0 ? __ddiv_rn(1.0, table_scale) : 0.0;
+	int element_sum = 0;
+
+	for (uint32_t j = threadIdx.x; j < shape.table_bytes() / 16; j += kThreads)
+		table[j] = table_scale > 0.0 && j < n / 4 ? table_group(x + 4 * j, inverse) : make_uint4(0, 0, 0, 0);
+	for (uint32_t d = threadIdx.x; d < shape.element_bytes(); d += kThreads)
+	{
+		const int element = element_scale > 0.0 && d < n ? element_of(x[d], element_scale) : 0;
+
+		elements[d] = static_cast<int8_t>(element);
+		element_sum += element;
+	}
+	element_sum = __reduce_add_sync(0xFFFFFFFFu, element_sum);
+	if (threadIdx.x % kWarp == 0)
+		atomicAdd(&totals->element_sum, element_sum);
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		const double slack = __dmul_rn(
+			__dmul_rn(codes.deviations, table_scale), __dsqrt_rn(__ddiv_rn(static_cast<double>(n / 4), 12.0)));
+		RabitqState head;
+
+		head.element_scale = element_scale;
+		head.element_sum = __dmul_rn(static_cast<double>(totals->element_sum), element_scale);
+		head.table_scale = __double2float_rn(table_scale);
+		head.table_base = __double2float_rn(__dmul_rn(-totals->sum, 0.5));
+		head.table_slack = __double2float_rn(slack);
+		head.unused = 0;
+		*reinterpret_cast<RabitqState *>(state) = head;
+	}
+	__syncthreads();
+}
+
+/// Grid n_queries, block 256, dynamic shared memory: padded_dim floats, then the query's state.
 __global__ void __launch_bounds__(kThreads)
 rabitq_queries_kernel(Metric metric, const Codes codes, const Queries queries, const CodePasses passes,
 	const CodeQueries prepared, Rotation rotation, bool after_select)
@@ -284,10 +335,8 @@ rabitq_queries_kernel(Metric metric, const Codes codes, const Queries queries, c
 	const uint32_t query = blockIdx.x;
 	const float *vector = static_cast<const float *>(queries.vectors) + static_cast<size_t>(query) * queries.dim_pad;
 	const float seed = codes.model[codes.dim];
-	uint8_t *state = reinterpret_cast<uint8_t *>(prepared.states + static_cast<size_t>(query) * prepared.state_stride);
-	uint4 *table = reinterpret_cast<uint4 *>(state + sizeof(RabitqState));
-	int8_t *elements = reinterpret_cast<int8_t *>(state + sizeof(RabitqState) + shape.table_bytes());
-	int element_sum = 0;
+	uint4 *state = reinterpret_cast<uint4 *>(rotated + n); // n is a multiple of 8
+	uint4 *to = reinterpret_cast<uint4 *>(prepared.states + static_cast<size_t>(query) * prepared.state_stride);
 
 	let_next_start();
 	if (!after_select)
@@ -301,43 +350,15 @@ rabitq_queries_kernel(Metric metric, const Codes codes, const Queries queries, c
 	__syncthreads();
 	rotate(rotation, seed >= 0.0f && seed < 16777216.0f ? static_cast<uint64_t>(seed) : 0, rotated, n);
 	find_totals(rotated, n, &totals);
+	__syncthreads();
+	make_state(codes, shape, rotated, &totals, reinterpret_cast<uint8_t *>(state));
 	wait_for_stream();
+	for (uint32_t i = threadIdx.x; i < shape.state_bytes() / 16; i += kThreads)
+		to[i] = state[i];
 	if (threadIdx.x == 0)
+	{
 		begin_passes(passes, query);
-	__syncthreads();
-
-	const double distance = __dsqrt_rn(totals.square);
-	const double table_scale = isfinite(totals.sum) ? __ddiv_rn(totals.widest, 255.0) : 0.0;
-	const double element_scale = isfinite(distance) ? __ddiv_rn(static_cast<double>(totals.largest), 127.0) : 0.0;
-	const double inverse = table_scale > 0.0 ? __ddiv_rn(1.0, table_scale) : 0.0;
-
-	for (uint32_t j = threadIdx.x; j < shape.table_bytes() / 16; j += kThreads)
-		table[j] = table_scale > 0.0 && j < n / 4 ? table_group(rotated + 4 * j, inverse) : make_uint4(0, 0, 0, 0);
-	for (uint32_t d = threadIdx.x; d < shape.element_bytes(); d += kThreads)
-	{
-		const int element = element_scale > 0.0 && d < n ? element_of(rotated[d], element_scale) : 0;
-
-		elements[d] = static_cast<int8_t>(element);
-		element_sum += element;
-	}
-	element_sum = __reduce_add_sync(0xFFFFFFFFu, element_sum);
-	if (threadIdx.x % kWarp == 0)
-		atomicAdd(&totals.element_sum, element_sum);
-	__syncthreads();
-	if (threadIdx.x == 0)
-	{
-		const double slack = __dmul_rn(
-			__dmul_rn(codes.deviations, table_scale), __dsqrt_rn(__ddiv_rn(static_cast<double>(n / 4), 12.0)));
-		RabitqState head;
-
-		head.element_scale = element_scale;
-		head.element_sum = __dmul_rn(static_cast<double>(totals.element_sum), element_scale);
-		head.table_scale = __double2float_rn(table_scale);
-		head.table_base = __double2float_rn(__dmul_rn(-totals.sum, 0.5));
-		head.table_slack = __double2float_rn(slack);
-		head.unused = 0;
-		*reinterpret_cast<RabitqState *>(state) = head;
-		prepared.constants[query] = distance;
+		prepared.constants[query] = distance_of(totals);
 	}
 }
 
@@ -356,15 +377,20 @@ launch_rabitq_queries(Metric metric, const Codes &codes, const Queries &queries,
 	rotation.n_rounds = rotation.window == n ? kWholeRounds : kRounds;
 	rotation.factor = static_cast<float>(1 / std::sqrt(static_cast<double>(rotation.window)));
 	rotation.root = static_cast<float>(std::sqrt(0.5));
-	return launch_after(rabitq_queries_kernel, queries.n_queries, kThreads, n * sizeof(float), stream, metric, codes,
-		queries, passes, prepared, rotation, after_select);
+
+	const size_t shared = n * sizeof(float) + rabitq_shape(codes).state_bytes();
+
+	return launch_after(rabitq_queries_kernel, queries.n_queries, kThreads, shared, stream, metric, codes, queries,
+		passes, prepared, rotation, after_select);
 }
 
 cudaError_t
 prepare_rabitq_queries()
 {
+	const RabitqShape shape = rabitq_shape(kMaxDimensions, 1);
+
 	return cudaFuncSetAttribute(rabitq_queries_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-		static_cast<int>((kMaxDimensions + 7) / 8 * 8 * sizeof(float)));
+		static_cast<int>(shape.padded_dim * sizeof(float) + shape.state_bytes()));
 }
 
 } // namespace vectorgpu::kernels

@@ -18,6 +18,8 @@ namespace vectorgpu::kernels
 constexpr uint32_t kFewestBetween = 2;
 constexpr uint32_t kMostBetween = 32;
 
+constexpr int kMostThreads = 512; // of a block
+
 constexpr uint32_t kNoPlace = 0xFFFFFFFFu;
 constexpr uint32_t kTableAt = 256; // in dynamic shared memory: its lowest byte is 0, so that a byte can take its place
 constexpr uint32_t kStateAt = kTableAt - sizeof(RabitqState);
@@ -37,8 +39,12 @@ struct alignas(16) RabitqShared
 {
 	CodeSlots slots;
 	Entry threshold;
-	Entry after;              // only entries after it, if has_after
-	float limits[kCodeSlots]; // a bound, less the constant, that is larger is after the threshold
+	Entry after; // only entries after it, if has_after
+	union
+	{
+		float limits[kCodeSlots]; // a bound, less the constant, that is larger is after the threshold
+		KeyRadix radix;           // of a sort, after which the limits are set again
+	};
 	Waiting waiting[kThreads / 32];
 };
 
@@ -65,6 +71,9 @@ limit_of(const Entry &threshold, double constant)
 template <bool kRefines, int kThreads>
 struct RabitqScan
 {
+	// Blocks of this size serve few queries: each sorts once or twice, and its sort is what the search waits for.
+	static constexpr bool kSelects = kThreads == kMostThreads;
+
 	const CodedScanArgs &args;
 	const uint8_t *shared;
 	RabitqShared<kThreads> *held;
@@ -75,6 +84,7 @@ struct RabitqScan
 	float base;          // of the sums by signs, with the slack of a bound
 	float scale;         // of them
 	bool sorts;
+	uint32_t n_sorted; // if kSelects: entries that the last sort left
 	uint32_t n_waiting;
 	uint32_t slot; // of the chunk that was read last
 	uint32_t slot_end;
@@ -236,11 +246,19 @@ struct RabitqScan
 		__syncthreads();
 	}
 
+	/// Sort the first `fill` of the entries and keep k. Returns how many are kept. By all threads; the limits are set
+	/// after it.
+	__device__ __forceinline__ uint32_t sort_first(uint32_t fill, uint32_t k) const
+	{
+		if constexpr (kSelects)
+			return kernels::sort_first(entries, fill, k, &held->radix, &held->slots.fill);
+		return flush_entries(entries, fill, k);
+	}
+
 	/// By all threads, after a barrier; ends with one.
 	__device__ __forceinline__ void sort_entries(uint32_t k, uint32_t n_entries)
 	{
-		const uint32_t fill = flush_entries(entries, held->slots.fill, k);
-
+		const uint32_t fill = sort_first(held->slots.fill, k);
 		const Entry threshold = fill >= k ? entries[k - 1] : Entry{kExcludedKey, 0};
 
 		if (threadIdx.x == 0)
@@ -248,6 +266,8 @@ struct RabitqScan
 			held->slots.fill = fill;
 			held->threshold = threshold;
 		}
+		if constexpr (kSelects)
+			n_sorted = fill;
 		set_most_fill(fill >= k, k, n_entries);
 		set_limits(threshold);
 	}
@@ -310,13 +330,17 @@ struct RabitqScan
 		}
 	}
 
-	__device__ __forceinline__ void read_state(const float *from, uint8_t *to, uint32_t n_bytes)
+	/// Begin with the query's state; a barrier must come before take_state. By the threads that load_code_slots leaves
+	/// idle, if there are such.
+	static __device__ __forceinline__ void read_state(const float *from, uint8_t *to, uint32_t n_bytes)
 	{
-		for (uint32_t i = threadIdx.x; i < n_bytes / 16; i += kThreads)
+		for (uint32_t i = (threadIdx.x + kThreads / 2) % kThreads; i < n_bytes / 16; i += kThreads)
 			reinterpret_cast<uint4 *>(to + kStateAt)[i] = __ldg(reinterpret_cast<const uint4 *>(from) + i);
-		__syncthreads();
+	}
 
-		const RabitqState &state = *reinterpret_cast<const RabitqState *>(to + kStateAt);
+	__device__ __forceinline__ void take_state()
+	{
+		const RabitqState &state = *reinterpret_cast<const RabitqState *>(shared + kStateAt);
 
 		base = __fadd_rn(state.table_base, kRefines ? state.table_slack : 0.0f);
 		scale = state.table_scale;

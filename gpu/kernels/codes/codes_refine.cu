@@ -1,5 +1,5 @@
 // Canonical scores of the candidates that codes name, or what is kept of them; passes over many candidates.
-#include "kernels/canonical/canonical.cuh"
+#include "kernels/canonical/rescore.cuh"
 #include "kernels/codes/codes_scan.cuh"
 
 namespace vectorgpu::kernels
@@ -55,36 +55,16 @@ template <Metric metric, class FormT>
 __global__ void __launch_bounds__(kRefineThreads)
 code_refine_kernel(const RescoreArgs args)
 {
-	const uint32_t lane = threadIdx.x % 32;
 	const uint32_t query = blockIdx.x;
-	const uint32_t count = min(args.candidates.counts[query], args.candidates.capacity);
-	const uint32_t dim_pad = args.queries.dim_pad;
-	const float *vector = static_cast<const float *>(args.queries.vectors) + static_cast<size_t>(query) * dim_pad;
-	const uint32_t *places = args.candidates.rows + static_cast<size_t>(query) * args.candidates.capacity;
-	uint64_t *keys = args.candidates.keys + static_cast<size_t>(query) * args.candidates.capacity;
-	const char *block = static_cast<const char *>(args.rows.vectors);
-	const uint32_t n_warps = gridDim.y * (kRefineThreads / 32);
-	const uint32_t warp = blockIdx.y * (kRefineThreads / 32) + threadIdx.x / 32;
-	float aa = 0.0f;
+	constexpr uint32_t kWarps = kRefineThreads / 32;
 
-	if (warp * 32 >= count)
-		return;
-	if constexpr (metric == Metric::kCosine)
-		aa = query_square_sum(vector, dim_pad, lane);
-	for (uint32_t base = warp * 32; base < count; base += n_warps * 32)
-	{
-		const uint32_t mine = places[min(base + lane, count - 1)];
-		const double score = score_pairs<metric, FormT, 32, 1>([&](int r)
-			{ return block + static_cast<size_t>(__shfl_sync(0xFFFFFFFFu, mine, r)) * args.rows.pitch_bytes; }, vector,
-			1, dim_pad, aa, lane);
+	rescore_candidates<metric, FormT>(args, query, blockIdx.y * kWarps + threadIdx.x / 32, gridDim.y * kWarps,
+		[&](double score, uint32_t place)
+		{
+			const uint64_t key = key_after(score, args.queries, query, args.rows.row_ids, place);
 
-		if (base + lane >= count)
-			continue;
-
-		const uint64_t key = key_after(score, args.queries, query, args.rows.row_ids, mine);
-
-		keys[base + lane] = key == kNanKey || row_is_dead(args.rows, mine) ? kExcludedKey : key;
-	}
+			return key == kNanKey || row_is_dead(args.rows, place) ? kExcludedKey : key;
+		});
 }
 
 template <Metric metric>

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "kernels/canonical/canonical.cuh"
+#include "kernels/canonical/rank.cuh"
 #include "kernels/codes/codes_launch.hpp"
 #include "kernels/select/merge.cuh"
 #include "kernels/warp_block/launch.cuh"
@@ -29,6 +30,8 @@ struct alignas(16) CodeSlots
 	float distances[kCodeSlots]; // RaBitQ of more than 1 bit
 	uint32_t fill;
 };
+
+constexpr uint32_t kRankedFirst = 128; // entries that are ranked by counting, not sorted
 
 // Entries that may gather, beside the best ones, before an estimator that refines gets a new threshold.
 constexpr uint32_t kLeastGathered = 32;
@@ -167,9 +170,9 @@ slot_of_chunk(const CodeSlots &slots, uint32_t chunk)
 	return low;
 }
 
-/// Append the entries of the lanes with `taken` to entries [*fill]. By all lanes of a warp.
+/// Append the entries of the lanes with `taken` to entries [*fill]; those from number `room` on only count. By a warp.
 __device__ __forceinline__ void
-append_taken(const Entry &entry, bool taken, uint32_t lane, Entry *entries, uint32_t *fill)
+append_taken(const Entry &entry, bool taken, uint32_t lane, Entry *entries, uint32_t *fill, uint32_t room = 0xFFFFFFFFu)
 {
 	const uint32_t ballot = __ballot_sync(0xFFFFFFFFu, taken);
 
@@ -180,9 +183,49 @@ append_taken(const Entry &entry, bool taken, uint32_t lane, Entry *entries, uint
 		if (lane == 0)
 			at = atomicAdd(fill, static_cast<uint32_t>(__popc(ballot)));
 		at = __shfl_sync(0xFFFFFFFFu, at, 0) + __popc(ballot & ((1u << lane) - 1));
-		if (taken)
+		if (taken && at < room)
 			entries[at] = entry;
 	}
+}
+
+using KeyRadix = RadixScratchOf<unsigned long long>;
+
+/// Keep of entries [n] those up to the k-th key, in any order. Returns how many: k, and those that tie with the k-th; n
+/// if that is not more. *fill: shared. By all threads, after a barrier; ends with one.
+__device__ inline uint32_t
+keep_first(Entry *entries, uint32_t n, uint32_t k, KeyRadix *radix, uint32_t *fill)
+{
+	if (n <= k)
+		return n;
+
+	const unsigned long long kth = block_kth_smallest<true, unsigned long long>(
+		[&](uint32_t i) { return static_cast<unsigned long long>(entries[i].key); }, n, k, radix);
+
+	if (threadIdx.x == 0)
+		*fill = 0;
+	for (uint32_t base = 0; base < n; base += blockDim.x)
+	{
+		const uint32_t i = base + threadIdx.x;
+		const Entry entry = i < n ? entries[i] : Entry{kExcludedKey, kExcludedKey};
+
+		__syncthreads(); // all hold theirs: what is kept goes to places up to here
+		append_taken(entry, i < n && entry.key <= kth, threadIdx.x % 32, entries, fill);
+	}
+	__syncthreads();
+	return *fill;
+}
+
+/// As flush_entries, in less time if n is several times k.
+__device__ inline uint32_t
+sort_first(Entry *entries, uint32_t n, uint32_t k, KeyRadix *radix, uint32_t *fill)
+{
+	__syncthreads();
+	n = keep_first(entries, n, k, radix, fill);
+	if (n > kRankedFirst)
+		return flush_entries(entries, n, k);
+	rank_entries<WholeBlock>(entries, n);
+	__syncthreads();
+	return min(n, k);
 }
 
 /// The block's part of a query's candidates: entries [fill], sorted. By all threads, after a barrier.

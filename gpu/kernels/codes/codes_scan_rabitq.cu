@@ -6,8 +6,6 @@ namespace vectorgpu::kernels
 namespace
 {
 
-constexpr uint32_t kMostThreads = 512;
-
 /// Grid n_queries * n_splits. Dynamic shared memory: the query's state from kStateAt on, then entries [n_entries].
 template <bool kRefines, int kThreads, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
@@ -24,11 +22,11 @@ rabitq_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t state_
 	wait_for_stream();
 
 	const uint32_t k = args.wanted[query];
+	const uint32_t n_probes = args.probes.counts[query];
 
-	if (k > 0)
+	if (k > 0 && n_probes > 0)
 	{
 		constexpr uint32_t kWarps = kThreads / 32;
-		const uint32_t n_probes = args.probes.counts[query];
 		RabitqScan<kRefines, kThreads> scan = {args, dynamic, &held, entries, threadIdx.x % 32};
 
 		scan.set_most_fill(false, k, n_entries);
@@ -45,9 +43,12 @@ rabitq_scan_kernel(const CodedScanArgs args, uint32_t n_entries, uint32_t state_
 		{
 			const uint32_t n_chunks = load_code_slots(args, query, probe, &held.slots);
 
+			scan.take_state();
 			scan.scan_slots(k, n_entries, split * kWarps + threadIdx.x / 32, args.n_splits * kWarps, n_chunks);
 		}
-		fill = flush_entries(entries, held.slots.fill, k);
+		fill = held.slots.fill;
+		if (!scan.kSelects || fill != scan.n_sorted)
+			fill = scan.sort_first(fill, k);
 	}
 	put_entries(args, query, split, entries, fill);
 }

@@ -3,8 +3,10 @@
 #include <bit>
 #include <type_traits>
 
+#include "kernels/graph/graph_alone.cuh"
 #include "kernels/graph/graph_bits.hpp"
 #include "kernels/graph/graph_narrow.hpp"
+#include "kernels/warp_block/launch.cuh"
 
 namespace vectorgpu::kernels
 {
@@ -12,6 +14,8 @@ namespace
 {
 
 constexpr uint32_t kGatherThreads = 256;
+constexpr uint32_t kBeginThreads = 256;
+constexpr uint32_t kBeginKeys = 8;      // of a lane at a time
 constexpr uint32_t kManyQueries = 1024; // from here on a warp each keeps the device busy
 
 /// Pieces of 16 bytes. Grid (blocks), block kGatherThreads.
@@ -21,6 +25,77 @@ gather_kernel(const uint4 *from, uint32_t pieces, const uint32_t *nodes, uint32_
 	for (size_t i = blockIdx.x * size_t{kGatherThreads} + threadIdx.x; i < static_cast<size_t>(n) * pieces;
 		i += size_t{gridDim.x} * kGatherThreads)
 		to[i] = __ldg(from + static_cast<size_t>(nodes[i / pieces]) * pieces + i % pieces);
+}
+
+/// Grid ceil(n_queries / 8), block kBeginThreads: a warp a query. Lane i keeps the i-th first of the keys so far.
+__global__ void __launch_bounds__(kBeginThreads)
+begin_kernel(const uint64_t *keys, uint32_t n_entries, uint32_t n_queries, uint32_t n_begin, Entry *begin)
+{
+	constexpr unsigned kFull = 0xFFFFFFFFu;
+	const uint32_t lane = threadIdx.x % 32;
+	const uint32_t query = blockIdx.x * (kBeginThreads / 32) + threadIdx.x / 32;
+	uint64_t first_key = kExcludedKey;
+	uint32_t first_number = 0;
+
+	wait_for_stream();
+	let_next_start();
+	if (query >= n_queries)
+		return;
+
+	const uint64_t *of_query = keys + static_cast<size_t>(query) * n_entries;
+
+	for (uint32_t base = lane; base < n_entries + lane;
+		base += 32 * kBeginKeys) // the same number of turns in all lanes
+	{
+		uint64_t key[kBeginKeys];
+		uint64_t next_key = kExcludedKey;
+		uint32_t next_number = 0;
+		bool nearer = false;
+		const uint64_t last = __shfl_sync(kFull, first_key, static_cast<int>(n_begin - 1));
+
+#pragma unroll
+		for (uint32_t i = 0; i < kBeginKeys; i++)
+		{
+			key[i] = base + i * 32 < n_entries ? of_query[base + i * 32] : kExcludedKey;
+			nearer |= key[i] < last;
+		}
+		if (!__any_sync(kFull, nearer))
+			continue;
+		for (uint32_t rank = 0; rank < n_begin; rank++)
+		{
+			uint64_t least = first_key; // its number is below those of this turn
+			uint32_t number = first_number;
+
+#pragma unroll
+			for (uint32_t i = 0; i < kBeginKeys; i++)
+				if (key[i] < least)
+				{
+					least = key[i];
+					number = base + i * 32;
+				}
+
+			const uint64_t least_of_all = warp_least(least);
+			const uint32_t number_of_all = __reduce_min_sync(kFull, least == least_of_all ? number : 0xFFFFFFFFu);
+
+			if (lane == rank)
+			{
+				next_key = least_of_all;
+				next_number = number_of_all;
+			}
+			if (least != least_of_all || number != number_of_all)
+				continue;
+			if (first_key == least && first_number == number)
+				first_key = kExcludedKey;
+#pragma unroll
+			for (uint32_t i = 0; i < kBeginKeys; i++)
+				if (base + i * 32 == number)
+					key[i] = kExcludedKey;
+		}
+		first_key = next_key;
+		first_number = next_number;
+	}
+	if (lane < n_begin)
+		begin[static_cast<size_t>(query) * n_begin + lane] = {first_key, first_number};
 }
 
 /// Call launch(metric), an std::integral_constant.
@@ -82,7 +157,9 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 	const bool bits = args.rows.form == Form::kBit;
 
 	if (args.max_width < 1 || args.max_width > kGraphMostWidth || args.degree == 0 || args.n_begin > kGraphMostBegin ||
-		(!alone && args.candidates.capacity < args.max_width) || (alone && args.entries.n_rows > kGraphMostEntries))
+		(!alone && args.best.entries == nullptr && args.candidates.capacity < args.max_width) ||
+		(args.best.entries != nullptr && args.max_width > kGraphMostRanked) ||
+		(alone && args.entries.n_rows > kGraphMostEntries))
 		return cudaErrorInvalidValue;
 	if (tuning.steps == 0)
 		tuning.steps = kGraphDefaultSteps;
@@ -104,7 +181,8 @@ launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_bloc
 			std::bit_width(std::clamp(args.max_width * 128, 2048u, 1u << kGraphAloneTableBits) - 1));
 	else if (tuning.table_bits == 0)
 		tuning.table_bits = tuning.warps == 1
-			? static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 8, 512u, 4096u) - 1))
+			? static_cast<uint32_t>(
+				  std::bit_width(std::clamp(args.max_width * 8, args.max_width < 20 ? 512u : 1024u, 4096u) - 1))
 			: static_cast<uint32_t>(std::bit_width(std::clamp(args.max_width * 20, 512u, 8192u) - 1));
 	tuning.table_bits = std::clamp(tuning.table_bits, 6u, alone ? kGraphAloneTableBits : kGraphMostTableBits);
 	if (bits)
@@ -146,6 +224,20 @@ graph_cluster_room(const GraphArgs &args, uint32_t *room)
 {
 	return with_metric(args.metric,
 		[&](auto metric) { return launch_graph_clusters<metric.value>(args, false, room, nullptr, nullptr); });
+}
+
+cudaError_t
+launch_graph_begin(
+	const uint64_t *keys, uint32_t n_entries, uint32_t n_queries, uint32_t n_begin, Entry *begin, cudaStream_t stream)
+{
+	constexpr uint32_t kQueries = kBeginThreads / 32;
+
+	if (n_queries == 0 || n_begin == 0)
+		return cudaSuccess;
+	if (n_begin > kGraphMostBegin || n_begin > n_entries)
+		return cudaErrorInvalidValue;
+	return launch_after(begin_kernel, (n_queries + kQueries - 1) / kQueries, kBeginThreads, 0, stream, keys, n_entries,
+		n_queries, n_begin, begin);
 }
 
 cudaError_t

@@ -18,6 +18,7 @@ constexpr uint32_t kGraphMostBegin = 8;       // entry points at which a search 
 constexpr uint32_t kGraphMostEntries = 8192;  // entry points that it scores: all on one multiprocessor
 constexpr uint32_t kGraphEntryBlocks = 64;    // of a query whose entry points are scored apart
 constexpr uint32_t kGraphEntryItems = kGraphEntryBlocks * kGraphMostBegin;
+constexpr uint32_t kGraphMostRanked = 64; // widest search that ranks what it has found (GraphArgs::best)
 
 /// The rounded rows of a graph (graph_narrow.hpp); rows null: searches read the rows alone.
 struct GraphNarrowRows
@@ -44,6 +45,9 @@ struct GraphArgs
 	const uint8_t *byte_queries = nullptr;
 	GraphNarrowRows narrow;
 	Candidates candidates; // out: the nodes found, canonical keys; capacity at least max_width
+	// out, instead of candidates, if entries is not null: the k first of each query, for searches that find all of its
+	// answer. max_width is at most kGraphMostRanked then.
+	Best best;
 	// Instead, without begin and candidates: each search finds its own n_begin of entries, and writes its k nearest
 	// there. queries.k, queries.vectors, widths and byte_queries may then lie in pinned memory.
 	Answers answers;
@@ -54,11 +58,10 @@ struct GraphArgs
 };
 
 /// Find the nodes nearest to each query by SONG's search, except dead nodes, those whose score is NaN or +infinity, and
-/// those not after `after`. Grid ceil(n_queries / 4), block 128: a warp a query; or grid n_queries, block 128; or, with
-/// `answers`, block 256; or, with tuning.lanes, grid ceil(n_queries / 4), block 4 lanes; or, with `answers` and
-/// tuning.blocks of 2 or 4, grid n_queries blocks, block 256, clusters of `blocks`, or one block if the device has no
-/// room for those. Reproducible (with a filter: for a table size). *n_blocks, unless null: blocks of each query with
-/// `answers`.
+/// those not after `after`. Grid n_queries, block 32 or 128, with `answers` 256; or, with tuning.lanes, grid
+/// ceil(n_queries / 4), block 4 lanes; or, with `answers` and tuning.blocks of 2 or 4, grid n_queries blocks, block
+/// 256, clusters of `blocks`, or one block if the device has no room for those. Reproducible (with a filter: for a
+/// table size). *n_blocks, unless null: blocks of each query with `answers`.
 [[nodiscard]] cudaError_t launch_graph_search(const GraphArgs &args, cudaStream_t stream, uint32_t *n_blocks = nullptr);
 
 /// Score the entry points of searches with `answers` by the whole device: items [n_queries, kGraphEntryItems] become
@@ -72,6 +75,12 @@ struct GraphArgs
 
 /// True if the search can score bytes by integers, exactly, for queries of whole numbers 0 ... 255.
 bool graph_bytes_are_exact(Metric metric, Form form, uint32_t dim_pad);
+
+/// begin [n_queries, n_begin] becomes the first of each query's keys [n_queries, n_entries], by (key, number), as
+/// GraphArgs::begin. n_begin is at most kGraphMostBegin and n_entries; no key is kExcludedKey. Grid
+/// ceil(n_queries / 8), block 256: a warp a query. keys are written by the kernel ahead alone. Reproducible.
+[[nodiscard]] cudaError_t launch_graph_begin(
+	const uint64_t *keys, uint32_t n_entries, uint32_t n_queries, uint32_t n_begin, Entry *begin, cudaStream_t stream);
 
 /// Copy rows nodes [n] of `rows` to `to` [n, pitch_bytes].
 [[nodiscard]] cudaError_t launch_graph_gather(

@@ -27,8 +27,14 @@ GraphSearch<metric, Scorer, warps, lanes>::key_of_item(uint64_t item, uint32_t b
 		nodes_[lane_] = node_of(item);
 		Lanes::sync();
 
-		const double score = scorer_.exact(nodes_, min(kEach, size_ - base), lane_);
+		const uint32_t n = min(kEach, size_ - base);
+		double score;
 
+		// A block of its own has registers enough; others would be few if this took as many.
+		if constexpr (GraphWayScorer<Scorer> && !kAlone)
+			score = scorer_.template exact_by_few < warps == 1 ? 2 : 4 > (nodes_, n, lane_);
+		else
+			score = scorer_.exact(nodes_, n, lane_);
 		Lanes::sync();
 		return is_item ? key_of(score, node_of(item)) : kExcludedKey;
 	}
@@ -45,9 +51,12 @@ GraphSearch<metric, Scorer, warps, lanes>::write_found()
 	if (warp_ != 0)
 		return;
 
-	uint64_t *keys = args_.candidates.keys + static_cast<size_t>(query_) * args_.candidates.capacity;
-	uint32_t *rows = args_.candidates.rows + static_cast<size_t>(query_) * args_.candidates.capacity;
+	const bool is_all = args_.best.entries != nullptr; // the query's answer
+	const size_t offset = static_cast<size_t>(query_) * args_.candidates.capacity;
+	uint64_t *keys = is_all ? list_ : args_.candidates.keys + offset;
 	uint32_t n = 0;
+
+	static_assert(kGraphMostRanked <= 64); // candidates_ and sorted_ have room for as many ids
 
 	for (uint32_t base = 0; base < size_; base += kEach)
 	{
@@ -56,17 +65,44 @@ GraphSearch<metric, Scorer, warps, lanes>::write_found()
 		const uint64_t key = key_of_item(item, base);
 		const unsigned good = Lanes::ballot(key < kNanKey);
 
+		Lanes::sync(); // all have read the list up to here, which is not written beyond
 		if (key < kNanKey)
 		{
 			const uint32_t at = n + __popc(good & ((1u << lane_) - 1));
 
 			keys[at] = key;
-			rows[at] = node_of(item);
+			if (is_all)
+				candidates_[at] = args_.rows.row_ids[node_of(item)];
+			else
+				args_.candidates.rows[offset + at] = node_of(item);
 		}
 		n += __popc(good);
 	}
-	if (lane_ == 0)
+	if (is_all)
+		write_best(n);
+	else if (lane_ == 0)
 		args_.candidates.counts[query_] = n;
+}
+
+template <Metric metric, class Scorer, int warps, int lanes>
+__device__ inline void
+GraphSearch<metric, Scorer, warps, lanes>::write_best(uint32_t n)
+{
+	const uint32_t k = args_.queries.k[query_];
+
+	Lanes::sync();
+	for (uint32_t i = lane_; i < n; i += kEach)
+	{
+		const Entry entry = {list_[i], candidates_[i]};
+		uint32_t rank = 0;
+
+		for (uint32_t j = 0; j < n; j++)
+			rank += entry_less({list_[j], candidates_[j]}, entry) ? 1 : 0;
+		if (rank < k)
+			args_.best.entries[static_cast<size_t>(query_) * args_.best.stride + rank] = entry;
+	}
+	if (lane_ == 0)
+		args_.best.counts[query_] = min(n, k);
 }
 
 template <Metric metric, class Scorer, int warps, int lanes>

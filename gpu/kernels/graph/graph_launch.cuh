@@ -28,15 +28,13 @@ template <Metric metric, class Scorer, int warps>
 cudaError_t
 launch_graph_kernel(const GraphArgs &args, bool prepare, cudaStream_t stream)
 {
-	constexpr uint32_t kThreads = graph_block_threads(warps);
-	constexpr uint32_t kQueries = kThreads / (warps * 32); // of a block
-	const uint32_t each = graph_shared_bytes(
+	const uint32_t shared_bytes = graph_shared_bytes(
 		args.max_width, args.tuning.steps, args.tuning.table_bits, args.tuning.visited != GraphVisited::kNone, warps);
 
 	if (prepare)
 		return allow_graph_shared(graph_search_kernel<metric, Scorer, warps>);
 	graph_search_kernel<metric, Scorer, warps>
-		<<<(args.queries.n_queries + kQueries - 1) / kQueries, kThreads, kQueries * each, stream>>>(args, each);
+		<<<args.queries.n_queries, graph_block_threads(warps), shared_bytes, stream>>>(args);
 	return cudaGetLastError();
 }
 

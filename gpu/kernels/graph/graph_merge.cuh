@@ -28,26 +28,101 @@ __device__ inline uint32_t
 GraphSearch<metric, Scorer, warps, lanes>::drop_twins(uint32_t n)
 {
 	sync();
-	if (thread_ == 0)
+	if (warp_ == 0)
 	{
 		uint32_t kept = 0;
-		uint64_t before = ~uint64_t{0};
 
-		for (uint32_t i = 0; i < n; i++)
+		for (uint32_t base = 0; base < n; base += kEach)
 		{
-			const uint64_t item = sorted_[i];
-			const uint32_t place = places_[i];
+			const uint32_t i = base + lane_;
+			const uint64_t item = i < n ? sorted_[i] : 0;
+			const uint64_t before = i > 0 && i < n ? sorted_[i - 1] : ~uint64_t{0};
+			const uint32_t place = i < n ? places_[i] : 0;
+			const bool keep = i < n && item != before && !(place < size_ && list_[place] >> 1 == item >> 1);
+			const unsigned kept_lanes = Lanes::ballot(keep);
+			const uint32_t to = kept + __popc(kept_lanes & ((1u << lane_) - 1));
 
-			if (item == before || (place < size_ && list_[place] >> 1 == item >> 1))
-				continue;
-			before = item;
-			places_[kept] = place;
-			sorted_[kept++] = item;
+			Lanes::sync(); // all have read; what is written lies not beyond these
+			if (keep)
+			{
+				places_[to] = place;
+				sorted_[to] = item;
+			}
+			kept += __popc(kept_lanes);
+			Lanes::sync(); // the next read the last of these: if it was written, it is the same
 		}
-		counters_[2] = kept;
+		if (lane_ == 0)
+			counters_[2] = kept;
 	}
 	sync();
 	return counters_[2];
+}
+
+/// Sort items [32 * each] of a warp, ascending; those of lane i are numbers each * i and following.
+template <uint32_t each>
+__device__ __forceinline__ void
+warp_sort(uint64_t (&items)[each], uint32_t lane)
+{
+#pragma unroll
+	for (uint32_t size = 2; size <= 32 * each; size *= 2) // bitonic
+#pragma unroll
+		for (uint32_t stride = size / 2; stride > 0; stride /= 2)
+#pragma unroll
+			for (uint32_t i = 0; i < each; i++)
+			{
+				const bool up = ((lane * each + i) & size) == 0; // the last size: always
+
+				if (stride >= each)
+				{
+					const uint64_t other = __shfl_xor_sync(0xFFFFFFFFu, items[i], static_cast<int>(stride / each));
+
+					items[i] = (other < items[i]) == (((lane * each & stride) == 0) == up) ? other : items[i];
+				}
+				else if ((i & stride) == 0)
+				{
+					const uint64_t a = items[i];
+					const uint64_t b = items[i + stride];
+
+					items[i] = (b < a) == up ? b : a;
+					items[i + stride] = (b < a) == up ? a : b;
+				}
+			}
+}
+
+template <Metric metric, class Scorer, int warps, int lanes>
+__device__ inline void
+GraphSearch<metric, Scorer, warps, lanes>::sort_candidates(uint32_t n)
+{
+	constexpr uint32_t kOfLane = 4;
+
+	if constexpr (kOneWarp)
+		if (n > 32 && n <= 32 * kOfLane) // a beginning: counting would take n / 32 times n steps
+		{
+			uint64_t items[kOfLane];
+
+#pragma unroll
+			for (uint32_t i = 0; i < kOfLane; i++)
+				items[i] = lane_ * kOfLane + i < n ? candidates_[lane_ * kOfLane + i] : ~uint64_t{0};
+			warp_sort<kOfLane>(items, lane_);
+#pragma unroll
+			for (uint32_t i = 0; i < kOfLane; i++)
+				if (lane_ * kOfLane + i < n)
+					sorted_[lane_ * kOfLane + i] = items[i];
+			return;
+		}
+	for (uint32_t i = thread_; i < n; i += kThreads)
+	{
+		const uint64_t item = candidates_[i];
+		uint32_t rank = 0;
+
+		for (uint32_t j = 0; j < n; j++)
+		{
+			const uint64_t other = candidates_[j];
+
+			rank += other < item || (other == item && j < i) ? 1 : 0;
+		}
+		sorted_[rank] = item;
+	}
 }
 
 template <Metric metric, class Scorer, int warps, int lanes>
@@ -127,19 +202,7 @@ template <Metric metric, class Scorer, int warps, int lanes>
 __device__ inline void
 GraphSearch<metric, Scorer, warps, lanes>::merge(uint32_t n)
 {
-	for (uint32_t i = thread_; i < n; i += kThreads)
-	{
-		const uint64_t item = candidates_[i];
-		uint32_t rank = 0;
-
-		for (uint32_t j = 0; j < n; j++)
-		{
-			const uint64_t other = candidates_[j];
-
-			rank += other < item || (other == item && j < i) ? 1 : 0;
-		}
-		sorted_[rank] = item;
-	}
+	sort_candidates(n);
 	sync();
 	if (find_places(n))
 		n = drop_twins(n);

@@ -40,6 +40,8 @@ struct GraphNarrowScorer
 {
 	using Canonical = GraphScorer<metric, Float32Form>;
 	static constexpr bool kByIntegers = true; // a row is one load of a lane, or a few
+	// graph_least_blocks. Of long rows more bytes of each are under way.
+	static constexpr int kLeastBlocks = chunks == 1 ? 32 : chunks <= 4 ? 24 : 16;
 
 	Canonical canonical;
 	const int8_t *rows;
@@ -102,6 +104,11 @@ struct GraphNarrowScorer
 	__device__ double exact(const uint32_t *nodes, uint32_t n, uint32_t lane) const
 	{
 		return canonical.exact(nodes, n, lane);
+	}
+	template <uint32_t steps>
+	__device__ double exact_by_few(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	{
+		return canonical.template exact_by_few<steps>(nodes, n, lane);
 	}
 
 	/// Score up to `most` nodes, a multiple of 4.

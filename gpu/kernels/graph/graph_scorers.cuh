@@ -11,15 +11,15 @@ namespace vectorgpu::kernels
 
 constexpr int kFewRows = 16; // of score_few_rows, at most
 
-/// Canonical scores of 16, 8 or 4 rows for a query, to as many lanes, the first: fewer rows than score_pairs_at takes,
-/// but more of each under way at once, for a warp whose latency no other warps hide.
-template <Metric metric, class FormT, int rows, class RowAt>
+/// Canonical scores of 16, 8 or 4 rows for a query: lane i gets that of row i % rows. Fewer rows than score_pairs_at
+/// takes, but more of each under way at once, for a warp whose latency no other warps hide; or, with few `steps`, fewer
+/// registers. steps: of kLanes elements, under way at once.
+template <Metric metric, class FormT, int rows, uint32_t steps = 64 / rows, class RowAt>
 __device__ __forceinline__ double
 score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float aa, uint32_t lane)
 {
 	static_assert(rows == 16 || rows == 8 || rows == 4);
-	constexpr uint32_t kSteps = 64 / rows; // of kLanes elements
-	float sums[32];                        // [rows] of them, in the order of reduce_pairs
+	float sums[32]; // [rows] of them, in the order of reduce_pairs
 	float squares[32];
 	const auto reduce = [lane](float(&v)[32])
 	{
@@ -34,13 +34,13 @@ score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float 
 #pragma unroll
 	for (int r = 0; r < rows; r++)
 		sums[r] = squares[r] = 0.0f;
-	for (uint32_t first = lane; first < dim_pad; first += kSteps * kLanes)
+	for (uint32_t first = lane; first < dim_pad; first += steps * kLanes)
 	{
-		float x[kSteps];
-		float y[kSteps][rows];
+		float x[steps];
+		float y[steps][rows];
 
 #pragma unroll
-		for (uint32_t s = 0; s < kSteps; s++)
+		for (uint32_t s = 0; s < steps; s++)
 		{
 			const uint32_t e = first + s * kLanes;
 
@@ -51,7 +51,7 @@ score_few_rows(const RowAt &row_at, const float *query, uint32_t dim_pad, float 
 					e < dim_pad ? FormT::load(row_at(r), e) : 0.0f; // zeros beyond the end add nothing, as padding does
 		}
 #pragma unroll
-		for (uint32_t s = 0; s < kSteps; s++)
+		for (uint32_t s = 0; s < steps; s++)
 #pragma unroll
 			for (int r = 0; r < rows; r++)
 			{
@@ -94,6 +94,7 @@ template <Metric metric, class FormT>
 struct GraphScorer : GraphCanonicalRows
 {
 	static constexpr bool kByIntegers = false; // a row is a chain of loads
+	static constexpr int kLeastBlocks = 12;    // graph_least_blocks
 
 	__device__ GraphScorer(const GraphArgs &args, uint32_t number, uint32_t lane) : GraphCanonicalRows(args, number)
 	{
@@ -107,6 +108,26 @@ struct GraphScorer : GraphCanonicalRows
 		return score_pairs_at<metric, FormT, 32, 1>(
 			[&](int r) { return row_at(nodes, n, r); }, [&](int) { return query; }, dim_pad, aa, lane);
 	}
+
+	/// The same by eight rows at a time, `steps` times kLanes elements of each: with fewer registers.
+	template <uint32_t steps>
+	__device__ double exact_by_few(const uint32_t *nodes, uint32_t n, uint32_t lane) const
+	{
+		constexpr int kRows = 8;
+		double mine = 0.0;
+
+#pragma unroll 1
+		for (uint32_t first = 0; first < n; first += kRows)
+		{
+			const double score = score_few_rows<metric, FormT, kRows, steps>(
+				[&](int r) { return row_at(nodes + first, n - first, r); }, query, dim_pad, aa, lane);
+
+			if (lane / kRows == first / kRows)
+				mine = score;
+		}
+		return mine;
+	}
+
 	/// Score up to `most` nodes.
 	template <uint32_t most = 32>
 	__device__ float score(const uint32_t *nodes, uint32_t n, uint32_t lane) const
@@ -124,7 +145,8 @@ struct GraphScorer : GraphCanonicalRows
 template <Metric metric, int chunks, int lanes = 32>
 struct GraphByteScorer
 {
-	static constexpr bool kByIntegers = true; // a row is one load of a lane, or two
+	static constexpr bool kByIntegers = true;                  // a row is one load of a lane, or two
+	static constexpr int kLeastBlocks = chunks == 1 ? 32 : 28; // graph_least_blocks
 
 	const uint8_t *rows;
 	uint32_t pitch;

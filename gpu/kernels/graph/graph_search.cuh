@@ -59,8 +59,12 @@ public:
 				break;
 			for (uint32_t edge = 0; edge < args_.degree; edge += 32)
 			{
-				const uint32_t n = locate_and_score(n_parents, edge);
+				uint32_t n;
 
+				if constexpr (kOneWarp)
+					n = score_together(n_parents, edge);
+				else
+					n = locate_and_score(n_parents, edge);
 				if (n > 0 && (!kAlone || !merge_at_once(n)))
 					merge(n);
 			}
@@ -73,6 +77,7 @@ public:
 
 protected:
 	static constexpr bool kAlone = warps == kGraphAloneWarps;
+	static constexpr bool kOneWarp = warps == 1 && lanes == 32;
 	static constexpr uint32_t kThreads = warps * lanes;
 	// Items of the list that a warp, or a query's part of it, looks at together.
 	static constexpr uint32_t kEach = lanes;
@@ -255,11 +260,7 @@ protected:
 			const uint32_t node = here
 				? __ldg(args_.edges + static_cast<size_t>(of.parents[c / kChunksOfParent]) * args_.degree + at)
 				: 0xFFFFFFFFu;
-			bool fresh = node < args_.rows.n_rows;
-
-			if (fresh)
-				fresh = args_.tuning.selected_insertion ? !of.visited.contains(node) : of.visited.insert(node);
-
+			const bool fresh = is_fresh(of.visited, node);
 			const unsigned fresh_lanes = Lanes::ballot(fresh);
 			const uint32_t n = __popc(fresh_lanes);
 
@@ -268,29 +269,88 @@ protected:
 			if (fresh)
 				nodes_[__popc(fresh_lanes & ((1u << lane_) - 1))] = node;
 			Lanes::sync();
+			count += take_near<chunk>(of, nodes_, n, count);
+			Lanes::sync(); // nodes_ is used again
+		}
+		return count;
+	}
 
-			const float score = scorer_.template score<chunk>(nodes_, n, lane_);
-			const uint64_t item = lane_ < n ? graph_item(score, nodes_[lane_]) : ~uint64_t{0};
-			const bool take = item < of.last;
-			const unsigned taken = Lanes::ballot(take);
+	/// True if a node is to be scored. It counts as visited from now on, or once it is taken.
+	__device__ __forceinline__ bool is_fresh(GraphSet &visited, uint32_t node) const
+	{
+		if (node >= args_.rows.n_rows)
+			return false;
+		return args_.tuning.selected_insertion ? !visited.contains(node) : visited.insert(node);
+	}
 
-			if (args_.tuning.selected_insertion && take)
-				(void) of.visited.insert(node_of(item));
-			uint32_t to = count;
+	/// Score nodes [n], at most `chunk`, and put those that are near enough for the list behind the `count` candidates
+	/// of this warp. Returns how many. By one warp, or all lanes of a query in it.
+	template <uint32_t chunk>
+	__device__ __forceinline__ uint32_t take_near(
+		const Scoring &of, const uint32_t *nodes, uint32_t n, uint32_t count) const
+	{
+		const float score = scorer_.template score<chunk>(nodes, n, lane_);
+		const uint64_t item = lane_ < n ? graph_item(score, nodes[lane_]) : ~uint64_t{0};
+		const bool take = item < of.last;
+		const unsigned taken = Lanes::ballot(take);
+		uint32_t to = count;
 
-			if constexpr (warps > 1)
-			{
-				if (lane_ == 0)
-					to = atomicAdd(of.n_candidates, static_cast<uint32_t>(__popc(taken)));
-				to = __shfl_sync(kFull, to, 0);
-			}
-			if constexpr (kAlone)
-				if (take)
-					prefetch_to_l2(
-						args_.edges + static_cast<size_t>(node_of(item)) * args_.degree); // it may be expanded soon
+		if (args_.tuning.selected_insertion && take)
+			(void) of.visited.insert(node_of(item));
+		if constexpr (warps > 1)
+		{
+			if (lane_ == 0)
+				to = atomicAdd(of.n_candidates, static_cast<uint32_t>(__popc(taken)));
+			to = __shfl_sync(kFull, to, 0);
+		}
+		if constexpr (kAlone)
 			if (take)
-				of.candidates[to + __popc(taken & ((1u << lane_) - 1))] = item;
-			count += __popc(taken);
+				prefetch_to_l2(
+					args_.edges + static_cast<size_t>(node_of(item)) * args_.degree); // it may be expanded soon
+		if (take)
+			of.candidates[to + __popc(taken & ((1u << lane_) - 1))] = item;
+		return __popc(taken);
+	}
+
+	/// As locate_and_score, by one warp: the edges of four nodes are read at once, and their new neighbours scored 32
+	/// at a time, whichever node they are of. So a step waits for memory less often.
+	__device__ __forceinline__ uint32_t score_together(uint32_t n_parents, uint32_t edge)
+	{
+		constexpr uint32_t kParents = graph_scored_nodes(1, 32) / 32; // nodes_ has room for all of their edges
+		const Scoring of = {
+			parents_, n_parents, size_ == width_ ? list_[width_ - 1] : ~uint64_t{0}, visited_, candidates_, nullptr};
+		const bool here = edge + lane_ < args_.degree;
+		uint32_t count = 0;
+
+		for (uint32_t first = 0; first < n_parents; first += kParents)
+		{
+			const uint32_t n_edges = min(kParents, n_parents - first);
+			uint32_t node[kParents];
+			uint32_t n = 0;
+
+#pragma unroll
+			for (uint32_t i = 0; i < kParents; i++)
+				node[i] = here && i < n_edges
+					? __ldg(args_.edges + static_cast<size_t>(parents_[first + i]) * args_.degree + edge + lane_)
+					: 0xFFFFFFFFu;
+#pragma unroll
+			for (uint32_t i = 0; i < kParents; i++)
+				nodes_[i * 32 + lane_] = node[i];
+#pragma unroll 1
+			for (uint32_t i = 0; i < n_edges; i++)
+			{
+				const uint32_t neighbor = nodes_[i * 32 + lane_];
+				const bool fresh = is_fresh(visited_, neighbor);
+				const unsigned fresh_lanes = Lanes::ballot(fresh);
+
+				Lanes::sync(); // all have read; what is written lies not beyond these
+				if (fresh)
+					nodes_[n + __popc(fresh_lanes & ((1u << lane_) - 1))] = neighbor;
+				n += __popc(fresh_lanes);
+			}
+			Lanes::sync();
+			for (uint32_t base = 0; base < n; base += 32)
+				count += take_near<32>(of, nodes_ + base, min(32u, n - base), count);
 			Lanes::sync(); // nodes_ is used again
 		}
 		return count;
@@ -330,6 +390,9 @@ protected:
 	/// Fill sorted_ and places_ from candidates_ [n]. True if some are there twice.
 	__device__ bool find_places(uint32_t n);
 
+	/// Set sorted_ to candidates_ [n], ascending.
+	__device__ void sort_candidates(uint32_t n);
+
 	/// Remove from sorted_ [n] the items that are there twice, or in the list. Returns how many stay.
 	__device__ uint32_t drop_twins(uint32_t n);
 
@@ -351,6 +414,10 @@ protected:
 	__device__ uint64_t key_of_item(uint64_t item, uint32_t base) const;
 
 	__device__ void write_found();
+
+	/// Write the k nearest of n nodes found: keys in list_ [n], row ids in candidates_ [n]. By all lanes of a query in
+	/// a warp.
+	__device__ void write_best(uint32_t n);
 
 	/// Write the k nearest of the nodes found to the host. Their order is that of scores and ids, not that of rounded
 	/// scores and nodes.
@@ -383,27 +450,37 @@ protected:
 	uint32_t hint_ = 0; // all items before it are expanded; warp 0's
 };
 
-/// Threads of a block.
+/// Threads of a block: those of a query, so that a short search waits for no longer one before the next takes its
+/// place.
 __host__ __device__ constexpr uint32_t
 graph_block_threads(int warps)
 {
-	return warps > 4 ? static_cast<uint32_t>(warps) * 32 : 128;
+	return static_cast<uint32_t>(warps) * 32;
 }
 
-/// args.tuning is complete. A block of its own leaves no registers for others: without the bound the compiler would
-/// save some by spilling. Shared memory: graph_shared_bytes for each query of the block.
+/// Blocks that a multiprocessor has registers for at least; 0: as the compiler chooses. A warp waits for memory most of
+/// the time: the number of warps decides how many queries are answered. A block of eight leaves no registers for
+/// others: without the bound the compiler would save some by spilling.
+template <class Scorer>
+__host__ __device__ constexpr int
+graph_least_blocks(int warps)
+{
+	if constexpr (requires { Scorer::kLeastBlocks; })
+		if (warps == 1)
+			return Scorer::kLeastBlocks;
+	if (GraphWayScorer<Scorer> && warps == 4)
+		return 4;
+	return warps == kGraphAloneWarps ? 1 : 0;
+}
+
+/// args.tuning is complete. Grid n_queries, block graph_block_threads. Shared memory: graph_shared_bytes.
 template <Metric metric, class Scorer, int warps>
-__global__ void __launch_bounds__(graph_block_threads(warps), warps == kGraphAloneWarps ? 1 : 0)
-graph_search_kernel(GraphArgs args, uint32_t shared_bytes)
+__global__ void __launch_bounds__(graph_block_threads(warps), graph_least_blocks<Scorer>(warps))
+graph_search_kernel(GraphArgs args)
 {
 	extern __shared__ __align__(16) uint8_t graph_shared[];
-	constexpr uint32_t kEach = warps * 32;
-	const uint32_t in_block = threadIdx.x / kEach;
-	const uint32_t query = blockIdx.x * (graph_block_threads(warps) / kEach) + in_block;
 
-	if (query < args.queries.n_queries) // all threads of a query, which synchronise with no others
-		GraphSearch<metric, Scorer, warps>(args, query, graph_shared + in_block * shared_bytes, threadIdx.x % kEach)
-			.run();
+	GraphSearch<metric, Scorer, warps>(args, blockIdx.x, graph_shared, threadIdx.x).run();
 }
 
 } // namespace vectorgpu::kernels

@@ -36,6 +36,8 @@ struct GraphTuning
 	// Blocks of a query with blocks of its own: 1, 2 or 4, a cluster, if the device has room for it; 0: as the engine
 	// chooses.
 	uint32_t blocks = 0;
+	// Parts of a large batch of which one is searched while others are sent; 1: none; 0: as the engine chooses.
+	uint32_t parts = 0;
 	// 2: entry points of a query with blocks of its own are scored by a launch before; 1: by its blocks; 0: as the
 	// engine chooses.
 	uint32_t entries_apart = 0;

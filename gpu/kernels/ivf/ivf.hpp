@@ -27,9 +27,9 @@ struct IvfProbes
 /// How lists with rows that pass a search's conditions are chosen. A query names `most` lists; it looks at the first
 /// ceil(least * most) of these, and at more until they hold as many rows that pass as those first ones would if rows
 /// that pass were spread evenly over all rows. If even all of them hold fewer, the rows that pass lie away from the
-/// query, and it looks at none. It looks at fewer than the first ones if these already hold so many rows that pass, and
-/// are as good as ceil(full * most) lists of which all rows pass: one of which the share p does counts for p ^ (.5 - .4
-/// p) of these (as engine::ivf::even_lists), computed as sqrt(p) (1 + .6 p (1 - p)).
+/// query, and it looks at none. It looks at fewer than the first ones if these already hold as many rows that pass,
+/// and are as good as ceil(full * most) lists all of whose rows pass: a list whose share p passes counts for
+/// p ^ (.5 - .4 p) of these (as engine::ivf::even_lists), computed as sqrt(p) (1 + .6 p (1 - p)).
 struct IvfCut
 {
 	const uint32_t *n_pass = nullptr; // [n_lists + 1]: rows that pass and live, and of all lists; null: queries look at

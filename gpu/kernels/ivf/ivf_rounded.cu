@@ -115,7 +115,7 @@ score_waiting(const IvfScanArgs &args, const IvfRounded &rounded, const Pair *pa
 }
 
 /// The part of a warp in a tile: its rows, and where its fragments of them and of the queries are. A thread has rows
-/// lane / 4 + {0, 8} of each 16, and query lane / 4 of each 8, of which it loads every fourth piece of 16 bytes. Which
+/// lane / 4 + {0, 8} of each 16, and query lane / 4 of each 8; it loads every fourth piece of 16 bytes of these. Which
 /// elements meet in a product is the same for rows and queries, and otherwise free.
 struct WarpTile
 {

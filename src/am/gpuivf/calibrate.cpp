@@ -304,6 +304,7 @@ ivf_calibrate(IvfWriter *writer, Queries *queries)
 	engine::ivf::calibration_points(writer->model.n_lists, calibration);
 	engine::ivf::calibrate_by_rank(queries->ranks, queries->n, kNeighbors, calibration);
 	heed_nearest(queries, calibration);
+	engine::ivf::lower_by_chance(queries->ranks, queries->n, kNeighbors, calibration);
 	ivf_calibrate_depths(writer, queries);
 	return !has_codes(&writer->layout) || ivf_calibrate_codes(writer, queries);
 }

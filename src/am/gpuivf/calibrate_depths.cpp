@@ -107,6 +107,7 @@ add_depth(IvfWriter *writer, const Depth *depth, const uint32 *ranks, uint64 str
 	for (uint64 i = 0; i < n; i++)
 		std::copy_n(ranks + i * stride, depth->n, first + i * depth->n);
 	engine::ivf::calibrate_by_rank(first, n, depth->n, &curve);
+	engine::ivf::lower_by_chance(first, n, depth->n, &curve);
 	std::copy_n(curve.recall, curve.n_points, measured->recall[measured->n_depths]);
 	measured->depths[measured->n_depths++] = depth->stride * depth->n;
 	pfree(first);

@@ -7,6 +7,45 @@
 
 namespace vectorgpu::engine::ivf
 {
+namespace
+{
+
+constexpr double kErrors = 1.64; // standard errors that a recall is lowered by: 95 % of a normal distribution
+
+/// The standard error of the recall of that many probes, as a ratio of two sums over the queries: some queries may want
+/// fewer than k rows.
+double
+standard_error(const uint32_t *ranks, size_t n_queries, size_t k, uint32_t probes)
+{
+	const auto n = static_cast<double>(n_queries);
+	double found = 0, wanted = 0;
+	double squares_found = 0, squares_wanted = 0, products = 0;
+
+	for (const uint32_t *of_query = ranks; of_query < ranks + n_queries * k; of_query += k)
+	{
+		uint32_t n_found = 0, n_wanted = 0;
+
+		for (size_t i = 0; i < k; i++)
+		{
+			n_found += of_query[i] < probes;
+			n_wanted += of_query[i] != UINT32_MAX;
+		}
+		found += n_found;
+		wanted += n_wanted;
+		squares_found += static_cast<double>(n_found) * n_found;
+		squares_wanted += static_cast<double>(n_wanted) * n_wanted;
+		products += static_cast<double>(n_found) * n_wanted;
+	}
+	if (n_queries < 2 || wanted == 0)
+		return 0;
+
+	const double share = found / wanted;
+	const double squares = squares_found - 2 * share * products + share * share * squares_wanted;
+
+	return std::sqrt(std::max(squares, 0.0) * n / (n - 1)) / wanted;
+}
+
+} // namespace
 
 void
 calibration_points(uint32_t n_lists, Calibration *calibration)
@@ -46,6 +85,18 @@ calibrate_by_rank(const uint32_t *ranks, size_t n_queries, size_t k, Calibration
 		calibration->recall[p] =
 			n_neighbors == 0 ? 1 : static_cast<float>(static_cast<double>(found[p]) / static_cast<double>(n_neighbors));
 	calibration->n_queries = static_cast<uint32_t>(n_queries);
+}
+
+void
+lower_by_chance(const uint32_t *ranks, size_t n_queries, size_t k, Calibration *calibration)
+{
+	for (uint32_t p = 0; p + 2 < calibration->n_points; p++)
+	{
+		const double error = standard_error(ranks, n_queries, k, calibration->probes[p]);
+		const double low = static_cast<double>(calibration->recall[p]) - kErrors * error;
+
+		calibration->recall[p] = std::max(static_cast<float>(low), p > 0 ? calibration->recall[p - 1] : 0);
+	}
 }
 
 namespace

@@ -41,6 +41,12 @@ void calibration_points(uint32_t n_lists, Calibration *calibration);
 /// the query's order of lists; UINT32_MAX if a query has fewer than k. Call calibration_points first.
 void calibrate_by_rank(const uint32_t *ranks, size_t n_queries, size_t k, Calibration *calibration);
 
+/// Lower the recall by what the choice of the queries may have added to it: by 1.64 standard errors, so that about one
+/// calibration in twenty says more than all queries of the same kind would find. Neighbours of one query are found or
+/// missed together: the error is that of n_queries shares, not of their neighbours. The recall of all lists and of all
+/// but one stays as measured, so that no target is given up for chance. ranks: as above.
+void lower_by_chance(const uint32_t *ranks, size_t n_queries, size_t k, Calibration *calibration);
+
 /// The fewest probes whose recall is at least the target, interpolated linearly over log(probes); the last point's
 /// probes if no point reaches it.
 uint32_t probes_for(const Calibration &calibration, double recall_target);

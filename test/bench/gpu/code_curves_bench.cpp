@@ -141,6 +141,7 @@ public:
 
 		n_judged_ = std::min<size_t>(queries_.n, kJudged);
 		engine_options.n_streams = 1;
+		engine_options.list_choice = false; // lists are what is measured
 		engine_options.self_test = false;
 		must(cuda::make_cuda_engine(engine_options, &gpu_));
 	}

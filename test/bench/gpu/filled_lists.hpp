@@ -111,14 +111,15 @@ add_codes(const engine::CodesHead &head, uint32_t dim, const std::vector<float> 
 
 /// Load as a copy of this kind. A row's id is its number.
 inline engine::CopyId
-load(engine::Engine *engine, uint32_t dim, const InvertedLists &lists, engine::CopyKind kind)
+load(engine::Engine *engine, uint32_t dim, const InvertedLists &lists, engine::CopyKind kind,
+	Metric metric = Metric::kL2)
 {
 	const size_t n = lists.vectors.size() / dim;
 	std::vector<RowId> ids(n);
 	engine::CopyId copy = 0;
 
 	std::iota(ids.begin(), ids.end(), 0);
-	must(engine->create({{Metric::kL2, ElementType::kFloat32, dim}, kind}, &copy));
+	must(engine->create({{metric, ElementType::kFloat32, dim}, kind}, &copy));
 	must(engine->load_segment(copy, 1, {ids, lists.vectors.data(), n}));
 	must(engine->load_structure(copy, 1, lists.n_lists(), lists.description));
 	must(engine->seal_segment(copy, 1));

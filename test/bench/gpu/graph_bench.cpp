@@ -1,12 +1,9 @@
 // Graphs on the GPU over a real data set: the build as for an index, with neighbours from the exact search on the GPU
 // and calibration, and recall@10 and queries/s by width, end to end through Engine::search.
 //   gpu_graph_bench BASE QUERY GROUND_TRUTH.bin [--rows N] [--degree N] [--fp32] [--canonical] [--batches]
-//   [--steps N] [--lanes N]
-//   [--blocks N] [--chain] [--choice]
-//     [--ablation
-// --blocks-by-dims
-// --targets
-// --hash] [--only BATCH WIDTH] [--json FILE]
+//   [--steps N] [--warps N] [--table-bits N] [--parts N] [--lanes N] [--blocks N] [--chain]
+//   [--choice]
+//   [--ablation | --blocks-by-dims | --targets | --hash | --stages] [--only BATCH WIDTH] [--json FILE]
 // BASE, QUERY: .u8bin, .f16bin or .f32bin; GROUND_TRUTH: - for an exact search by the engine, as with --fp32. --fp32: a
 // third of all elements, which no narrower form holds. --canonical: float32 rows have no rounded rows beside them.
 // --batches: only batches of 1, 64 and 10,000, without 1,000. Unless --steps differs from the CPU engine's, some
@@ -16,8 +13,10 @@
 // a warp for each query. --blocks: 1, 2 or 4 for each of few queries. --blocks-by-dims: instead, compare these over the
 // first 128, 256, … dimensions of the rows. --targets: the widths that the calibration of the build gives for recall
 // targets, the recall of the queries with them, and its difference from the target. --hash: searches that compare codes
-// of 32 to 512 bits (hash_bits) beside those that compare rows. --chain: without a block for each query. --choice:
-// queries look at all rows if the engine finds that cheaper, as in a worker.
+// of 32 to 512 bits (hash_bits) beside those that compare rows. --stages: instead, the times of the stages of large
+// batches. --warps: 1 or 4 for each query of these; --table-bits: of the set of visited nodes of each; --parts: of
+// these batches, searched while others are sent (1: none; stages are timed with 1). --chain: without a block for each
+// query. --choice: queries look at all rows if the engine finds that cheaper, as in a worker.
 #include <cstdlib>
 #include <optional>
 #include <span>
@@ -38,12 +37,7 @@ constexpr uint32_t kMostBatch = 10000;
 void
 measure(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench)
 {
-	kernels::GraphTuning tuning;
-
-	tuning.steps = options.steps;
-	tuning.lanes = options.lanes;
-	tuning.blocks = options.blocks;
-
+	const kernels::GraphTuning tuning = asked_tuning(options);
 	const std::unique_ptr<cuda::CudaEngine> gpu = make_engine(options, tuning, false);
 	const std::unique_ptr<engine::Engine> cpu = engine::make_cpu_engine({.n_threads = n_threads});
 	double start = now_ms();
@@ -226,9 +220,9 @@ usage(const char *program)
 {
 	std::fprintf(stderr,
 		"usage: %s BASE QUERY GROUND_TRUTH [--rows N] [--degree N] [--fp32] [--canonical] [--batches] [--steps N] "
-		"[--lanes N] [--blocks N] "
-		"[--chain] [--choice] [--ablation | --blocks-by-dims | --targets | --hash] [--only BATCH WIDTH] [--json "
-		"FILE]\n",
+		"[--warps N] [--table-bits N] [--parts N] [--lanes N] [--blocks N] [--chain] [--choice] [--ablation | "
+		"--blocks-by-dims | "
+		"--targets | --hash | --stages] [--only BATCH WIDTH] [--json FILE]\n",
 		program);
 	return 2;
 }
@@ -253,6 +247,8 @@ parse(int argc, char **argv, Options *options, uint32_t *n_rows)
 			options->targets = true;
 		else if (std::strcmp(argv[i], "--hash") == 0)
 			options->hash = true;
+		else if (std::strcmp(argv[i], "--stages") == 0)
+			options->stages = true;
 		else if (std::strcmp(argv[i], "--chain") == 0)
 			options->chain = true;
 		else if (std::strcmp(argv[i], "--choice") == 0)
@@ -263,6 +259,12 @@ parse(int argc, char **argv, Options *options, uint32_t *n_rows)
 			options->degree = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--steps") == 0 && i + 1 < argc)
 			options->steps = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--warps") == 0 && i + 1 < argc)
+			options->warps = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--parts") == 0 && i + 1 < argc)
+			options->parts = static_cast<uint32_t>(std::atoi(argv[++i]));
+		else if (std::strcmp(argv[i], "--table-bits") == 0 && i + 1 < argc)
+			options->table_bits = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--lanes") == 0 && i + 1 < argc)
 			options->lanes = static_cast<uint32_t>(std::atoi(argv[++i]));
 		else if (std::strcmp(argv[i], "--blocks") == 0 && i + 1 < argc)
@@ -341,6 +343,8 @@ main(int argc, char **argv)
 		reach_targets(options, base, graph, &bench);
 	else if (options.hash)
 		measure_codes(options, base, graph.description, &bench);
+	else if (options.stages)
+		print_stages(options, base, graph.description, &bench);
 	else if (options.ablation)
 		ablate(options, base, graph.description, &bench);
 	else

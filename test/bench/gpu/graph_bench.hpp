@@ -130,12 +130,16 @@ struct Options
 	bool blocks_by_dims = false;
 	bool targets = false;
 	bool hash = false;
+	bool stages = false;
 	bool chain = false;
 	bool choice = false;
 	bool batches = false;
 	size_t only_batch = 0; // 0: all
 	uint32_t only_width = 0;
-	uint32_t steps = 0;  // 0: the engine's default
+	uint32_t steps = 0;      // 0: the engine's default
+	uint32_t warps = 0;      // of a query of many; 0: as the engine chooses
+	uint32_t table_bits = 0; // of its set of visited nodes; 0: by the width
+	uint32_t parts = 0;  // of a large batch that are searched while others are sent; 0: as the engine chooses, 1: none
 	uint32_t lanes = 0;  // of a query; 0: a warp or more
 	uint32_t blocks = 0; // of each of few queries; 0: as the engine chooses
 	std::FILE *json = nullptr;
@@ -251,8 +255,25 @@ print_json(const Options &options, const Matrix &base, size_t batch, uint32_t wi
 			1000.0 * static_cast<double>(batch) / line.median_ms, line.recall);
 }
 
+/// The tuning that the options ask for.
+inline kernels::GraphTuning
+asked_tuning(const Options &options)
+{
+	kernels::GraphTuning tuning;
+
+	tuning.steps = options.steps;
+	tuning.warps = options.warps;
+	tuning.table_bits = options.table_bits;
+	tuning.parts = options.parts;
+	tuning.lanes = options.lanes;
+	tuning.blocks = options.blocks;
+	return tuning;
+}
+
+/// trace: gets the times of searches of many queries; null: none are taken.
 inline std::unique_ptr<cuda::CudaEngine>
-make_engine(const Options &options, const kernels::GraphTuning &tuning, bool self_test)
+make_engine(
+	const Options &options, const kernels::GraphTuning &tuning, bool self_test, cuda::GraphTrace *trace = nullptr)
 {
 	cuda::CudaEngineOptions engine_options;
 	std::unique_ptr<cuda::CudaEngine> engine;
@@ -260,6 +281,7 @@ make_engine(const Options &options, const kernels::GraphTuning &tuning, bool sel
 	engine_options.narrow = !options.fp32;
 	engine_options.n_streams = 1;
 	engine_options.graph = tuning;
+	engine_options.graph_trace = trace;
 	engine_options.self_test = self_test;
 	engine_options.graph_alone = !options.chain;
 	engine_options.graph_choice = options.choice;
@@ -270,6 +292,9 @@ make_engine(const Options &options, const kernels::GraphTuning &tuning, bool sel
 /// Compare sets of visited nodes, selected insertion, visited deletion and steps (SONG, figures 7 to 9), several
 /// queries in one warp (figure 8), and several blocks for each of few queries.
 void ablate(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench);
+
+/// The stages of searches of large batches: their times on the device, and the host's around them.
+void print_stages(const Options &options, const Matrix &base, const std::vector<uint8_t> &description, Bench *bench);
 
 /// Compare one, two and four blocks for each of few queries, over the first dimensions of the rows, for growing numbers
 /// of dimensions; recall against exact searches of those.

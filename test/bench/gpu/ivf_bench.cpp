@@ -250,6 +250,7 @@ public:
 		engine_options.rounded_lists = options_.rounded_lists;
 		engine_options.self_test = options_.only[0] == 0; // for a profiler: searches alone
 		engine_options.n_streams = 1;
+		engine_options.list_choice = false; // lists are what is measured
 		for (size_t i = 0; i < gpus_.size(); i++)
 		{
 			engine_options.few_real_pairs = options_.few_pairs[i];

@@ -427,6 +427,7 @@ main(int argc, char **argv)
 
 	options.head = head_of(options, dim);
 	engine_options.n_streams = 1;
+	engine_options.list_choice = false; // lists are what is measured
 	must(cuda::make_cuda_engine(engine_options, &gpu));
 	std::printf("# %s; %llu rows of %u dimensions, %u lists, storage %s\n", gpu->description(),
 		static_cast<unsigned long long>(options.n_rows), dim, options.n_lists,

@@ -47,7 +47,7 @@ protected:
 		options.self_test = false;
 		options.filter_min_queries = 2;
 		options.scaled_least_bytes = 1;
-		options.graph_choice = false; // queries search graphs
+		options.graph_choice = options.list_choice = false; // queries search graphs and lists
 		options.log = [](const char *line) { fprintf(stderr, "%s\n", line); };
 		return options;
 	}

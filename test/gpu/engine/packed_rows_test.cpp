@@ -18,7 +18,7 @@ packing_engine(uint64_t memory = 0, uint32_t least_queries = 1)
 	std::unique_ptr<CudaEngine> engine;
 	CudaEngineOptions options;
 
-	options.self_test = false;
+	options.self_test = options.list_choice = false;
 	options.workspace_bytes = size_t{256} << 20;
 	options.memory_bytes = memory;
 	options.scaled_least_bytes = 1; // tests have few rows

@@ -167,7 +167,7 @@ TEST(Passing, ListsThatHoldEnoughRowsThatPass)
 
 	options.exact_elements = 1;
 	options.workspace_bytes = size_t{256} << 20;
-	options.self_test = false;
+	options.self_test = options.list_choice = false;
 	ASSERT_OK(make_cuda_engine(options, &engine));
 	for (const CopyKind kind : {CopyKind::kLists, CopyKind::kCodedLists})
 	{

@@ -267,6 +267,59 @@ TEST(Graphs, DeadRowsLeadOnAndAreNotFound)
 		ASSERT_NO_FATAL_FAILURE(held.expect_batch(queries, n, 30, {90, 40}));
 }
 
+/// One graph and no delta: the search ranks what it has found, and large batches are searched in parts while the next
+/// are sent. Half of the rows are copies of others, and there are more entry points than a warp looks at together.
+TEST(Graphs, OneGraphIsTheWholeAnswer)
+{
+	for (const auto &[metric, element, rounded] :
+		{std::tuple{Metric::kL2, ElementType::kFloat32, true}, {Metric::kInnerProduct, ElementType::kFloat32, true},
+			{Metric::kL2, ElementType::kFloat32, false}, {Metric::kL1, ElementType::kFloat16, false}})
+	{
+		const DistanceSpec spec = {metric, element, 250};
+		std::mt19937 rng(31);
+		Rows rows(spec);
+		Rows queries(spec);
+		Both both(BothGraphs::copy_spec(spec, rounded), rounded);
+
+		add_values(&rows, Values::kReal, 0, 1500, rng, 5000);
+		for (RowId id = 1; id <= 1500; id++)
+		{
+			const Bytes copied(rows.vector(id - 1), rows.vector(id - 1) + rows.row_bytes);
+
+			rows.add(id, copied.data());
+		}
+		add_values(&queries, Values::kReal, 0, 50, rng, 1);
+
+		GraphedRows graph(rows, 16);
+
+		graph.entries.resize(700);
+		for (uint32_t i = 0; i < graph.entries.size(); i++)
+			graph.entries[i] = i * 4 + 1;
+		graph.parts[0].n_entries = static_cast<uint32_t>(graph.entries.size());
+		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return graph.load(&e, c, 1); }));
+		for (const size_t n : {200u, 1100u, 4500u})
+			for (const uint32_t width : {1u, 9u, 33u, 64u, 65u})
+			{
+				std::array<SegmentProbes, 3> probes;
+				std::vector<SearchQuery> requests;
+
+				for (uint32_t i = 0; i < probes.size(); i++)
+					probes[i] = {1, width / (i + 1) + (width <= i ? 1 : 0)};
+				for (size_t i = 0; i < n; i++)
+				{
+					SearchQuery query = {queries.vector(i % queries.n()), 1 + i % 3 * 35, false, {}};
+
+					query.probes = std::span(probes).subspan(i % 3, 1);
+					query.has_after = i % 5 == 4;
+					query.after = {oracle_score(spec, query.query, rows.vector(17)), rows.ids[17]};
+					requests.push_back(query);
+				}
+				SCOPED_TRACE(testing::Message() << metric_name(metric) << " batch " << n << " width " << width);
+				ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(requests));
+			}
+	}
+}
+
 TEST(Graphs, ZeroVectorsByCosineFindNothing)
 {
 	BothGraphs held({Metric::kCosine, ElementType::kFloat32, 8}, Values::kReal, 15);

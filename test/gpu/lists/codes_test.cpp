@@ -256,6 +256,41 @@ TEST(Codes, MoreListsThanAreHeldAtATime)
 	}
 }
 
+// Few queries, each shared by many blocks, whose parts hold more entries than are merged: with vectors and without.
+TEST(Codes, PartsOfManyBlocks)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 16};
+	std::mt19937 rng(29);
+	Rows rows(spec);
+	Rows queries(spec);
+
+	rows.add_random(60000, Data::kGaussian, rng, 1);
+	queries.add_random(5, Data::kGaussian, rng, 0);
+	queries.add_random(4, Data::kExtremes, rng, 100);
+	for (const CodesCase &codes : {kCodes[2], kCodes[10], kCodes[11], kCodes[12]})
+		for (const CopyKind kind : {CopyKind::kCodedLists, CopyKind::kCodes})
+		{
+			const CodedRows lists(ListRows(rows, 30, rng), codes.kind, codes.pq_m, codes.bits, codes.opq);
+			Both both(engine::CopySpec(spec, kind));
+
+			ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return lists.load_as(kind, &e, c, 1); }));
+			for (const size_t n : {1u, 3u, 9u})
+				for (const uint32_t n_candidates : {20u, 60u, 120u, 500u, 2048u})
+				{
+					const SegmentProbes probes[] = {{1, 25, n_candidates}};
+					std::vector<SearchQuery> batch;
+
+					SCOPED_TRACE(testing::Message() << n << " queries, " << n_candidates << " candidates");
+					for (size_t i = 0; i < n; i++)
+					{
+						batch.push_back({queries.vector(queries.n() - 1 - i), 10, false, {}});
+						batch.back().probes = probes;
+					}
+					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(batch));
+				}
+		}
+}
+
 TEST(Codes, TablesThatDoNotFitSharedMemory)
 {
 	for (const uint32_t bits : {4u, 8u})

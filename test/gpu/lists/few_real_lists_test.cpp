@@ -33,7 +33,7 @@ few_engine(bool narrow)
 	{
 		CudaEngineOptions options;
 
-		options.self_test = false;
+		options.self_test = options.list_choice = false;
 		options.narrow = narrow;
 		options.workspace_bytes = size_t{512} << 20;
 		options.few_real_pairs = 1e9;
@@ -353,7 +353,7 @@ TEST(FewRealLists, ManyPairsUseTheChain)
 	CudaEngineOptions options;
 	std::unique_ptr<CudaEngine> engine;
 
-	options.self_test = false;
+	options.self_test = options.list_choice = false;
 	options.workspace_bytes = size_t{256} << 20;
 	options.few_real_pairs = 1.0; // of a query and a list, for each list
 	ASSERT_OK(make_cuda_engine(options, &engine));

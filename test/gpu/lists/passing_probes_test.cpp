@@ -33,7 +33,7 @@ make_engine(bool few, const PackedTuning &packed)
 
 	options.exact_elements = 1;
 	options.workspace_bytes = size_t{256} << 20;
-	options.self_test = false;
+	options.self_test = options.list_choice = false;
 	options.few_lists = few;
 	options.few_real_lists = few;
 	options.few_real_pairs = 1e9;

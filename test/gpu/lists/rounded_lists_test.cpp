@@ -30,7 +30,7 @@ lists_engine(bool rounded, bool narrow = true)
 	{
 		CudaEngineOptions options;
 
-		options.self_test = options.few_lists = options.few_real_lists = false;
+		options.self_test = options.few_lists = options.few_real_lists = options.list_choice = false;
 		options.rounded_lists = rounded;
 		options.narrow = narrow;
 		options.workspace_bytes = size_t{256} << 20;
@@ -52,7 +52,7 @@ scaled_engine()
 	{
 		CudaEngineOptions options;
 
-		options.self_test = options.few_lists = options.few_real_lists = false;
+		options.self_test = options.few_lists = options.few_real_lists = options.list_choice = false;
 		options.scaled_least_bytes = 1;
 		options.workspace_bytes = size_t{256} << 20;
 

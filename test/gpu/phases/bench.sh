@@ -6,176 +6,183 @@ figure_of() {
 	sed -nE "s/^$2 .*: *median +([0-9.]+ ms).*; ([^;]+)\$/\1, \2/p" "$1" 2>/dev/null | head -n 1 | grep . || echo "not measured"
 }
 
+# run_bench SECONDS LOG PROGRAM ARGUMENT…: run a benchmark of the build; its output goes to the end of the log. The phase fails with it, and if an
+# answer is wrong.
+run_bench() {
+	local seconds=$1 log=$logs/$2 program=$build/cmake/test/bench/gpu/$3
+
+	shift 3
+	limited "$seconds" "$program" "$@" >>"$log" 2>&1 || passed=0
+	! grep -qE ' NO$|WRONG' "$log" || passed=0
+}
+
+# show_log TITLE LOG: print a log in the phase's part of the report.
+show_log() {
+	printf '\n### %s\n\n```\n%s\n```\n' "$1" "$(cat "$logs/$2")" >>"$searches"
+}
+
+# bench TITLE SECONDS LOG PROGRAM ARGUMENT…: run a benchmark and print its log.
+bench() {
+	local title=$1
+
+	shift
+	: >"$logs/$2"
+	run_bench "$@"
+	show_log "$title" "$2"
+}
+
+# search_bench TITLE SECONDS LOG PROGRAM ARGUMENT…: the same of one that counts as a search.
+search_bench() {
+	bench "$@"
+	n=$((n + 1))
+}
+
+# peers TITLE LOG ARGUMENT…: cuVS beside, if it is there.
+peers() {
+	local title=$1 log=$2
+
+	shift 2
+	[ -n "${VECTORGPU_PEERS:-}" ] || return 0
+	PYTHONPATH=$VECTORGPU_PEERS limited 200 python3 "$root/test/gpu/peers.py" "$@" >"$logs/$log" 2>&1
+	show_log "$title" "$log"
+}
+
+# files_of SET: set `files` to the names of its unpacked rows, queries and nearest rows. False if there is no such set.
+files_of() {
+	local base
+
+	base=$(unpacked "$1.base.u8bin")
+	[ -n "$base" ] || return 1
+	files=("$base" "$(unpacked "$1.query.u8bin")" "$(unpacked "$1.gt100.bin")")
+}
+
+# Set `made` to the name of a million rows like those of embedding models, made by the GPU. False if they could not be made.
+make_embeddings() {
+	made=$build/data/made
+	mkdir -p "$build/data" && limited 120 python3 "$root/test/bench/embeddings.py" --out "$made" --rows 1000000 --dims 768 --groups 2000 \
+		--queries 10000 --device cuda >"$logs/made" 2>&1
+}
+
 # search_reals NAME BASE QUERY: exact searches of real-valued rows, with and without the copy that the filter reads.
 search_reals() {
-	local form name
+	local form
 
 	for form in '' --tf32; do
-		name=$logs/search-$1$form
-		limited 200 "$build/cmake/test/bench/gpu/gpu_search_bench" "$2" "$3" - --metric cosine --quick $form >"$name" 2>&1 || passed=0
-		! grep -q ' NO$' "$name" || passed=0
-		n=$((n + 1))
-		printf '\n### %s, cosine %s\n\n```\n%s\n```\n' "$1" "$form" "$(cat "$name")" >>"$searches"
+		# shellcheck disable=SC2086 # none, or one word
+		search_bench "$1, cosine $form" 200 "search-$1$form" gpu_search_bench "$2" "$3" - --metric cosine --quick $form
 	done
-	[ -n "${VECTORGPU_PEERS:-}" ] || return 0
-	name=$logs/peers-$1
-	PYTHONPATH=$VECTORGPU_PEERS limited 200 python3 "$root/test/gpu/peers.py" "$2" "$3" --metric cosine --parts "${VECTORGPU_PEER_PARTS:-brute}" >"$name" 2>&1
-	printf '\n### %s, cosine, cuVS beside\n\n```\n%s\n```\n' "$1" "$(cat "$name")" >>"$searches"
+	peers "$1, cosine, cuVS beside" "peers-$1" "$2" "$3" --metric cosine --parts "${VECTORGPU_PEER_PARTS:-brute}"
 }
 
 # Exact searches: whole numbers as bytes and as floats; real numbers, rows of length 1 and rows in groups as embedding models make them.
 phase_exact() {
-	local passed=1 set form name base searches=$parts/exact.md n=0
+	local passed=1 set form base made files searches=$parts/exact.md n=0
 
 	: >"$searches"
-	if [ -n "$data" ]; then
-		for set in sift-bsds-128 fashion-mnist-784; do
-			base=$(unpacked "$set.base.u8bin")
-			[ -n "$base" ] || continue
-			for form in '' --fp32 --recall=0.95; do
-				name=$logs/search-$set$form
-				limited 300 "$build/cmake/test/bench/gpu/gpu_search_bench" "$base" "$(unpacked "$set.query.u8bin")" \
-					"$(unpacked "$set.gt100.bin")" --quick $form >"$name" 2>&1 || passed=0
-				! grep -q ' NO$' "$name" || passed=0
-				n=$((n + 1))
-				printf '\n### %s %s\n\n```\n%s\n```\n' "$set" "${form:-, narrowest exact form}" "$(cat "$name")" >>"$searches"
-			done
+	for set in sift-bsds-128 fashion-mnist-784; do
+		[ -n "$data" ] && files_of "$set" || continue
+		for form in '' --fp32 --recall=0.95; do
+			# shellcheck disable=SC2086
+			search_bench "$set ${form:-, narrowest exact form}" 300 "search-$set$form" gpu_search_bench "${files[@]}" --quick $form
 		done
-	fi
+	done
 	base=$(unpacked "arxiv-lsa-256.base.f16bin")
 	[ -z "$base" ] || search_reals arxiv-lsa-256 "$base" "$(unpacked arxiv-lsa-256.query.f16bin)"
-	base=$build/data/made
-	if mkdir -p "$build/data" && limited 120 python3 "$root/test/bench/embeddings.py" --out "$base" --rows 1000000 --dims 768 --groups 2000 \
-		--queries 10000 --device cuda >"$logs/made" 2>&1; then
-		search_reals made-768 "$base.base.f32bin" "$base.query.f32bin"
-		rm -f "$base".*
+	if make_embeddings; then
+		search_reals made-768 "$made.base.f32bin" "$made.query.f32bin"
+		rm -f "$made".*
 	fi
 	note exact "$passed" "exact searches | $n"
 }
 
-phase_bench() {
-	local passed=1 set form name base lists searches=$parts/bench.md n=0
+# Lists, codes and graphs over SIFT, and k-means.
+bench_sift() {
+	local lists codes form
 
-	: >"$searches"
-	if [ -n "$data" ]; then
-		for set in sift-bsds-128 fashion-mnist-784; do
-			base=$(unpacked "$set.base.u8bin")
-			[ -n "$base" ] || continue
-			limited 120 "$build/cmake/test/bench/gpu/gpu_append_bench" "$base" "$(unpacked "$set.query.u8bin")" --ms 200 >"$logs/append-$set" 2>&1 || passed=0
-			limited 120 "$build/cmake/test/bench/gpu/gpu_append_bench" "$base" "$(unpacked "$set.query.u8bin")" --ms 200 --batch 1 --behind \
-				--rows 0,1000,20000 >>"$logs/append-$set" 2>&1 || passed=0
-			printf '\n### %s, batches beside appends to the delta\n\n```\n%s\n```\n' "$set" "$(cat "$logs/append-$set")" >>"$searches"
-		done
-	fi
-	base=$(unpacked "sift-bsds-128.base.u8bin")
-	if [ -n "$base" ]; then
-		for lists in 1024 4096; do
-			limited 300 "$build/cmake/test/bench/gpu/gpu_ivf_bench" "$base" "$(unpacked sift-bsds-128.query.u8bin)" \
-				"$(unpacked sift-bsds-128.gt100.bin)" --lists "$lists" >"$logs/ivf-$lists" 2>&1 || passed=0
-			! grep -q ' NO$' "$logs/ivf-$lists" || passed=0
-			n=$((n + 1))
-			printf '\n### sift-bsds-128, %s inverted lists\n\n```\n%s\n```\n' "$lists" "$(cat "$logs/ivf-$lists")" >>"$searches"
-		done
-		for codes in 'pq --pq-m 64' 'pq --pq-m 64 --lists 2048' 'pq --pq-m 64 --pq-bits 4' sq8; do
-			# shellcheck disable=SC2086 # the words of a storage, which may name other lists
-			limited 120 "$build/cmake/test/bench/gpu/gpu_ivf_bench" "$base" "$(unpacked sift-bsds-128.query.u8bin)" \
-				"$(unpacked sift-bsds-128.gt100.bin)" --lists 1024 --quick --storage $codes >"$logs/codes-${codes// /}" 2>&1 || passed=0
-			! grep -q ' NO$' "$logs/codes-${codes// /}" || passed=0
-			n=$((n + 1))
-			printf '\n### sift-bsds-128, inverted lists (1024 by default), --storage %s\n\n```\n%s\n```\n' "$codes" "$(cat "$logs/codes-${codes// /}")" >>"$searches"
-		done
-		limited 180 "$build/cmake/test/bench/gpu/gpu_ivf_large_bench" "$base" "$(unpacked sift-bsds-128.query.u8bin)" >"$logs/ivf-large" 2>&1 || passed=0
-		n=$((n + 1))
-		printf '\n### sift-bsds-128 by noise to 10 million rows, 16384 inverted lists\n\n```\n%s\n```\n' "$(cat "$logs/ivf-large")" >>"$searches"
-		for form in '--steps 1' '--steps 4' --targets --ablation; do
-			name=$logs/graph-${form// /}
-			# shellcheck disable=SC2086
-			limited 300 "$build/cmake/test/bench/gpu/gpu_graph_bench" "$base" "$(unpacked sift-bsds-128.query.u8bin)" \
-				"$(unpacked sift-bsds-128.gt100.bin)" $form >"$name" 2>&1 || passed=0
-			! grep -q ' NO$' "$name" || passed=0
-			n=$((n + 1))
-			printf '\n### sift-bsds-128, graph of degree 32, %s\n\n```\n%s\n```\n' "$form" "$(cat "$name")" >>"$searches"
-		done
-		limited 300 "$build/cmake/test/bench/gpu/gpu_kmeans_bench" "$base" >"$logs/kmeans" 2>&1 || passed=0
-		printf '\n### sift-bsds-128, k-means, all rows\n\n```\n%s\n```\n' "$(cat "$logs/kmeans")" >>"$searches"
-	fi
-	base=$(unpacked "fashion-mnist-784.base.u8bin")
-	if [ -n "$base" ]; then
-		for form in --blocks-by-dims '--fp32 --blocks-by-dims' --hash; do
-			name=$logs/graph-fashion-${form// /}
-			# shellcheck disable=SC2086
-			limited 120 "$build/cmake/test/bench/gpu/gpu_graph_bench" "$base" "$(unpacked fashion-mnist-784.query.u8bin)" \
-				"$(unpacked fashion-mnist-784.gt100.bin)" $form >"$name" 2>&1 || passed=0
-			! grep -q ' NO$' "$name" || passed=0
-			n=$((n + 1))
-			printf '\n### fashion-mnist-784, graph of degree 32, %s\n\n```\n%s\n```\n' "$form" "$(cat "$name")" >>"$searches"
-		done
-	fi
+	for lists in 1024 4096; do
+		search_bench "sift-bsds-128, $lists inverted lists" 300 "ivf-$lists" gpu_ivf_bench "${files[@]}" --lists "$lists"
+	done
+	for codes in 'pq --pq-m 64' 'pq --pq-m 64 --lists 2048' 'pq --pq-m 64 --pq-bits 4' sq8; do
+		# shellcheck disable=SC2086 # the words of a storage, which may name other lists
+		search_bench "sift-bsds-128, inverted lists (1024 by default), --storage $codes" 120 "codes-${codes// /}" gpu_ivf_bench "${files[@]}" \
+			--lists 1024 --quick --storage $codes
+	done
+	search_bench 'sift-bsds-128 by noise to 10 million rows, 16384 inverted lists' 180 ivf-large gpu_ivf_large_bench "${files[@]:0:2}"
+	for form in '--steps 1' '--steps 4' --targets --ablation; do
+		# shellcheck disable=SC2086
+		search_bench "sift-bsds-128, graph of degree 32, $form" 300 "graph-${form// /}" gpu_graph_bench "${files[@]}" $form
+	done
+	bench 'sift-bsds-128, k-means, all rows' 300 kmeans gpu_kmeans_bench "${files[0]}"
+}
+
+# Match counts, and texts by edit distance.
+bench_matches() {
 	local adult='' words=''
 
 	if [ -n "$data" ]; then
 		adult=$(unpacked adult.csv)
 		words=$(unpacked words.txt)
 	fi
-	limited 300 "$build/cmake/test/bench/gpu/gpu_match_bench" ${adult:+--adult "$adult"} --documents 1000000 --lsh 10000000 --runs 3 >"$logs/match" 2>&1 || passed=0
-	limited 120 "$build/cmake/test/bench/gpu/gpu_match_bench" ${adult:+--adult "$adult"} --documents 1000000 --lsh 1000000 --runs 3 --count-pq 12000 >>"$logs/match" 2>&1 || passed=0
-	! grep -q 'WRONG' "$logs/match" || passed=0
-	printf '\n### Match counts\n\n```\n%s\n```\n' "$(cat "$logs/match")" >>"$searches"
-	if [ -n "$words" ]; then
-		limited 120 "$build/cmake/test/bench/gpu/gpu_text_bench" "$words" "$(unpacked misspellings.queries.tsv)" >"$logs/texts" 2>&1 || passed=0
-		! grep -q 'WRONG' "$logs/texts" || passed=0
-		printf '\n### Word list, misspellings by edit distance\n\n```\n%s\n```\n' "$(cat "$logs/texts")" >>"$searches"
+	: >"$logs/match"
+	run_bench 300 match gpu_match_bench ${adult:+--adult "$adult"} --documents 1000000 --lsh 10000000 --runs 3
+	run_bench 120 match gpu_match_bench ${adult:+--adult "$adult"} --documents 1000000 --lsh 1000000 --runs 3 --count-pq 12000
+	show_log 'Match counts' match
+	[ -z "$words" ] || bench 'Word list, misspellings by edit distance' 120 texts gpu_text_bench "$words" "$(unpacked misspellings.queries.tsv)"
+}
+
+phase_bench() {
+	local passed=1 set form files searches=$parts/bench.md n=0
+
+	: >"$searches"
+	for set in sift-bsds-128 fashion-mnist-784; do
+		[ -n "$data" ] && files_of "$set" || continue
+		: >"$logs/append-$set"
+		run_bench 120 "append-$set" gpu_append_bench "${files[@]:0:2}" --ms 200
+		run_bench 120 "append-$set" gpu_append_bench "${files[@]:0:2}" --ms 200 --batch 1 --behind --rows 0,1000,20000
+		show_log "$set, batches beside appends to the delta" "append-$set"
+	done
+	! files_of sift-bsds-128 || bench_sift
+	if files_of fashion-mnist-784; then
+		for form in --blocks-by-dims '--fp32 --blocks-by-dims' --hash; do
+			# shellcheck disable=SC2086
+			search_bench "fashion-mnist-784, graph of degree 32, $form" 120 "graph-fashion-${form// /}" gpu_graph_bench "${files[@]}" $form
+		done
 	fi
-	limited 180 "$build/cmake/test/bench/gpu/gpu_sparse_bench" >"$logs/sparse" 2>&1 || passed=0
-	printf '\n### Sparse vectors, made rows\n\n```\n%s\n```\n' "$(cat "$logs/sparse")" >>"$searches"
-	limited 120 "$build/cmake/test/bench/gpu/gpu_codes_at_scale_bench" >"$logs/codes-at-scale" 2>&1 || passed=0
-	! grep -q ' NO$' "$logs/codes-at-scale" || passed=0
-	n=$((n + 1))
-	printf '\n### 100 million rows of 96 dimensions, made on the device, by codes of 48 bytes\n\n```\n%s\n```\n' "$(cat "$logs/codes-at-scale")" >>"$searches"
-	limited 120 "$build/cmake/test/bench/gpu/gpu_passing_bench" >"$logs/passing" 2>&1 || passed=0
-	n=$((n + 1))
-	printf '\n### Searches with conditions, made rows\n\n```\n%s\n```\n' "$(cat "$logs/passing")" >>"$searches"
-	limited 300 "$build/cmake/test/bench/gpu/gpu_select_bench" >"$logs/select" 2>&1 || passed=0
-	printf '\n### Selection alone\n\n```\n%s\n```\n' "$(cat "$logs/select")" >>"$searches"
+	bench_matches
+	bench 'Sparse vectors, made rows' 180 sparse gpu_sparse_bench
+	search_bench '100 million rows of 96 dimensions, made on the device, by codes of 48 bytes' 120 codes-at-scale gpu_codes_at_scale_bench
+	search_bench 'Searches with conditions, made rows' 120 passing gpu_passing_bench
+	bench 'Selection alone' 300 select gpu_select_bench
 	note bench "$passed" "benchmarks | $n searches, selection" \
 		"word list, 1,024 misspellings, the nearest word by edit distance | $(figure_of "$logs/texts" 'cuda *batch *1024')" \
 		"Adult x 20, ranges of ±50, 1,024 queries, k = 100 | $(figure_of "$logs/match" 'adult *batch *1024')" \
 		"10 million rows x 237 hashes, 1,024 queries, k = 100 | $(figure_of "$logs/match" 'lsh *batch *1024')"
 }
 
-# graph_of NAME BASE QUERY TRUTH DEGREE PARTS: graphs over float32 rows, with parts of cuVS beside, its graph of this degree.
+# graph_of NAME BASE QUERY TRUTH DEGREES PARTS: graphs over float32 rows, with parts of cuVS beside, its graphs of these degrees.
 graph_of() {
-	local log=$logs/graph-$1
+	local degree
 
-	limited 200 "$build/cmake/test/bench/gpu/gpu_graph_bench" "$2" "$3" "$4" --fp32 --batches >"$log" 2>&1 || passed=0
-	! grep -q ' NO$' "$log" || passed=0
-	printf '\n### %s as float32, graph of degree 32\n\n```\n%s\n```\n' "$1" "$(cat "$log")" >>"$searches"
-	[ -n "${VECTORGPU_PEERS:-}" ] || return 0
-	PYTHONPATH=$VECTORGPU_PEERS limited 200 python3 "$root/test/gpu/peers.py" "$2" "$3" --metric l2 --degree "$5" --parts "$6" --seconds .5 >"$logs/peers-graph-$1" 2>&1
-	printf '\n### %s as float32, cuVS beside\n\n```\n%s\n```\n' "$1" "$(cat "$logs/peers-graph-$1")" >>"$searches"
+	bench "$1 as float32, graph of degree 32" 200 "graph-$1" gpu_graph_bench "$2" "$3" "$4" --fp32 --batches
+	for degree in $5; do
+		peers "$1 as float32, cuVS of degree $degree beside" "peers-graph-$1-$degree" "$2" "$3" --metric l2 --degree "$degree" --parts "$6" --seconds .5
+	done
 }
 
 phase_graphs() {
-	local passed=1 base searches=$parts/graphs.md
+	local passed=1 base made files searches=$parts/graphs.md
 
 	: >"$searches"
-	base=$(unpacked "sift-bsds-128.base.u8bin")
-	if [ -n "$base" ]; then
-		graph_of sift "$base" "$(unpacked sift-bsds-128.query.u8bin)" "$(unpacked sift-bsds-128.gt100.bin)" 32 cagra,kmeans
-		limited 120 "$build/cmake/test/bench/gpu/gpu_ivf_bench" "$base" "$(unpacked sift-bsds-128.query.u8bin)" \
-			"$(unpacked sift-bsds-128.gt100.bin)" --lists 1024 --quick --fp32 >"$logs/ivf-1024--fp32" 2>&1 || passed=0
-		! grep -q ' NO$' "$logs/ivf-1024--fp32" || passed=0
-		printf '\n### sift-bsds-128, 1024 inverted lists, --fp32\n\n```\n%s\n```\n' "$(cat "$logs/ivf-1024--fp32")" >>"$searches"
-		limited 100 "$build/cmake/test/bench/gpu/gpu_kmeans_bench" "$base" >"$logs/kmeans" 2>&1 || passed=0
-		printf '\n### sift-bsds-128, k-means, all rows\n\n```\n%s\n```\n' "$(cat "$logs/kmeans")" >>"$searches"
+	if files_of sift-bsds-128; then
+		graph_of sift "${files[@]}" 32 cagra,kmeans
+		bench 'sift-bsds-128, 1024 inverted lists, --fp32' 120 ivf-1024--fp32 gpu_ivf_bench "${files[@]}" --lists 1024 --quick --fp32
+		bench 'sift-bsds-128, k-means, all rows' 100 kmeans gpu_kmeans_bench "${files[0]}"
 	fi
 	base=$(unpacked "arxiv-lsa-256.base.f16bin")
-	[ -z "$base" ] || graph_of arxiv "$base" "$(unpacked arxiv-lsa-256.query.f16bin)" - 64 cagra
-	base=$build/data/made
-	if mkdir -p "$build/data" && limited 120 python3 "$root/test/bench/embeddings.py" --out "$base" --rows 1000000 --dims 768 --groups 2000 \
-		--queries 10000 --device cuda >"$logs/made" 2>&1; then
-		graph_of made "$base.base.f32bin" "$base.query.f32bin" - 64 cagra
-		rm -f "$base".*
+	[ -z "$base" ] || graph_of arxiv "$base" "$(unpacked arxiv-lsa-256.query.f16bin)" - "32 64" cagra
+	if make_embeddings; then
+		graph_of made "$made.base.f32bin" "$made.query.f32bin" - 64 cagra
+		rm -f "$made".*
 	fi
 	note graphs "$passed" "graphs over float32 rows | $([ "$passed" = 1 ] && echo measured || echo failed)"
 }

@@ -32,8 +32,8 @@ sanitized_tests=(
 	Changes.AllRowsDead Changes.TheFilterAnswersMostAndPassesOnFewRows Parity.NearTiesBelowTheErrorOfTheFilter SelectRows.Reduced
 	PartialReduce.FewRowsAliveAreAllFound Lists.MoreCandidatesThanThereIsRoomFor Lists.QueriesReportTheirCoverage FewLists.DeadRows
 	Graphs.AllRowsEqual Graphs.FewRows GraphsAlone.AllRowsEqual BitGraphs.EqualRowsAndRowsWithoutABit KMeans.EmptyClustersMoveAsOnTheCpu KMeans.FewDifferentRows Match.Reduced
-	MatchCopy.TheSelfTestPasses OnePass.Reduced Passing.Reduced PackedRows.Reduced Delta.ASmallBudgetHoldsWhatFits Devices.Reduced Codes.Reduced HostRows.Reduced RoundedLists.Reduced
-	HashedAlone.segments_without_room_are_the_hosts
+	MatchCopy.TheSelfTestPasses OnePass.Reduced Passing.Reduced PackedRows.Reduced Delta.ASmallBudgetHoldsWhatFits Devices.Reduced Codes.Reduced JoinParts.Reduced HostRows.Reduced
+	RoundedLists.Reduced HashedAlone.segments_without_room_are_the_hosts
 )
 # Answers of different lengths are copied with the longest length; the bytes after shorter ones are not read.
 not_initialized_tests=(HashedAlone.segments_without_room_are_the_hosts Codes.Reduced HostRows.Reduced)

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
 
 #include "ivf/ivf_data.hpp"
 
@@ -54,6 +57,100 @@ TEST(Calibration, NoNeighborsMeansNothingIsMissed)
 	calibration_points(8, &calibration);
 	calibrate_by_rank(nullptr, 0, 10, &calibration);
 	EXPECT_EQ(probes_for(calibration, 0.99), 1u);
+}
+
+TEST(Calibration, ChanceIsThatOfQueriesNotOfTheirNeighbors)
+{
+	constexpr size_t kQueries = 100;
+	constexpr size_t kEach = 4;
+	std::vector<uint32_t> ranks;
+	Calibration calibration;
+
+	for (size_t q = 0; q < kQueries;
+		q++) // half of the queries find all rows at the first list, the others at the last one
+		for (size_t i = 0; i < kEach; i++)
+			ranks.push_back(q % 2 == 0 ? 0 : 7);
+	calibration_points(8, &calibration);
+	calibrate_by_rank(ranks.data(), kQueries, kEach, &calibration);
+	lower_by_chance(ranks.data(), kQueries, kEach, &calibration);
+	EXPECT_NEAR(calibration.recall[0], 0.5 - 1.64 * std::sqrt(0.25 / (kQueries - 1)), 1e-6);
+	EXPECT_EQ(calibration.recall[calibration.n_points - 2], 0.5f); // of all lists but one, and of all, it stays
+	EXPECT_EQ(calibration.recall[calibration.n_points - 1], 1);
+	EXPECT_EQ(calibration.n_queries, kQueries);
+}
+
+TEST(Calibration, ChanceOfQueriesThatWantFewRows)
+{
+	const uint32_t ranks[] = {0, 0, 1, UINT32_MAX, 0, 3};
+	Calibration calibration;
+
+	calibration_points(4, &calibration);
+	calibrate_by_rank(ranks, 3, 2, &calibration);
+	lower_by_chance(ranks, 3, 2, &calibration);
+	// found 2, 0, 1 of 2, 1, 2 at one list: .6 of 5; apart by .8, -.6, -.2
+	EXPECT_NEAR(calibration.recall[0], std::max(0.6 - 1.64 * std::sqrt((0.64 + 0.36 + 0.04) * 3 / 2) / 5, 0.0), 1e-6);
+	calibrate_by_rank(ranks, 1, 2, &calibration);
+	lower_by_chance(ranks, 1, 2, &calibration);
+	EXPECT_EQ(calibration.recall[0], 1); // one query says nothing of an error
+	calibrate_by_rank(ranks + 3, 1, 1, &calibration);
+	lower_by_chance(ranks + 3, 1, 1, &calibration);
+	EXPECT_EQ(calibration.recall[0], 1);
+}
+
+/// How often the probes for a target find less than that among all queries, by calibrations with some of them.
+TEST(Calibration, OneInTwentySaysTooMuch)
+{
+	constexpr uint32_t kLists = 256;
+	constexpr size_t kQueries = 400;
+	constexpr size_t kEach = 10;
+	constexpr size_t kAll = 200000;
+	constexpr int kDraws = 400;
+	std::mt19937 random(1);
+	std::lognormal_distribution<double> hardness(0, 1); // of a query, which its neighbours share
+	std::exponential_distribution<double> apart(1);
+	const auto draw = [&](size_t n)
+	{
+		std::vector<uint32_t> ranks;
+
+		for (size_t q = 0; q < n; q++)
+		{
+			const double of_query = 4 * hardness(random);
+
+			for (size_t i = 0; i < kEach; i++)
+				ranks.push_back(static_cast<uint32_t>(std::min(of_query * apart(random), kLists - 1.0)));
+		}
+		return ranks;
+	};
+	std::vector<double> found(kLists + 1); // by that many lists
+
+	for (const uint32_t rank : draw(kAll))
+		found[rank + 1] += 1.0 / (kAll * kEach);
+	std::partial_sum(found.begin(), found.end(), found.begin());
+	for (double target : {0.9, 0.95, 0.98})
+	{
+		int too_much[2] = {};
+		double probes[2] = {};
+
+		for (int i = 0; i < kDraws; i++)
+		{
+			const std::vector<uint32_t> ranks = draw(kQueries);
+			Calibration calibration;
+
+			calibration_points(kLists, &calibration);
+			calibrate_by_rank(ranks.data(), kQueries, kEach, &calibration);
+			for (int lowered = 0; lowered < 2; lowered++)
+			{
+				const uint32_t chosen = probes_for(calibration, target);
+
+				too_much[lowered] += found[chosen] < target;
+				probes[lowered] += chosen;
+				lower_by_chance(ranks.data(), kQueries, kEach, &calibration);
+			}
+		}
+		EXPECT_GE(too_much[0], kDraws / 5) << target; // the plain recall: half, less what rounding up adds
+		EXPECT_LE(too_much[1], kDraws / 12) << target;
+		EXPECT_LE(probes[1], 1.25 * probes[0]) << target;
+	}
 }
 
 TEST(Calibration, ProbesReachTheTargetAndNoMore)
