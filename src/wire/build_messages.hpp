@@ -3,6 +3,7 @@
 //
 //   Lists:  BEGIN_LISTS, ADD_TRAINING*, TRAIN (or ADD_CENTROIDS*), ADD_QUERIES*, ASSIGN*, READ_BUILD*, END_BUILD
 //           with codes, before the first ASSIGN: BEGIN_CODES, ADD_CODES_TRAINING*, TRAIN_CODES (or ADD_CODES_MODEL*)
+//           and behind it: BEGIN_COUNTS, ADD_COUNTED*, COUNT_CODES*
 //   Graph:  BEGIN_GRAPH, ADD_GRAPH_ROWS*, START_GRAPH, READ_BUILD*, END_BUILD
 //   Insert: BEGIN_INSERT, ADD_GRAPH_ROWS*, ADD_BASE_EDGES*, ADD_BASE_NUMBERS*, ADD_BASE_ENTRIES, START_GRAPH, ...
 #pragma once
@@ -21,11 +22,12 @@ constexpr uint32_t kMaxHashBits = 512;
 constexpr uint32_t kRowOutOfRange = uint32_t{1} << 31; // in RowLabel::list
 constexpr uint64_t kNoRow = ~uint64_t{0};
 
-/// The body of every ADD request and of ASSIGN; n_rows items of equal size follow.
+/// The body of every ADD request, of ASSIGN and COUNT_CODES; n_rows items of equal size follow.
 struct BuildRowsRequest
 {
-	uint64_t position; // number of the first row: ASSIGN, ADD_GRAPH_ROWS, ADD_BASE_EDGES, ADD_BASE_NUMBERS; else 0
-	uint32_t n_rows;   // from 1
+	// Number of the first row: ASSIGN, COUNT_CODES, ADD_GRAPH_ROWS, ADD_BASE_EDGES, ADD_BASE_NUMBERS; else 0
+	uint64_t position;
+	uint32_t n_rows; // from 1
 	uint32_t zero;
 };
 static_assert(sizeof(BuildRowsRequest) == 16);
@@ -77,6 +79,36 @@ struct RowLabel
 };
 static_assert(sizeof(RowLabel) == 8);
 
+/// Count the codes that queries prefer to their true neighbours. Batches of the table's rows, the first from row 0 on,
+/// are sampled by turns: batch b is counted for query q if b and q have the same remainder by `stride`. Of the other
+/// batches only rows in lists near the query count.
+struct BeginCountsRequest
+{
+	uint32_t n_queries;  // from 1
+	uint32_t batch_rows; // from 1, a multiple of 32
+	uint32_t stride;     // from 1: rows far from a query count for so many
+	uint32_t zero;
+};
+static_assert(sizeof(BeginCountsRequest) == 16);
+
+constexpr uint32_t kCountedNeighbors = 10;
+constexpr uint32_t kMostCopies = 64;
+constexpr uint32_t kCountPoints = 64;
+
+/// A query of ADD_COUNTED begins with this; float32 [dim] follow (for cosine of length 1), with PQ and RaBitQ float32
+/// constants [n_lists], then bytes [n_lists]: the point of each list, below kCountPoints.
+struct CountedQuery
+{
+	uint32_t n_neighbors;
+	uint32_t n_copies;
+	uint32_t near_point; // lists up to this point are near
+	uint32_t zero;
+	double limits[kCountedNeighbors];      // estimates of the neighbours; NaN: never found
+	uint64_t neighbors[kCountedNeighbors]; // numbers of their rows
+	uint64_t copies[kMostCopies];          // of rows that do not count
+};
+static_assert(sizeof(CountedQuery) == 688);
+
 struct BeginGraphRequest
 {
 	uint32_t dim;
@@ -109,6 +141,7 @@ enum class BuildResult : uint32_t
 	kCentroids = 2,   // float32 [n_used, dim]
 	kNeighbors = 3,   // WireNeighbor [n_queries, k]; row: number of the row, kNoRow after the last
 	kCodesModel = 10, // float32, the model of the codes
+	kCounts = 12,     // u32 [n_queries, kCountedNeighbors, kCountPoints]: rows before each neighbour, by point
 
 	// Graphs. kGraphState can be read at any time, the others when its stage is kDone
 	kGraphState = 4, // GraphBuildState

@@ -43,6 +43,7 @@ struct RequestView
 		ChecksumRequest checksum;
 		BeginListsRequest begin_lists;
 		BeginCodesRequest begin_codes;
+		BeginCountsRequest begin_counts;
 		BeginGraphRequest begin_graph;
 		BeginInsertRequest begin_insert;
 		BuildRowsRequest build_rows;

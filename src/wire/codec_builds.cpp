@@ -63,6 +63,18 @@ parse_begin_codes(const uint8_t *body, size_t length, RequestView *view)
 }
 
 ParseResult
+parse_begin_counts(const uint8_t *body, size_t length, RequestView *view)
+{
+	const ParseResult result = only(body, length, &view->begin_counts);
+	const BeginCountsRequest &spec = view->begin_counts;
+
+	if (result != ParseResult::kOk)
+		return result;
+	return spec.n_queries < 1 || spec.batch_rows < 1 || spec.stride < 1 || spec.zero != 0 ? ParseResult::kField
+																						  : ParseResult::kOk;
+}
+
+ParseResult
 parse_begin_graph(const uint8_t *body, size_t length, RequestView *view)
 {
 	const ParseResult result = only(body, length, &view->begin_graph);
@@ -87,8 +99,8 @@ parse_begin_insert(const uint8_t *body, size_t length, RequestView *view)
 bool
 has_position(RequestType type)
 {
-	return type == RequestType::kAssign || type == RequestType::kAddGraphRows || type == RequestType::kAddBaseEdges ||
-		type == RequestType::kAddBaseNumbers;
+	return type == RequestType::kAssign || type == RequestType::kCountCodes || type == RequestType::kAddGraphRows ||
+		type == RequestType::kAddBaseEdges || type == RequestType::kAddBaseNumbers;
 }
 
 ParseResult
@@ -121,7 +133,7 @@ parse_read_build(const uint8_t *body, size_t length, RequestView *view)
 	if (result != ParseResult::kOk)
 		return result;
 	if (static_cast<uint32_t>(read.result) < 1 ||
-		static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kDepths))
+		static_cast<uint32_t>(read.result) > static_cast<uint32_t>(BuildResult::kCounts))
 		return ParseResult::kType;
 	return read.n_bytes == 0 || read.n_bytes > kMaxAreaBytes || read.first >= kMaxRowNumber ? ParseResult::kField
 																							: ParseResult::kOk;
@@ -138,6 +150,8 @@ parse_build_body(const uint8_t *body, size_t length, RequestView *view)
 			return parse_begin_lists(body, length, view);
 		case RequestType::kBeginCodes:
 			return parse_begin_codes(body, length, view);
+		case RequestType::kBeginCounts:
+			return parse_begin_counts(body, length, view);
 		case RequestType::kBeginGraph:
 			return parse_begin_graph(body, length, view);
 		case RequestType::kBeginInsert:
@@ -148,6 +162,8 @@ parse_build_body(const uint8_t *body, size_t length, RequestView *view)
 		case RequestType::kAssign:
 		case RequestType::kAddCodesTraining:
 		case RequestType::kAddCodesModel:
+		case RequestType::kAddCounted:
+		case RequestType::kCountCodes:
 		case RequestType::kAddGraphRows:
 		case RequestType::kAddBaseEdges:
 		case RequestType::kAddBaseNumbers:

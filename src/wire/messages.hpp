@@ -119,12 +119,16 @@ enum class RequestType : uint32_t
 	kAddBaseEntries = 33,   // BuildRowsRequest, u32 [n]
 	kStartGraph = 34,       // nothing
 	kEndBuild = 35,         // nothing
+	kBeginCounts = 38,      // BeginCountsRequest
+	kAddCounted = 39,       // BuildRowsRequest, counted queries [n]
+	kCountCodes = 40,       // BuildRowsRequest, u32 lists [n], codes with terms [n]
 };
 
 constexpr bool
 is_build(RequestType type)
 {
-	return type >= RequestType::kReadBuild && type <= RequestType::kEndBuild;
+	return (type >= RequestType::kReadBuild && type <= RequestType::kEndBuild) ||
+		(type >= RequestType::kBeginCounts && type <= RequestType::kCountCodes);
 }
 
 enum class ReplyStatus : uint32_t

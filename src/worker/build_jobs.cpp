@@ -232,6 +232,49 @@ BuildJobs::begin_codes(Job *job, const wire::BeginCodesRequest &spec)
 }
 
 ReplyStatus
+BuildJobs::begin_counts(Job *job, const wire::BeginCountsRequest &spec)
+{
+	static_assert(sizeof(wire::CountedQuery) == sizeof(engine::ivf::CountedNeighbors) &&
+		wire::kCountedNeighbors == engine::ivf::kCountedNeighbors && wire::kMostCopies == engine::ivf::kMostCopies &&
+		wire::kCountPoints == engine::ivf::kMaxCalibrationPoints);
+	const engine::CodeCountSpec counts = {spec.n_queries, {spec.batch_rows, spec.stride}};
+	const engine::ListCoder *coder = job->builder->coder();
+	const Status good = engine::check_code_counts(counts);
+
+	if (coder == nullptr || !good.is_ok())
+		return ReplyStatus::kInvalid;
+
+	const size_t n_lists = job->builder->centroids().size() / coder->spec().codes.dim;
+	const uint64_t bytes =
+		engine::code_count_bytes(coder->spec().codes, counts, static_cast<uint32_t>(n_lists), count_cores());
+
+	return bytes > kMostJobBytes - job->bytes ? ReplyStatus::kRefused
+											  : reply_status(job->builder->begin_counts(counts));
+}
+
+/// ADD_COUNTED and COUNT_CODES.
+ReplyStatus
+BuildJobs::count_request(Job *job, const wire::RequestView &view)
+{
+	engine::ListBuilder *builder = job->builder.get();
+	const uint32_t n = view.build_rows.n_rows;
+
+	if (builder->counter() == nullptr)
+		return ReplyStatus::kInvalid;
+
+	const engine::ivf::CodeSpec &codes = builder->coder()->spec().codes;
+	const size_t n_lists = builder->centroids().size() / codes.dim;
+
+	if (view.header.type == RequestType::kAddCounted)
+		return view.row_bytes == engine::CodeCounter::query_bytes(codes, static_cast<uint32_t>(n_lists))
+			? reply_status(builder->add_counted(view.vectors, n))
+			: ReplyStatus::kInvalid;
+	return view.row_bytes == engine::CodeCounter::row_bytes(codes)
+		? reply_status(builder->count_codes(view.build_rows.position, view.vectors, n))
+		: ReplyStatus::kInvalid;
+}
+
+ReplyStatus
 BuildJobs::assign(Job *job, const wire::RequestView &view, size_t room, Answer *answer)
 {
 	static_assert(static_cast<uint32_t>(wire::CodesKind::kSq8) == static_cast<uint32_t>(engine::ivf::CodeKind::kSq8) &&
@@ -304,6 +347,11 @@ BuildJobs::list_request(Job *job, const wire::RequestView &view, size_t room, An
 				[&] { return builder->add_code_model(reinterpret_cast<const float *>(view.vectors), n); });
 		case RequestType::kAddQueries:
 			return with_rows(vector_size, [&] { return builder->add_queries(view.vectors, n); });
+		case RequestType::kBeginCounts:
+			return begin_counts(job, view.begin_counts);
+		case RequestType::kAddCounted:
+		case RequestType::kCountCodes:
+			return count_request(job, view);
 		case RequestType::kAssign:
 			return view.row_bytes == vector_size ? assign(job, view, room, answer) : ReplyStatus::kInvalid;
 		default:
@@ -376,6 +424,15 @@ BuildJobs::read(uint64_t session, const wire::ReadBuildRequest &request, size_t 
 				return ReplyStatus::kInvalid;
 			return copy_part(
 				builder.coder()->model().data(), builder.coder()->model().size() * sizeof(float), request, bytes);
+		case wire::BuildResult::kCounts:
+		{
+			if (builder.counter() == nullptr)
+				return ReplyStatus::kInvalid;
+
+			const std::vector<uint32_t> counts = builder.counter()->counts();
+
+			return copy_part(counts.data(), counts.size() * sizeof(uint32_t), request, bytes);
+		}
 		case wire::BuildResult::kNeighbors:
 			break;
 		default:

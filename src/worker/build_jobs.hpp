@@ -98,6 +98,8 @@ private:
 	static wire::ReplyStatus graph_request(Job *job, const wire::RequestView &view);
 	wire::ReplyStatus list_request(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
 	static wire::ReplyStatus begin_codes(Job *job, const wire::BeginCodesRequest &spec);
+	static wire::ReplyStatus begin_counts(Job *job, const wire::BeginCountsRequest &spec);
+	static wire::ReplyStatus count_request(Job *job, const wire::RequestView &view);
 	static wire::ReplyStatus assign(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
 
 	engine::Engine &engine_;

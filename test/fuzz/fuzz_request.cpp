@@ -110,6 +110,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case RequestType::kBeginCodes:
 			require(view.begin_codes.kind != CodesKind::kPq || view.begin_codes.pq_m > 0);
 			break;
+		case RequestType::kBeginCounts:
+			require(
+				view.begin_counts.n_queries > 0 && view.begin_counts.batch_rows > 0 && view.begin_counts.stride > 0);
+			break;
 		case RequestType::kBeginGraph:
 			require(
 				view.begin_graph.dim > 0 && view.begin_graph.n_rows > 0 && view.begin_graph.degree >= kMinGraphDegree);
@@ -120,6 +124,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case RequestType::kAssign:
 		case RequestType::kAddCodesTraining:
 		case RequestType::kAddCodesModel:
+		case RequestType::kAddCounted:
+		case RequestType::kCountCodes:
 		case RequestType::kAddGraphRows:
 		case RequestType::kAddBaseEdges:
 		case RequestType::kAddBaseNumbers:

@@ -26,6 +26,7 @@ ok(wait_worker($node), 'the worker is ready');
 my $resources = note_resources($node);
 
 my ($trained, $coded) = (qr/the worker has trained the codes/, qr/the worker has assigned and coded the rows/);
+my ($counted, $candidates) = (qr/the worker has counted the codes/, qr/take (\d+ candidates for a row, by \d+ queries with \d+ rows before)/);
 
 # Builds t_i; returns the server's messages.
 sub build
@@ -52,6 +53,8 @@ for my $case (['bytes', 'vector_l2_ops', 'v', q{storage = 'sq8'}], ['bytes of ha
 
 	like($said, $trained, "$name: the worker trained the codes") unless "@with" =~ /rabitq/; # there is nothing but a mean to train
 	like($said, $coded, "$name: the worker coded the rows");
+	like($said, $counted, "$name: the worker counted the codes");
+	like($said, $candidates, "$name: of some queries");
 	unlike(build("$name, without the worker", @with, 'SET vectorgpu.worker = off'), $coded, "$name: switched off");
 	# A merge keeps the codec, and passes it to the worker.
 	build($name, @with, 'SELECT 1');
@@ -71,8 +74,17 @@ SKIP:
 	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
 	my @pq = ('vector_l2_ops', 'v', q{storage = 'pq', pq_m = 12});
 
-	# Requests: the beginning, the sample, the training, its results, codes, their sample, training and model, queries, then rows.
-	for my $n (6 .. 9, 11, 13, 15)
+	# Counted by the backend: the same counts (of RaBitQ every build draws another rotation).
+	for my $with (q{storage = 'sq8'}, q{storage = 'pq', pq_m = 12}, q{storage = 'pq', pq_bits = 4, refine = 'fp16'})
+	{
+		my @said = map { build("$with, counted$_->[0]", 'vector_l2_ops', 'v', $with, $_->[1]) } [' by the worker', 'SELECT 1'], ['', "SET vectorgpu.fault = 'ivf_count_codes:1:corrupt'"];
+
+		like($said[0], $counted, "$with: the worker counted");
+		unlike($said[1], $counted, "$with: the backend counted");
+		is(join(' ', $said[1] =~ $candidates), join(' ', $said[0] =~ $candidates), "$with: the same counts");
+	}
+	# Requests: the beginning, the sample, the training, its results, codes, their sample, training and model, queries, then rows, the counts' beginning, queries, rows and result.
+	for my $n (6 .. 9, 11, 13, 15 .. 19)
 	{
 		build("the worker is gone at request $n", @pq, "SET vectorgpu.fault = 'bridge_send:$n:corrupt'");
 		build("a wrong answer to request $n", @pq, "SET vectorgpu.fault = 'bridge_receive:$n:corrupt'");

@@ -1,12 +1,13 @@
 // See list_builder.hpp: training by kmeans.hpp; rows are assigned batch by batch, and the queries' neighbours found by
-// a direct search of each batch. Host threads make codes with engine/ivf, so with the same bits as a backend. All
-// device memory is allocated at the start: if there is too little, the caller can still use another engine.
+// a direct search of each batch. Codes are made here (row_encoder.hpp) or by host threads, with the bits of a backend.
+// All device memory is allocated at the start: if there is too little, the caller can still use another engine.
 #include "cuda/build/list_builder.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 #include "common/cores.hpp"
+#include "cuda/build/row_encoder.hpp"
 #include "engine/cpu/pool_call.hpp"
 #include "kernels/kernels.hpp"
 
@@ -120,11 +121,34 @@ protected:
 			const GpuWait wait(device_);
 
 			VECTORGPU_TRY(device_->provoke(context_.stream.get()));
-			VECTORGPU_TRY(rows_.put(rows + first * spec().rows.dim, spec().rows.dim, here));
+			VECTORGPU_TRY(put_rows(rows + first * spec().rows.dim, here));
 			VECTORGPU_TRY(rows_.assign(centroids_, true));
 			VECTORGPU_TRY(read(labels + first, rows_.labels(), here * sizeof(uint32_t)));
 			VECTORGPU_TRY(read(scores + first, rows_.scores(), here * sizeof(float)));
 			VECTORGPU_TRY(context_.wait());
+		}
+		return Status::ok();
+	}
+
+	Status encode_rows(const engine::ListCoder &coder, const float *rows, const uint32_t *labels, size_t n,
+		const engine::CodedRows &coded) override
+	{
+		const size_t dim = spec().rows.dim;
+
+		if (!encoder_.serves(coder.spec().codes))
+			return Status::error(StatusCode::kUnsupported, "the host makes such codes");
+		VECTORGPU_TRY(device_->use());
+		VECTORGPU_TRY(encoder_.prepare(&context_, coder, most_rows_));
+		std::fill_n(coded.is_out, n, uint8_t{0});
+		for (size_t first = 0; first < n; first += most_rows_)
+		{
+			const uint32_t here = static_cast<uint32_t>(std::min<size_t>(most_rows_, n - first));
+			const GpuWait wait(device_);
+
+			// Every batch is assigned before it is coded, so that rows of the same address are the same.
+			if (rows_from_ != rows + first * dim || rows_.n() != here)
+				VECTORGPU_TRY(put_rows(rows + first * dim, here));
+			VECTORGPU_TRY(encoder_.encode(rows_, centroids_, labels + first, first, coded));
 		}
 		return Status::ok();
 	}
@@ -185,7 +209,7 @@ protected:
 			const uint32_t here = static_cast<uint32_t>(std::min<size_t>(kBatchRows, n - begin));
 
 			if (!are_there)
-				VECTORGPU_TRY(rows_.put(rows + begin * dim, dim, here));
+				VECTORGPU_TRY(put_rows(rows + begin * dim, here));
 			VECTORGPU_TRY(
 				offer_batch(first + begin, rows_.vectors() + (are_there ? begin * rows_.dim_pad() : 0), here));
 		}
@@ -197,6 +221,15 @@ private:
 	size_t query_pitch() const
 	{
 		return (size_t{spec().rows.dim} + kernels::kLanes - 1) / kernels::kLanes * kernels::kLanes;
+	}
+
+	/// rows [n, dim].
+	Status put_rows(const float *rows, uint32_t n)
+	{
+		rows_from_ = nullptr;
+		VECTORGPU_TRY(rows_.put(rows, spec().rows.dim, n));
+		rows_from_ = rows;
+		return Status::ok();
 	}
 
 	/// Make room for rows that are assigned at a time: fewer, if there is little memory.
@@ -286,7 +319,9 @@ private:
 	std::unique_ptr<engine::ThreadPool> pool_; // if codes are asked for
 	std::unique_ptr<KMeansRoom> training_;     // until the centroids are trained
 	ClusterCentroids centroids_;
-	ClusterRows rows_;                // of the batch
+	ClusterRows rows_;                 // of the batch
+	const float *rows_from_ = nullptr; // where they came from
+	RowEncoder encoder_;
 	uint32_t most_rows_ = kBatchRows; // of the batch
 	kernels::Queries queries_;
 	kernels::Best best_;

@@ -47,17 +47,14 @@ constexpr uint16 kFactors[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 1
 struct CodedQuery
 {
 	CodeQuery codes;
-	float *constants;          // [n_lists] of the lists; null: codes without constants
-	uint8 *points;             // [n_lists]: the first calibration point that looks at the list
-	uint8 near_point;          // lists with at most this point are near the query
-	double limits[kNeighbors]; // estimates of the true neighbours; NaN: none, as beyond the range of
-							   // halves
-	double worst;              // of these
-	TrueNeighbors neighbors;
+	engine::ivf::CountedQuery counted;
+	float *constants; // of counted
+	uint8 *points;
+	double worst; // estimate of the neighbours
 	uint32 neighbor_points[kNeighbors];
-	uint32 better[kNeighbors]
-				 [engine::ivf::kMaxCalibrationPoints]; // rows with a better estimate, by the point of their list
 };
+
+static_assert(kCalibrationNeighbors == engine::ivf::kCountedNeighbors && kCalibrationFound <= engine::ivf::kMostCopies);
 
 /// Waiting codes of the file, split into their parts, or some of these.
 struct CodeRows
@@ -136,7 +133,7 @@ take_rows(const IvfWriter *writer, CodeRows *rows, const uint32 *numbers, uint64
 bool
 is_near(const CodedQuery *query, uint32 list)
 {
-	return query->points[list] <= query->near_point;
+	return engine::ivf::is_near(query->counted, list);
 }
 
 /// Sets `near` to those of the rows that are in lists near the query.
@@ -160,14 +157,11 @@ take_near_rows(const IvfWriter *writer, const CodedQuery *query, const CodeRows 
 		engine::ivf::code_make_blocks(writer->layout.codes, near->codes, near->n, near->blocks);
 }
 
-/// Scores [rows->n], those above a limit not all (code_scores).
-void
-score_rows(const CodedQuery *query, const CodeRows *rows, double limit, double *scores)
+engine::ivf::CountedRows
+counted_rows(const CodeRows *rows)
 {
-	for (uint64 i = 0; query->constants != nullptr && i < rows->n; i++)
-		rows->constants[i] = static_cast<double>(query->constants[rows->labels[i]]);
-	engine::ivf::mixed_code_scores(query->codes.query, rows->constants,
-		rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms, rows->n, scores, limit);
+	return {rows->n, rows->numbers, rows->labels, rows->blocks != nullptr ? rows->blocks : rows->codes, rows->terms,
+		rows->constants};
 }
 
 /// Constants and points of the lists.
@@ -195,10 +189,12 @@ look_at_lists(const IvfWriter *writer, CodedQuery *query, const float *floats)
 			point++;
 		query->points[order[i].row] = static_cast<uint8>(point);
 	}
-	query->near_point = 0;
-	while (query->near_point + 1u < calibration->n_points &&
-		uint64{calibration->probes[query->near_point]} * kNearShare < n_lists)
-		query->near_point++;
+
+	uint32 *near_point = &query->counted.neighbors.near_point;
+
+	*near_point = 0;
+	while (*near_point + 1 < calibration->n_points && uint64{calibration->probes[*near_point]} * kNearShare < n_lists)
+		++*near_point;
 	for (uint32 i = 0; query->constants != nullptr && i < n_lists; i++)
 		query->constants[i] = static_cast<float>(engine::ivf::pq_list_constant(meta->metric, scores[i]));
 	pfree(order);
@@ -237,23 +233,28 @@ void
 look_at_neighbors(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *queries, uint64 i, CodeRows *rows)
 {
 	const bool rounded = writer->layout.refine == IvfRefine::kFp16;
-	TrueNeighbors *neighbors = &query->neighbors;
+	engine::ivf::CountedNeighbors *counted = &query->counted.neighbors;
+	TrueNeighbors neighbors;
 	pg_prng_state random;
 
 	pg_prng_seed(&random, queries->numbers[i]);
-	ivf_true_neighbors(writer, queries, i, neighbors);
-	query->worst = -HUGE_VAL;
-	for (uint64 n = 0; n < neighbors->n; n++)
+	ivf_true_neighbors(writer, queries, i, &neighbors);
+	counted->n = static_cast<uint32>(neighbors.n);
+	counted->n_copies = static_cast<uint32>(neighbors.n_copies());
+	std::copy_n(neighbors.nearest, counted->n_copies, counted->copies);
+	std::copy_n(neighbors.numbers(), counted->n, counted->numbers);
+	for (uint32 n = 0; n < counted->n; n++)
 	{
-		spool_seek(writer->labels, neighbors->numbers()[n] * sizeof(uint32));
-		read_rows(writer, rows, neighbors->numbers()[n], 1);
-		score_rows(query, rows, HUGE_VAL, &query->limits[n]);
+		const uint64 number = counted->numbers[n];
+
+		spool_seek(writer->labels, number * sizeof(uint32));
+		read_rows(writer, rows, number, 1);
+		engine::ivf::score_counted(query->counted, counted_rows(rows), HUGE_VAL, &counted->limits[n]);
 		query->neighbor_points[n] = query->points[rows->labels[0]];
 		if (rounded)
-			query->limits[n] +=
-				rounding_error(writer, queries->vectors + i * writer->vector_bytes, neighbors->numbers()[n], &random);
-		query->worst = std::fmax(query->worst, query->limits[n]); // which passes NaN over
+			counted->limits[n] += rounding_error(writer, queries->vectors + i * writer->vector_bytes, number, &random);
 	}
+	query->worst = engine::ivf::worst_estimate(*counted);
 }
 
 void
@@ -268,44 +269,19 @@ begin_query(IvfWriter *writer, CodedQuery *query, const CalibrationQueries *quer
 	if (engine::ivf::code_is_residual(writer->layout.codes))
 		query->constants = static_cast<float *>(MemoryContextAllocHuge(CurrentMemoryContext, n_lists * sizeof(float)));
 	query->points = static_cast<uint8 *>(MemoryContextAllocHuge(CurrentMemoryContext, n_lists));
-	memset(query->better, 0, sizeof(query->better));
 	code_query_begin(&query->codes, &writer->codec, floats);
+	query->counted = engine::ivf::CountedQuery();
+	query->counted.codes = query->codes.query;
+	query->counted.constants = query->constants;
+	query->counted.points = query->points;
 	look_at_lists(writer, query, floats);
 	look_at_neighbors(writer, query, queries, i, rows);
 }
 
-struct Weights
-{
-	uint32 near;
-	uint32 far;
-};
-
-bool
-is_copy(const TrueNeighbors *neighbors, uint64 number)
-{
-	return std::find(neighbors->nearest, neighbors->nearest + neighbors->n_copies(), number) !=
-		neighbors->nearest + neighbors->n_copies();
-}
-
-/// Counts the rows that a search by codes prefers to the query's neighbours: among equal estimates it takes the first
-/// row. Where one row is far off, all others may have the same code. A row counts for `weights.near` rows if it is near
-/// the query, else for `weights.far`.
 void
-count_better(CodedQuery *query, const CodeRows *rows, Weights weights, double *scores)
+count_better(CodedQuery *query, const CodeRows *rows, const engine::ivf::CountWeights &weights, double *scores)
 {
-	score_rows(query, rows, query->worst, scores);
-	for (uint64 i = 0; i < rows->n; i++)
-	{
-		const uint64 number = rows->numbers[i];
-
-		if (!(scores[i] <= query->worst) || is_copy(&query->neighbors, number))
-			continue;
-		for (uint64 j = 0; j < query->neighbors.n; j++)
-			if (scores[i] < query->limits[j] || // the query's own row, too: one candidate more than needed
-				(scores[i] == query->limits[j] && number < query->neighbors.numbers()[j]))
-				query->better[j][query->points[rows->labels[i]]] +=
-					is_near(query, rows->labels[i]) ? weights.near : weights.far;
-	}
+	engine::ivf::count_better(&query->counted, counted_rows(rows), query->worst, weights, scores);
 }
 
 /// Counts the rows of a list for the queries that are near it.
@@ -347,14 +323,25 @@ count_near_lists(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, CodeR
 	return done;
 }
 
-/// Passes over the codes. held: bytes of the queries. False: it gave way.
-bool
-scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, Size held, CodeRows *rows)
+/// Which of the rows far from a query are counted.
+engine::ivf::CountSampling
+count_sampling(const IvfWriter *writer, uint64 n_queries, const CodeRows *rows)
 {
 	const double work = static_cast<double>(n_queries) * static_cast<double>(writer->n_rows) *
 		static_cast<double>(writer->layout.code_bytes);
 	const uint64 n_batches = (writer->n_rows + rows->batch - 1) / rows->batch;
-	const uint64 stride = work > kMostCodeWork ? Min(kFarStride, n_batches) : 1;
+
+	return {static_cast<uint32>(rows->batch),
+		work > kMostCodeWork ? static_cast<uint32>(Max(Min(kFarStride, n_batches), UINT64CONST(1))) : 1};
+}
+
+/// Passes over the codes. held: bytes of the queries. False: it gave way.
+bool
+scan_codes(IvfWriter *writer, const engine::ivf::CountSampling &sampling, CodedQuery *queries, uint64 n_queries,
+	Size held, CodeRows *rows)
+{
+	const uint32 stride = sampling.stride;
+	const uint64 n_batches = (writer->n_rows + rows->batch - 1) / rows->batch;
 	const bool by_lists = stride > 1 && ivf_are_in_memory(writer, held);
 	double *scores = static_cast<double *>(palloc(rows->batch * sizeof(double)));
 	CodeRows near;
@@ -372,9 +359,9 @@ scan_codes(IvfWriter *writer, CodedQuery *queries, uint64 n_queries, Size held, 
 		read_rows(writer, rows, first, Min(rows->batch, writer->n_rows - first));
 		for (uint64 i = 0; i < n_queries; i++)
 		{
-			if (batch % stride == i % stride)
+			if (engine::ivf::is_sampled(sampling, batch, i))
 			{
-				count_better(&queries[i], rows, {by_lists ? 0u : 1u, static_cast<uint32>(stride)}, scores);
+				count_better(&queries[i], rows, {by_lists ? 0u : 1u, stride}, scores);
 				continue;
 			}
 			if (by_lists)
@@ -396,17 +383,21 @@ found_at(const CodedQuery *queries, uint64 n_queries, uint32 point, uint64 candi
 
 	*in_lists = 0;
 	for (uint64 i = 0; i < n_queries; i++)
-		for (uint64 j = 0; j < queries[i].neighbors.n; j++)
+	{
+		const engine::ivf::CountedQuery *counted = &queries[i].counted;
+
+		for (uint32 j = 0; j < counted->neighbors.n; j++)
 		{
 			uint64 better = 0;
 
 			if (queries[i].neighbor_points[j] > point)
 				continue;
 			for (uint32 p = 0; p <= point; p++)
-				better += queries[i].better[j][p];
+				better += counted->better[j][p];
 			++*in_lists;
-			found += !std::isnan(queries[i].limits[j]) && better < candidates;
+			found += !std::isnan(counted->neighbors.limits[j]) && better < candidates;
 		}
+	}
 	return found;
 }
 
@@ -469,6 +460,37 @@ affordable_queries(const IvfWriter *writer)
 	return Max(static_cast<uint64>(Min(kCodeWork / each, static_cast<double>(PG_UINT32_MAX))), kWantedQueries);
 }
 
+/// Counts, by the worker or here. False: it gave way.
+bool
+count_codes(IvfWriter *writer, CodedQuery *queries, uint64 n, Size held, CodeRows *rows)
+{
+	const engine::ivf::CountSampling sampling = count_sampling(writer, n, rows);
+	engine::ivf::CountedQuery **counted =
+		static_cast<engine::ivf::CountedQuery **>(palloc(Max(n, 1) * sizeof(engine::ivf::CountedQuery *)));
+	bool gave_way;
+	bool done;
+
+	for (uint64 i = 0; i < n; i++)
+		counted[i] = &queries[i].counted;
+	done = worker_count_codes(writer, &sampling, counted, n, &gave_way) ||
+		(!gave_way && scan_codes(writer, sampling, queries, n, held, rows));
+	pfree(counted);
+	return done;
+}
+
+/// For a message: rows that codes rank before neighbours, of all queries.
+uint64
+sum_better(const CodedQuery *queries, uint64 n)
+{
+	uint64 sum = 0;
+
+	for (uint64 i = 0; i < n; i++)
+		for (const auto &by_point : queries[i].counted.better)
+			for (const uint32 better : by_point)
+				sum += better;
+	return sum;
+}
+
 } // namespace
 
 bool
@@ -488,12 +510,13 @@ ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
 		CHECK_FOR_INTERRUPTS();
 		begin_query(writer, &coded[i], queries, i * queries->n / n, &rows);
 	}
-	if (!scan_codes(writer, coded, n, n * query_bytes, &rows))
+	if (!count_codes(writer, coded, n, n * query_bytes, &rows))
 		return false;
 	correct_model(&writer->model, coded, n);
 	ereport(DEBUG1,
-		(errmsg_internal("codes of index \"%s\" take %u candidates for a row, by " UINT64_FORMAT " queries",
-			RelationGetRelationName(writer->plan.index), writer->model.candidates, n)));
+		(errmsg_internal("codes of index \"%s\" take %u candidates for a row, by " UINT64_FORMAT
+						 " queries with " UINT64_FORMAT " rows before their neighbors",
+			RelationGetRelationName(writer->plan.index), writer->model.candidates, n, sum_better(coded, n))));
 	pfree(coded);
 	return true;
 }

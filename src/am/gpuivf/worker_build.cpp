@@ -1,6 +1,7 @@
 // See worker_build.hpp.
 #include "am/gpuivf/worker_build.hpp"
 
+#include "am/gpuivf/worker_request.hpp"
 #include "am/gpuivf/writer.hpp"
 #include "bridge/client_session.hpp"
 #include "bridge/require.hpp"
@@ -27,51 +28,6 @@ constexpr float kTolerance = 1e-3f;                  // iterations cost the work
 constexpr uint32 kIterations = 20;
 constexpr uint64 kElementsPerMs = 8000; // elements that the backend's own build handles
 
-/// Ends the worker's part in this build.
-bool
-fail(WorkerBuild *build, bridge::Fallback reason)
-{
-	bridge::note_fallback(reason, "The session goes on with the index build by itself.");
-	build->lists = build->codes = build->queries = false;
-	return false;
-}
-
-bool
-receive(WorkerBuild *build, wire::ReplyHeader *header, void *body, Size capacity)
-{
-	bridge::Fallback reason;
-
-	if (!bridge::session_receive(header, body, capacity, &reason))
-		return fail(build, reason);
-	return header->status == wire::ReplyStatus::kOk || fail(build, bridge::fallback_of(header->status));
-}
-
-bool
-submit(WorkerBuild *build, wire::RequestType type, const wire::Part *parts, size_t n_parts)
-{
-	bridge::Fallback reason;
-
-	(void) VG_FAULT("worker_build_rows");
-	return bridge::session_submit(type, nullptr, parts, n_parts, &reason) || fail(build, reason);
-}
-
-bool
-submit_rows(WorkerBuild *build, wire::RequestType type, uint64 position, const void *rows, uint64 n, Size row_bytes)
-{
-	const wire::BuildRowsRequest request = {position, static_cast<uint32_t>(n), 0};
-	const wire::Part parts[] = {{&request, sizeof(request)}, {rows, n * row_bytes}};
-
-	return submit(build, type, parts, lengthof(parts));
-}
-
-bool
-send_rows(WorkerBuild *build, wire::RequestType type, const void *rows, uint64 n, Size row_bytes)
-{
-	wire::ReplyHeader header;
-
-	return submit_rows(build, type, 0, rows, n, row_bytes) && receive(build, &header, nullptr, 0);
-}
-
 /// A request without a body.
 bool
 send_empty(WorkerBuild *build, wire::RequestType type)
@@ -79,32 +35,6 @@ send_empty(WorkerBuild *build, wire::RequestType type)
 	wire::ReplyHeader header;
 
 	return submit(build, type, nullptr, 0) && receive(build, &header, nullptr, 0);
-}
-
-/// All bytes of a result.
-bool
-read_result(WorkerBuild *build, wire::BuildResult result, void *to, Size n_bytes)
-{
-	char *bytes = static_cast<char *>(to);
-
-	const Size capacity = bridge::session_reply_capacity();
-
-	for (Size first = 0; first < n_bytes; first += capacity)
-	{
-		const uint32 n = static_cast<uint32>(Min(capacity, n_bytes - first));
-		const wire::ReadBuildRequest request = {result, n, first};
-		const wire::Part part = {&request, sizeof(request)};
-		wire::ReplyHeader header;
-		bridge::Fallback reason;
-
-		if (!bridge::session_submit(wire::RequestType::kReadBuild, nullptr, &part, 1, &reason))
-			return fail(build, reason);
-		if (!receive(build, &header, bytes + first, n))
-			return false;
-		if (header.n_items != n)
-			return fail(build, bridge::Fallback::kWrongAnswer);
-	}
-	return true;
 }
 
 /// After an error: the worker's state of the build ends with the session.

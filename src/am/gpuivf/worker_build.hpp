@@ -6,6 +6,7 @@
 
 #include "am/gpuivf/assign.hpp"
 #include "am/gpuivf/codec.hpp"
+#include "engine/ivf/counts/code_counts.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/distance/topk.hpp"
 
@@ -71,6 +72,11 @@ void worker_assign_end(WorkerAssign *state);
 
 /// Gets the queries' neighbours into their topks, finished. False: they have not seen all rows.
 bool worker_build_neighbors(IvfWriter *writer, CalibrationQueries *queries, uint64 k);
+
+/// worker_counts.cpp. Counts the codes of all rows for queries [n], into their `better`, if the worker made the codes.
+/// False: it has not counted them, or *gave_way.
+bool worker_count_codes(IvfWriter *writer, const engine::ivf::CountSampling *sampling,
+	engine::ivf::CountedQuery **queries, uint64 n, bool *gave_way);
 
 /// Lets the worker forget the build.
 void worker_build_end(IvfWriter *writer);

@@ -18,6 +18,7 @@
 #include "engine/interface/engine.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/ivf/list_metric.hpp"
+#include "engine/ivf/counts/code_counter.hpp"
 #include "engine/ivf/list_coder.hpp"
 #include "engine/ivf/work.hpp"
 #include "engine/distance/topk.hpp"
@@ -227,10 +228,38 @@ public:
 
 		Status status = take_rows(batch, labels, scores);
 
-		if (status.is_ok() && coder_ != nullptr)
+		if (!status.is_ok() || coder_ == nullptr)
+			return status;
+		status = encode_rows(*coder_, batch.rows, labels, n, coded);
+		if (status.code == StatusCode::kUnsupported || status.code == StatusCode::kOutOfMemory)
 			status = coder_->encode(batch.rows, labels, n, coded, host_call());
 		return status;
 	}
+
+	/// Announce queries that rows are counted for by their codes. The codes have a model.
+	Status begin_counts(const CodeCountSpec &spec)
+	{
+		const Status good = check_code_counts(spec);
+
+		if (coder_ == nullptr || !coder_->started())
+			return no_codes();
+		if (good.is_ok())
+			counter_ = std::make_unique<CodeCounter>(coder_->code_model(), spec, n_lists());
+		return good;
+	}
+
+	/// The next queries (CodeCounter::query_bytes each), then rows, with their numbers (CodeCounter::row_bytes each).
+	Status add_counted(const uint8_t *queries, size_t n)
+	{
+		return counter_ == nullptr ? no_counts() : counter_->add_queries(queries, n);
+	}
+	Status count_codes(uint64_t first, const uint8_t *rows, size_t n)
+	{
+		return counter_ == nullptr ? no_counts() : counter_->count(first, rows, n, host_call());
+	}
+
+	/// Null: nothing is counted.
+	const CodeCounter *counter() const { return counter_.get(); }
 
 	/// Set found to the nearest rows of the queries: [n_queries, k] in (score, number) order, kNoNeighbor behind the
 	/// last.
@@ -287,6 +316,11 @@ protected:
 		return other->take_rows(batch, labels, scores);
 	}
 
+	static Status encode_rows_in(ListBuilder *other, const ListCoder &coder, const float *rows, const uint32_t *labels,
+		size_t n, const CodedRows &coded)
+	{
+		return other->encode_rows(coder, rows, labels, n, coded);
+	}
 	static ivf::Call host_call_in(ListBuilder *other) { return other->host_call(); }
 
 	/// kmeans_train on rows [spec.n_rows, dim].
@@ -317,6 +351,13 @@ protected:
 		return status;
 	}
 	virtual size_t rows_together() const { return std::numeric_limits<size_t>::max(); }
+
+	/// Code rows that have just been taken, with the bits of ListCoder::encode. kUnsupported, kOutOfMemory: the host
+	/// does it.
+	virtual Status encode_rows(const ListCoder &, const float *, const uint32_t *, size_t, const CodedRows &)
+	{
+		return Status::error(StatusCode::kUnsupported, "the host makes codes");
+	}
 
 	/// Called when queries_ [n_queries, dim] are set; they do not change afterwards.
 	virtual Status start_queries() = 0;
@@ -407,6 +448,8 @@ private:
 
 	static Status no_codes() { return Status::error(StatusCode::kInvalidArgument, "the build makes no codes"); }
 
+	static Status no_counts() { return Status::error(StatusCode::kInvalidArgument, "the build counts no codes"); }
+
 	Status take_centroids(std::vector<float> centroids)
 	{
 		if (!std::all_of(centroids.begin(), centroids.end(), [](float x) { return std::isfinite(x); }))
@@ -431,7 +474,8 @@ private:
 	bool lists_ready_ = false;      // start_lists has succeeded
 	bool queries_ready_ = false;    // ... and start_queries
 	ivf::KMeansReport report_{};
-	std::unique_ptr<ListCoder> coder_; // null: rows are not coded
+	std::unique_ptr<ListCoder> coder_;     // null: rows are not coded
+	std::unique_ptr<CodeCounter> counter_; // of the coder's codes; null: none are counted
 };
 
 } // namespace vectorgpu::engine

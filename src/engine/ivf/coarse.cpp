@@ -2,6 +2,7 @@
 #include "engine/ivf/coarse.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -154,6 +155,33 @@ find_label(const Coarse &coarse, const float *row, double squares, const float *
 	return {static_cast<uint32_t>(first.row), static_cast<float>(first.score)};
 }
 
+/// Short rows are compared with all lists by their canonical scores, which takes less time than a product and the
+/// search for what it leaves open.
+bool
+compares_all(const Coarse &coarse, size_t lanes)
+{
+	return coarse.dim <= kMostShortElements && coarse.n_lists % lanes == 0;
+}
+
+/// The first of the smallest of a row's scores by lane.
+Label
+label_of_lanes(const Coarse &coarse, const float *row, const float *best, const uint32_t *group, size_t lanes)
+{
+	uint64_t least = ~uint64_t{0};
+
+	for (size_t i = 0; i < lanes; i++) // bits of scores, which are not negative, order as these do
+	{
+		const uint64_t key = uint64_t{std::bit_cast<uint32_t>(best[i])} << 32 | (group[i] * lanes + i);
+
+		least = key < least ? key : least;
+	}
+
+	const float score = std::bit_cast<float>(static_cast<uint32_t>(least >> 32));
+
+	return score < std::numeric_limits<float>::infinity() ? Label{static_cast<uint32_t>(least), score}
+														  : label_by_definition(coarse, row);
+}
+
 } // namespace
 
 size_t
@@ -237,15 +265,23 @@ assign_block(const Coarse &coarse, const RowSource &source, size_t first, size_t
 		rows.rows = scratch.rows;
 		rows.row_stride = coarse.dim;
 	}
-	kernels.nearest(rows, {coarse.panels, padded_lists(coarse.n_lists) / kernels.panel_width}, coarse.half_norms,
-		{scratch.best, scratch.group, scratch.second});
+
+	const Panels panels = {coarse.panels, padded_lists(coarse.n_lists) / kernels.panel_width};
+	const NearestState state = {scratch.best, scratch.group, scratch.second};
+	const bool compare_all = compares_all(coarse, lanes);
+
+	if (compare_all)
+		kernels.nearest_short(rows, panels, coarse.n_lists, state);
+	else
+		kernels.nearest(rows, panels, coarse.half_norms, state);
 	for (size_t i = 0; i < n_rows; i++)
 	{
 		const float *row = rows.rows + i * rows.row_stride;
 		const size_t at = i * lanes;
-		const Label label =
-			find_label(coarse, row, upper_square_norm(kernels.rough_square_norm(row, coarse.dim), coarse.dim),
-				scratch.best + at, scratch.group + at, scratch.second + at, lanes, scores != nullptr);
+		const Label label = compare_all
+			? label_of_lanes(coarse, row, scratch.best + at, scratch.group + at, lanes)
+			: find_label(coarse, row, upper_square_norm(kernels.rough_square_norm(row, coarse.dim), coarse.dim),
+				  scratch.best + at, scratch.group + at, scratch.second + at, lanes, scores != nullptr);
 
 		labels[i] = label.list;
 		if (scores != nullptr)

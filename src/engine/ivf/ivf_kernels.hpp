@@ -72,12 +72,18 @@ struct RabitqBlock
 	double *scores; // [32]: constant + (add + scale * (base + this scale * sum) - error * distance), binary32 inside
 };
 
+constexpr size_t kMostShortElements = 8; // of rows that are compared with all columns sooner than multiplied
+
 struct IvfKernels
 {
 	size_t panel_width;
 	size_t lanes; // half of panel_width
 	/// rows.element_stride has to be 1.
 	void (*nearest)(const ProductRows &rows, const Panels &panels, const float *half_norms, const NearestState &state);
+	/// For rows of at most kMostShortElements: by row and lane the smallest canonical L2 score of the first n_columns,
+	/// a multiple of `lanes`, and the first column that has it; infinity and 0 if none has a score below. Sets neither
+	/// state.second nor anything else.
+	void (*nearest_short)(const ProductRows &rows, const Panels &panels, size_t n_columns, const NearestState &state);
 	/// Set products [n_rows, n_panels * panel_width], rows `stride` floats apart: sums of fma from +0, d ascending. The
 	/// same bits at every level.
 	void (*multiply)(const ProductRows &rows, const Panels &panels, float *products, size_t stride);

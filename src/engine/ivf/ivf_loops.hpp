@@ -150,6 +150,83 @@ find_nearest(const ProductRows &call, const Panels &panels, const float *half_no
 	run_product(call, panels, KeepSmallest{half_norms, state});
 }
 
+/// The canonical L2 scores of a row and a vector of columns: an element a lane, then the tree over 32 lanes, of which
+/// those without an element would add zeros.
+template <size_t n_elements>
+static VECTORGPU_IVF_INLINE Vec
+short_scores(const Vec *row, const float *column)
+{
+	Vec sums[n_elements];
+	size_t n = n_elements;
+
+#pragma GCC unroll 16
+	for (size_t d = 0; d < n_elements; d++)
+	{
+		const Vec difference = Vec::subtract(row[d], Vec::load(column + d * kPanelWidth));
+
+		sums[d] = Vec::loose_fma(difference, difference, Vec::zero()); // with zero both are rounded once
+	}
+#pragma GCC unroll 16
+	for (size_t width = kMostShortElements / 2; width > 0; width /= 2)
+	{
+#pragma GCC unroll 16
+		for (size_t d = 0; d + width < n; d++)
+			sums[d] = Vec::add(sums[d], sums[d + width]);
+		n = n < width ? n : width;
+	}
+	return sums[0];
+}
+
+template <size_t n_elements>
+static void
+find_nearest_short(const ProductRows &call, const Panels &panels, size_t n_columns, const NearestState &state)
+{
+	for (size_t r = 0; r < call.n_rows; r++)
+	{
+		Vec row[n_elements];
+		Vec best = Vec::broadcast(__builtin_inff());
+		Vec second = best;
+		uint32_t first_group[Vec::kWidth] = {};
+		typename Vec::Index which = Vec::load_index(first_group);
+
+#pragma GCC unroll 16
+		for (size_t d = 0; d < n_elements; d++)
+			row[d] = Vec::broadcast(call.rows[r * call.row_stride + d * call.element_stride]);
+		for (size_t group = 0; group < n_columns / Vec::kWidth; group++)
+		{
+			const float *column = panels.values + group / 2 * (n_elements * kPanelWidth) + group % 2 * Vec::kWidth;
+
+			Vec::keep_smaller(short_scores<n_elements>(row, column), static_cast<uint32_t>(group), best, which, second);
+		}
+		best.store(state.best + r * Vec::kWidth);
+		Vec::store_index(state.group + r * Vec::kWidth, which);
+	}
+}
+
+static void
+nearest_of_short(const ProductRows &call, const Panels &panels, size_t n_columns, const NearestState &state)
+{
+	switch (call.depth)
+	{
+		case 1:
+			return find_nearest_short<1>(call, panels, n_columns, state);
+		case 2:
+			return find_nearest_short<2>(call, panels, n_columns, state);
+		case 3:
+			return find_nearest_short<3>(call, panels, n_columns, state);
+		case 4:
+			return find_nearest_short<4>(call, panels, n_columns, state);
+		case 5:
+			return find_nearest_short<5>(call, panels, n_columns, state);
+		case 6:
+			return find_nearest_short<6>(call, panels, n_columns, state);
+		case 7:
+			return find_nearest_short<7>(call, panels, n_columns, state);
+		default:
+			return find_nearest_short<8>(call, panels, n_columns, state);
+	}
+}
+
 static void
 multiply_matrix(const ProductRows &call, const Panels &panels, float *products, size_t stride)
 {
@@ -329,6 +406,7 @@ constexpr IvfKernels kKernels = {
 	kPanelWidth,
 	Vec::kWidth,
 	find_nearest,
+	nearest_of_short,
 	multiply_matrix,
 	multiply_add_vector,
 	multiply_add_doubles,

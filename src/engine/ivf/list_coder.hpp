@@ -66,6 +66,7 @@ public:
 
 	const ListCodeSpec &spec() const { return spec_; }
 	const std::vector<float> &model() const { return floats_; }
+	const ivf::CodeModel &code_model() const { return model_; }
 
 private:
 	Status train_pq(const float *centroids, const uint32_t *labels, const ivf::Call &call);

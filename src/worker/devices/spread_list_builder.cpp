@@ -112,6 +112,22 @@ protected:
 			{ return take_rows_in(builder, batch.part(spec().rows, first, n_rows), labels + first, scores + first); });
 	}
 
+	/// The pieces are those of take_rows: their rows are where they were assigned.
+	Status encode_rows(const engine::ListCoder &coder, const float *rows, const uint32_t *labels, size_t n,
+		const engine::CodedRows &coded) override
+	{
+		const engine::ivf::CodeSpec &codes = coder.spec().codes;
+
+		return each_piece(n,
+			[&](ListBuilder *builder, size_t first, size_t n_rows)
+			{
+				const engine::CodedRows piece = {coded.codes + first * engine::ivf::code_bytes(codes),
+					engine::ivf::code_has_terms(codes) ? coded.terms + first : nullptr, coded.is_out + first};
+
+				return encode_rows_in(builder, coder, rows + first * spec().rows.dim, labels + first, n_rows, piece);
+			});
+	}
+
 	Status offer_rows(uint64_t, const void *, const float *, size_t) override
 	{
 		return Status::error(StatusCode::kInternal, "the parts offer their rows");

@@ -322,6 +322,52 @@ TEST(ListBuilder, BothEnginesMakeTheSameCodes)
 			}
 }
 
+/// Parts of every length that the device codes, some beyond it, and dimensions that parts do not divide; copies of
+/// codewords, so that the first of equal ones is asked for; rows that are not assigned together.
+TEST(ListBuilder, BothEnginesMakeTheSameCodesOfParts)
+{
+	std::mt19937 rng(10);
+
+	for (const Metric metric : {Metric::kL2, Metric::kCosine})
+		for (const auto &[dim, m, bits] :
+			{std::tuple{70u, 70u, 8u}, std::tuple{70u, 23u, 4u}, std::tuple{70u, 9u, 8u}, std::tuple{96u, 24u, 8u},
+				std::tuple{96u, 7u, 4u}, std::tuple{96u, 5u, 8u}, std::tuple{96u, 3u, 8u}, std::tuple{96u, 2u, 8u}})
+		{
+			const size_t n = m == 24 ? 40001 : 9001; // more than are assigned at a time, or fewer
+			ListBuildSpec spec;
+			engine::ListCodeSpec codes;
+
+			spec.rows = {metric, ElementType::kFloat32, dim};
+			spec.n_clusters = 33;
+			codes.codes.kind = engine::ivf::CodeKind::kPq;
+			codes.codes.metric = metric;
+			codes.codes.dim = dim;
+			codes.codes.pq = {metric, dim, m, bits, false};
+
+			const Rows rows(spec.rows, n, &rng);
+			const float *first = reinterpret_cast<const float *>(rows.row(0));
+			std::vector<float> centroids(first, first + size_t{33} * dim);
+			std::vector<float> model(engine::ivf::code_model_floats(codes.codes));
+
+			if (metric == Metric::kCosine)
+				engine::ivf::normalise_rows(centroids.data(), 33, dim);
+			for (size_t i = 0; i < model.size(); i++) // codewords 2 i and 2 i + 1 are the same
+				model[i] = i % 2 == 1 ? model[i - 1] : static_cast<float>(static_cast<int>(rng() % 4096) - 2048) / 512;
+
+			const CodesOfRows right = code_rows(cpu_engine(), spec, codes, centroids, rows, n, n, model);
+
+			for (const size_t batch : {size_t{97}, size_t{2730}, n})
+			{
+				const CodesOfRows device = code_rows(cuda_engine(), spec, codes, centroids, rows, n, batch, model);
+
+				EXPECT_EQ(device.labels, right.labels);
+				EXPECT_EQ(device.codes, right.codes) << dim << " dimensions, " << m << " parts, " << bits << " bits";
+				EXPECT_EQ(device.is_out, right.is_out);
+				EXPECT_EQ(std::memcmp(device.terms.data(), right.terms.data(), n * sizeof(float)), 0);
+			}
+		}
+}
+
 TEST(ListBuilder, TrainsAndKeepsItsOrder)
 {
 	std::mt19937 rng(8);

@@ -63,6 +63,30 @@ TEST(Coarse, LabelsAreThoseOfTheDefinitionForEveryShape)
 			expect_definition(normal_rows(53, dim, 1), normal_rows(n_lists, dim, 2), dim, "normal");
 }
 
+TEST(Coarse, ShortRowsAreComparedWithAllLists)
+{
+	for (size_t dim = 1; dim <= 9; dim++)
+		for (size_t n_lists : {16, 32, 48, 256, 260})
+		{
+			Floats rows = normal_rows(67, dim, 1);
+			Floats centroids = normal_rows(n_lists, dim, 2);
+
+			expect_definition(rows, centroids, dim, "short");
+			expect_definition(integer_rows(300, dim, 3, 2), integer_rows(n_lists, dim, 4, 2), dim, "short integers");
+			rows[5 * dim] = std::numeric_limits<float>::quiet_NaN();
+			rows[6 * dim + dim - 1] = std::numeric_limits<float>::infinity();
+			rows[7 * dim] = 3e38f;
+			for (size_t i = 1; i < n_lists; i += 3) // the first has a score, which the oracle needs
+				centroids[i * dim] = i % 2 == 0 ? std::numeric_limits<float>::quiet_NaN() : -3e38f;
+			for (SimdLevel level : supported_levels())
+			{
+				AtLevel at(level);
+
+				ASSERT_EQ(assign(rows, centroids, dim).labels, oracle_labels(rows, centroids, dim)) << dim;
+			}
+		}
+}
+
 TEST(Coarse, ManyRowsPassThroughSeveralBlocks)
 {
 	expect_definition(normal_rows(1000, 24, 1), normal_rows(70, 24, 2), 24, "normal");

@@ -100,6 +100,22 @@ TEST(Codec, rejects_codes_of_builds_with_wrong_fields)
 	EXPECT_EQ(with_rows(RequestType::kAddCodesModel, 0, 0), ParseResult::kField);
 }
 
+TEST(Codec, rejects_counts_of_codes_with_wrong_fields)
+{
+	const auto counts = [](const BeginCountsRequest &spec) { return parse(request(RequestType::kBeginCounts, spec)); };
+
+	EXPECT_EQ(counts({1, 32, 1, 0}), ParseResult::kOk);
+	for (const BeginCountsRequest &wrong : {BeginCountsRequest{0, 32, 1, 0}, BeginCountsRequest{1, 0, 1, 0},
+			 BeginCountsRequest{1, 32, 0, 0}, BeginCountsRequest{1, 32, 1, 1}})
+		EXPECT_EQ(counts(wrong), ParseResult::kField);
+	EXPECT_EQ(with_rows(RequestType::kAddCounted, 3, 0), ParseResult::kOk);
+	EXPECT_EQ(with_rows(RequestType::kAddCounted, 3, 1), ParseResult::kField);
+	EXPECT_EQ(with_rows(RequestType::kCountCodes, 3, 7), ParseResult::kOk);
+	EXPECT_EQ(with_rows(RequestType::kCountCodes, 7, 7), ParseResult::kLength);
+	EXPECT_EQ(parse(request(RequestType::kReadBuild, ReadBuildRequest{static_cast<BuildResult>(13), 1, 0})),
+		ParseResult::kType);
+}
+
 TEST(Codec, rejects_builds_of_graphs_with_wrong_fields)
 {
 	const auto begin = [](auto change)

@@ -48,6 +48,9 @@ good_requests()
 		request(RequestType::kAddCodesTraining, BuildRowsRequest{0, 3, 0}, Filler<60>{}),
 		request(RequestType::kTrainCodes),
 		request(RequestType::kAddCodesModel, BuildRowsRequest{0, 4, 0}, Filler<16>{}),
+		request(RequestType::kBeginCounts, BeginCountsRequest{2, 64, 3, 0}),
+		request(RequestType::kAddCounted, BuildRowsRequest{0, 3, 0}, Filler<60>{}),
+		request(RequestType::kCountCodes, BuildRowsRequest{7, 3, 0}, Filler<60>{}),
 		request(RequestType::kBeginGraph, kBeginGraph),
 		request(RequestType::kBeginInsert, kBeginInsert),
 		request(RequestType::kAddGraphRows, BuildRowsRequest{7, 3, 0}, Filler<60>{}),
@@ -376,7 +379,7 @@ TEST(Codec, rejects_wrong_headers)
 	EXPECT_EQ(parse(good, 8), ParseResult::kSequence);
 	EXPECT_EQ(with(0, 0), ParseResult::kType);
 	EXPECT_EQ(with(0, 16), ParseResult::kType);
-	EXPECT_EQ(with(0, 38), ParseResult::kType);
+	EXPECT_EQ(with(0, 41), ParseResult::kType);
 	EXPECT_EQ(with(3, 1), ParseResult::kType);
 	EXPECT_EQ(with(offsetof(RequestHeader, key) + 12, 1), ParseResult::kField);
 	EXPECT_EQ(with(offsetof(RequestHeader, zero), 1), ParseResult::kField);

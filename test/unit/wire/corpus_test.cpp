@@ -105,7 +105,17 @@ search_many(const SearchRequest &search)
 }
 
 Seeds
-request_seeds()
+count_seeds()
+{
+	return {
+		{"build_counts", request(RequestType::kBeginCounts, BeginCountsRequest{2, 64, 3, 0})},
+		{"build_counted", request(RequestType::kAddCounted, BuildRowsRequest{0, 3, 0}, filler(60))},
+		{"build_count_codes", request(RequestType::kCountCodes, BuildRowsRequest{7, 3, 0}, filler(60))},
+	};
+}
+
+Seeds
+other_request_seeds()
 {
 	const SearchRequest search = {
 		{1, 2, 3}, 10, 0, 0, 0, 5, ElementType::kFloat32, Metric::kL2, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -204,6 +214,15 @@ request_seeds()
 		{"build_graph_start", request(RequestType::kStartGraph)},
 		{"build_end", request(RequestType::kEndBuild)},
 	};
+}
+
+Seeds
+request_seeds()
+{
+	Seeds seeds = other_request_seeds();
+
+	seeds.merge(count_seeds());
+	return seeds;
 }
 
 Seeds

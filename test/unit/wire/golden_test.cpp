@@ -80,7 +80,7 @@ TEST(Golden, request_types_keep_their_numbers)
 		RequestType::kAddCodesTraining, RequestType::kTrainCodes, RequestType::kAddCodesModel, RequestType::kBeginGraph,
 		RequestType::kBeginInsert, RequestType::kAddGraphRows, RequestType::kAddBaseEdges, RequestType::kAddBaseNumbers,
 		RequestType::kAddBaseEntries, RequestType::kStartGraph, RequestType::kEndBuild, RequestType::kLoadKeys,
-		RequestType::kSearchMany};
+		RequestType::kSearchMany, RequestType::kBeginCounts, RequestType::kAddCounted, RequestType::kCountCodes};
 
 	for (uint32_t i = 0; i < std::size(types); i++)
 		EXPECT_EQ(static_cast<uint32_t>(types[i]), i + 1);
@@ -123,6 +123,17 @@ TEST(Golden, builds)
 	EXPECT_EQ(hex(BeginCodesRequest{CodesKind::kRabitq, 4, 0, 0, 0, 0, 0, 0x0506}),
 		"0404000000000000 0000000000000000 0605000000000000");
 	EXPECT_EQ(static_cast<int>(CodesKind::kSq8), 2);
+	EXPECT_EQ(hex(BeginCountsRequest{0x0102, 0x0304, 0x0506, 0}), "0201000004030000 0605000000000000");
+	EXPECT_EQ(hex(ReadBuildRequest{BuildResult::kCounts, 0x0102, 0x0304}), "0c00000002010000 0403000000000000");
+
+	CountedQuery query{0x0102, 0x0304, 0x0506, 0, {1.0}, {0x0708}, {0x090a}};
+
+	query.limits[9] = 2.0;
+	query.neighbors[9] = 0x0b0c;
+	query.copies[63] = 0x0d0e;
+	EXPECT_EQ(hex(query),
+		"0201000004030000 0605000000000000 000000000000f03f" + zeros(8) + " 0000000000000040 0807000000000000" +
+			zeros(8) + " 0c0b000000000000 0a09000000000000" + zeros(62) + " 0e0d000000000000");
 }
 
 TEST(Golden, builds_of_graphs)

@@ -319,6 +319,77 @@ TEST_F(WorkerBuilds, codes_equal_those_of_a_local_builder)
 		<< "more parts than dimensions";
 }
 
+TEST_F(WorkerBuilds, count_codes_that_are_sent_back)
+{
+	constexpr uint32_t kBatch = 32;
+	constexpr size_t kCounts = wire::kCountedNeighbors * wire::kCountPoints;
+	Connection connection;
+	Client &client = connection.client;
+	const uint32_t dim = table.spec.dim;
+	const auto begin_counts = [&](uint32_t n_queries)
+	{
+		const wire::BeginCountsRequest spec{n_queries, kBatch, 1, 0};
+
+		return exchange(&client, RequestType::kBeginCounts, table.key, {part_of(spec)}).status();
+	};
+	const auto send = [&](RequestType what, uint64_t position, uint32_t n, const std::vector<uint8_t> &bytes)
+	{
+		const wire::BuildRowsRequest request{position, n, 0};
+
+		return exchange(&client, what, table.key, {part_of(request), {bytes.data(), bytes.size()}}).status();
+	};
+	const wire::BeginCodesRequest codes{wire::CodesKind::kSq8, 0, 0, 0, 0, 300, 0, 1};
+
+	ASSERT_TRUE(begin(&client, 3, 0, 0, 0).ok());
+	EXPECT_EQ(begin_counts(1), ReplyStatus::kInvalid) << "before the centroids";
+	ASSERT_TRUE(step(&client, RequestType::kAddCentroids, 10, 3).ok());
+	ASSERT_TRUE(exchange(&client, RequestType::kBeginCodes, table.key, {part_of(codes)}).ok());
+	EXPECT_EQ(begin_counts(1), ReplyStatus::kInvalid) << "before the codes have a model";
+	ASSERT_TRUE(step(&client, RequestType::kAddCodesTraining, 0, 300).ok());
+	ASSERT_TRUE(step(&client, RequestType::kTrainCodes).ok());
+	EXPECT_EQ(send(RequestType::kAddCounted, 0, 1, std::vector<uint8_t>(700)), ReplyStatus::kInvalid);
+	EXPECT_EQ(begin_counts(UINT32_MAX), ReplyStatus::kInvalid);
+	ASSERT_EQ(begin_counts(1), ReplyStatus::kOk);
+
+	// All 64 rows have the code 0, which is nearer to the query than its first neighbour, and farther than the second.
+	std::vector<uint8_t> query(sizeof(wire::CountedQuery) + dim * sizeof(float) + 3);
+	std::vector<uint8_t> rows(64 * (sizeof(uint32_t) + dim));
+	const std::vector<float> model = read<float>(&client, wire::BuildResult::kCodesModel, size_t{2} * dim);
+	wire::CountedQuery counted{};
+	double nearest = 0;
+
+	for (uint32_t d = 0; d < dim; d++)
+		nearest += std::pow(double(table.row(0)[d]) - double(model[d]), 2);
+	counted.n_neighbors = 2;
+	counted.n_copies = 1;
+	counted.limits[0] = nearest * 1.001;
+	counted.limits[1] = nearest * 0.999;
+	counted.copies[0] = 5;
+	memcpy(query.data(), &counted, sizeof(counted));
+	memcpy(query.data() + sizeof(counted), table.row(0), dim * sizeof(float));
+	query[query.size() - 2] = 4; // the point of list 1
+	for (uint32_t i = 0; i < 64; i++)
+	{
+		const uint32_t list = i % 2;
+
+		memcpy(rows.data() + i * sizeof(list), &list, sizeof(list));
+	}
+	EXPECT_EQ(send(RequestType::kCountCodes, 0, 64, rows), ReplyStatus::kInvalid) << "before the query";
+	ASSERT_EQ(send(RequestType::kAddCounted, 0, 1, query), ReplyStatus::kOk);
+	EXPECT_EQ(send(RequestType::kAddCounted, 0, 1, query), ReplyStatus::kInvalid) << "more than were announced";
+	EXPECT_EQ(send(RequestType::kCountCodes, 0, 63, rows), ReplyStatus::kInvalid) << "rows of another size";
+	ASSERT_EQ(send(RequestType::kCountCodes, 0, 64, rows), ReplyStatus::kOk);
+	rows[0] = 3;
+	EXPECT_EQ(send(RequestType::kCountCodes, 64, 64, rows), ReplyStatus::kInvalid) << "a list that there is not";
+
+	const std::vector<uint32_t> counts = read<uint32_t>(&client, wire::BuildResult::kCounts, kCounts);
+
+	EXPECT_EQ(counts[0], 32u) << "rows of list 0 before the first neighbour";
+	EXPECT_EQ(counts[4], 31u) << "of list 1, without the copy";
+	for (size_t i = 0; i < kCounts; i++)
+		EXPECT_EQ(counts[i], i == 0 ? 32u : i == 4 ? 31u : 0u);
+}
+
 TEST_F(WorkerBuilds, refuse_bits_that_are_too_many_as_floats)
 {
 	constexpr uint32_t kDim = 64000;
