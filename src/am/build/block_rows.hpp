@@ -5,6 +5,7 @@
 #include "am/method/row_value.hpp"
 #include "storage/shape.hpp"
 #include "storage/value_format.hpp"
+#include "pg/toast_reader.hpp"
 
 extern "C"
 {
@@ -32,6 +33,7 @@ struct BlockRows
 	const KeyCoder *coder;     // of the key columns; null: there are none
 	Size key_bytes;            // of a row's image
 	MemoryContext scratch;     // for one stored value, and for the codes of one row
+	pg::ToastReader toast;     // of vectors
 	RowSink sink;
 	BlockNumber block;
 	int n_rows;

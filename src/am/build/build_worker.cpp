@@ -168,6 +168,7 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	scan = {shared, heap, index, info, rows, &sender};
 	while (scan_chunk(&scan, &heap_tuples))
 		;
+	block_rows_end(rows);
 	memcpy(sender.message + sender.size, &end, sizeof(end));
 	sender.size += sizeof(end);
 	send_message(&sender);

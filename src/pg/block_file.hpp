@@ -1,0 +1,25 @@
+// Writes blocks of a relation past the buffer cache, many in one call to the operating system: a file's lock, taken
+// once a page, is what several writers of one file wait for. PG dialect.
+#pragma once
+
+#include "pg/postgres.hpp"
+
+namespace vectorgpu::pg
+{
+
+/// A file of the main fork that stays open between calls. All zeros: none.
+struct BlockFile
+{
+	int file; // a virtual file, which an error closes too; unused from 17 on
+	BlockNumber segment;
+};
+
+/// Write blocks [first, first + n), which exist, without fsync. pages [n, BLCKSZ]: with checksums.
+void block_file_write(BlockFile *file, Relation relation, BlockNumber first, char *pages, uint32 n);
+
+/// The same for blocks at the end of the file: no other process sees one of them without its contents.
+void block_file_append(BlockFile *file, Relation relation, BlockNumber first, char *pages, uint32 n);
+
+void block_file_close(BlockFile *file);
+
+} // namespace vectorgpu::pg
