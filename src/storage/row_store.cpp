@@ -1,6 +1,8 @@
 // See row_store.hpp.
 #include "storage/row_store.hpp"
 
+#include "storage/row_file.hpp"
+
 #include <cstring>
 
 extern "C"
@@ -42,6 +44,25 @@ free_blocks(RowStore *store)
 	store->n_blocks = store->capacity = 0;
 }
 
+/// A MemoryContextCallbackFunction.
+void
+unmap(void *argument)
+{
+	RowStore *store = static_cast<RowStore *>(argument);
+
+	if (store->mapped != nullptr)
+		row_file_unmap(store->mapped, store->mapped_bytes);
+	store->mapped = nullptr;
+	store->mapped_bytes = 0;
+}
+
+void
+end_shared(RowStore *store)
+{
+	unmap(store);
+	row_file_close(&store->shared_file);
+}
+
 } // namespace
 
 void
@@ -56,9 +77,49 @@ row_store_begin(RowStore *store, Size row_bytes, Size memory_bytes)
 		store->file = BufFileCreateTemp(false);
 }
 
+const char *
+row_store_share(RowStore *store)
+{
+	Assert(store->n_rows == 0);
+	if (store->file != nullptr)
+		return nullptr;
+	store->shared_file = row_file_create();
+	return store->shared_file == 0 ? nullptr : row_file_path(store->shared_file);
+}
+
+void
+row_store_take_shared(RowStore *store, uint64 n_rows)
+{
+	store->n_rows = n_rows;
+	if (n_rows == 0)
+	{
+		end_shared(store);
+		return;
+	}
+	store->on_reset.func = unmap;
+	store->on_reset.arg = store;
+	MemoryContextRegisterResetCallback(store->context, &store->on_reset);
+	store->mapped = row_file_map(row_file_path(store->shared_file), n_rows * store->row_bytes);
+	store->mapped_bytes = n_rows * store->row_bytes;
+	if (n_rows > store->most_rows)
+		row_store_spill(store);
+}
+
+const char *
+row_store_append_shared(RowStore *store, const void *data, Size n_bytes, uint64 *byte)
+{
+	if (store->mapped == nullptr)
+		return nullptr;
+	*byte = MAXALIGN(store->n_rows * store->row_bytes);
+	row_file_write(store->shared_file, *byte, data, n_bytes);
+	return row_file_path(store->shared_file);
+}
+
 void
 row_store_put(RowStore *store, const void *row)
 {
+	if (unlikely(store->shared_file != 0))
+		end_shared(store);
 	if (store->file == nullptr && store->n_rows == store->most_rows)
 		row_store_spill(store);
 	if (store->file != nullptr)
@@ -84,6 +145,11 @@ row_store_read(RowStore *store, uint64 first, uint64 n, void *rows)
 		spool_read(store->file, rows, n * store->row_bytes);
 		return;
 	}
+	if (store->mapped != nullptr)
+	{
+		memcpy(to, row_store_row(store, first), n * store->row_bytes);
+		return;
+	}
 	while (n > 0)
 	{
 		const uint64 here = Min(n, store->block_rows - first % store->block_rows);
@@ -98,7 +164,7 @@ row_store_read(RowStore *store, uint64 first, uint64 n, void *rows)
 Size
 row_store_held(const RowStore *store)
 {
-	return store->n_blocks * store->block_rows * store->row_bytes;
+	return store->n_blocks * store->block_rows * store->row_bytes + store->mapped_bytes;
 }
 
 void
@@ -109,6 +175,13 @@ row_store_spill(RowStore *store)
 	if (store->file != nullptr)
 		return;
 	store->file = BufFileCreateTemp(false);
+	if (store->mapped != nullptr)
+	{
+		for (uint64 i = 0; i < store->n_rows; i++)
+			BufFileWrite(store->file, store->mapped + i * store->row_bytes, store->row_bytes);
+		end_shared(store);
+		return;
+	}
 	for (uint64 i = 0; i < store->n_blocks; i++)
 	{
 		const uint64 here = Min(left, store->block_rows);
@@ -122,6 +195,7 @@ row_store_spill(RowStore *store)
 void
 row_store_end(RowStore *store)
 {
+	end_shared(store);
 	spool_close(&store->file);
 	free_blocks(store);
 	store->n_rows = store->most_rows = 0;
