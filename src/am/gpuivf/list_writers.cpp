@@ -20,7 +20,8 @@ namespace vectorgpu::am
 namespace
 {
 
-constexpr uint32 kRangePages = 512;
+constexpr uint32 kRangePages = 128;
+constexpr uint64 kLeastPages = 1024; // for which workers are started
 constexpr uint64 kKeyLists = 1;
 
 /// In the parallel context's shared memory.
@@ -147,7 +148,7 @@ ivf_write_beside_workers(IvfWriter *writer, StreamWriter *stream, const uint32 *
 	SharedLists shared;
 	const char *path;
 
-	if (writer->plan.n_workers == 0 || n_pages < 2 * kRangePages || n_pages > MaxBlockNumber - stream->start_block)
+	if (writer->plan.n_workers == 0 || n_pages < kLeastPages || n_pages > MaxBlockNumber - stream->start_block)
 		return 0;
 	init_shared(&shared, writer, stream, n_pages);
 	path = row_store_append_shared(&writer->vectors, order, writer->n_rows * sizeof(uint32), &shared.order_byte);
