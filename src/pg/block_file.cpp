@@ -12,6 +12,19 @@ extern "C"
 namespace vectorgpu::pg
 {
 
+void
+write_zero_blocks(Relation relation, BlockNumber block, BlockNumber n)
+{
+#if PG_VERSION_NUM >= 160000
+	smgrzeroextend(RelationGetSmgr(relation), MAIN_FORKNUM, block, static_cast<int>(n), false);
+#else
+	PGAlignedBlock zeros = {};
+
+	for (BlockNumber i = 0; i < n; i++)
+		smgrextend(RelationGetSmgr(relation), MAIN_FORKNUM, block + i, zeros.data, false);
+#endif
+}
+
 #if PG_VERSION_NUM >= 170000
 
 void

@@ -7,6 +7,10 @@
 namespace vectorgpu::pg
 {
 
+/// Write n blocks of zeros behind the end of the main fork, its first at `block`. Precondition: the caller holds the
+/// relation's extension lock.
+void write_zero_blocks(Relation relation, BlockNumber block, BlockNumber n);
+
 /// A file of the main fork that stays open between calls. All zeros: none.
 struct BlockFile
 {

@@ -8,6 +8,7 @@ extern "C"
 #include "commands/tablespace.h"
 #include "pgstat.h"
 #include "storage/fd.h"
+#include "utils/guc.h"
 }
 
 namespace vectorgpu::am
@@ -55,8 +56,8 @@ row_file_write(int file, uint64 byte, const void *data, Size n_bytes)
 		{
 			if (written >= 0) // no error is one, too little room the reason
 				errno = ENOSPC;
-			ereport(ERROR,
-				(errcode_for_file_access(), errmsg("could not write to file \"%s\": %m", FilePathName(file))));
+			ereport(
+				ERROR, (errcode_for_file_access(), errmsg("could not write to file \"%s\": %m", FilePathName(file))));
 		}
 		bytes += here;
 		byte += static_cast<uint64>(here);

@@ -1,5 +1,5 @@
-// A temporary file that several processes of a build write: its creator's, gone with it, its transaction or an error. PG
-// dialect.
+// A temporary file that several processes of a build write: its creator's, gone with it, its transaction or an error.
+// PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"

@@ -161,6 +161,15 @@ row_store_read(RowStore *store, uint64 first, uint64 n, void *rows)
 	}
 }
 
+const char *
+row_store_span(const RowStore *store, uint64 first, uint64 n)
+{
+	if (store->mapped == nullptr &&
+		(store->file != nullptr || n == 0 || first / store->block_rows != (first + n - 1) / store->block_rows))
+		return nullptr;
+	return row_store_row(store, first);
+}
+
 Size
 row_store_held(const RowStore *store)
 {

@@ -1,5 +1,5 @@
-// Rows of one size that wait while a segment is made: in memory as far as there is room, else in a temporary file. Other
-// processes may write them, to a file that is memory as soon as all have come. PG dialect.
+// Rows of one size that wait while a segment is made: in memory as far as there is room, else in a temporary file.
+// Other processes may write them, to a file that is memory as soon as all have come. PG dialect.
 #pragma once
 
 #include "storage/spool.hpp"
@@ -16,10 +16,10 @@ struct RowStore
 	uint64 block_rows;
 	uint64 n_blocks; // with memory
 	uint64 capacity;
-	char **blocks; // [capacity], each [block_rows, row_bytes]
-	BufFile *file;       // null: the rows are in memory
-	int shared_file;     // that other processes fill (row_file.hpp); 0: none
-	char *mapped;        // [n_rows, row_bytes] of it, once they have; null: not yet, or none
+	char **blocks;   // [capacity], each [block_rows, row_bytes]
+	BufFile *file;   // null: the rows are in memory
+	int shared_file; // that other processes fill (row_file.hpp); 0: none
+	char *mapped;    // [n_rows, row_bytes] of it, once they have; null: not yet, or none
 	Size mapped_bytes;
 	MemoryContextCallback on_reset; // unmaps them
 };
@@ -55,6 +55,9 @@ row_store_row(const RowStore *store, uint64 i)
 		return store->mapped + i * store->row_bytes;
 	return store->blocks[i / store->block_rows] + i % store->block_rows * store->row_bytes;
 }
+
+/// Rows [first, first + n) where they lie one behind the other in memory, else null.
+const char *row_store_span(const RowStore *store, uint64 first, uint64 n);
 
 /// Bytes of memory in use.
 Size row_store_held(const RowStore *store);

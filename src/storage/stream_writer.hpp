@@ -29,10 +29,10 @@ struct StreamWriter
 	BlockNumber start_block;
 	BlockNumber next_block; // of the first page in the batch
 	uint64 n_bytes;
-	char *pages;     // the batch: kBulkBatchPages pages
-	uint32 n_pages;  // full pages waiting in the batch
-	Size page_fill;  // payload bytes in the page being filled
-	uint32 position; // of the page being filled, within the stream
+	char *pages;        // the batch: kBulkBatchPages pages
+	uint32 n_pages;     // full pages waiting in the batch
+	Size page_fill;     // payload bytes in the page being filled
+	uint32 position;    // of the page being filled, within the stream
 	pg::BlockFile file; // kBulk and kReserved
 };
 

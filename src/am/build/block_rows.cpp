@@ -39,7 +39,7 @@ add_vector_out_of_line(BlockRows *rows, Datum datum, Size n_bytes)
 	char *vector = rows->vectors + offset;
 	uint32 dim = 0;
 
-	if (pg::toast_reader_read(&rows->toast, datum, vector - kHeaderBytes, kHeaderBytes + n_bytes))
+	if (toast_reader_read(&rows->toast, datum, vector - kHeaderBytes, kHeaderBytes + n_bytes))
 	{
 		if (rows->shape->element == ElementType::kBit)
 			memcpy(&dim, vector - kHeaderBytes, sizeof(dim));
@@ -121,7 +121,7 @@ block_rows_init(BlockRows *rows, const IndexShape *shape, const KeyCoder *coder,
 	rows->key_bytes = coder != nullptr ? key_image_bytes(&coder->layout) : 0;
 	if (rows->values != nullptr || coder != nullptr)
 		rows->scratch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu value", ALLOCSET_DEFAULT_SIZES);
-	pg::toast_reader_begin(&rows->toast);
+	toast_reader_begin(&rows->toast);
 	rows->sink = sink;
 	rows->block = InvalidBlockNumber;
 	rows->capacity = kFirstBytes;
@@ -167,7 +167,7 @@ block_rows_flush(BlockRows *rows)
 void
 block_rows_end(BlockRows *rows)
 {
-	pg::toast_reader_end(&rows->toast);
+	toast_reader_end(&rows->toast);
 	pfree(rows->vectors);
 	if (rows->scratch != nullptr)
 		MemoryContextDelete(rows->scratch);

@@ -1,11 +1,11 @@
 // The rows of a heap scan in TID order. PG dialect.
 #pragma once
 
+#include "am/build/toast_reader.hpp"
 #include "am/keys/key_coder.hpp"
 #include "am/method/row_value.hpp"
 #include "storage/shape.hpp"
 #include "storage/value_format.hpp"
-#include "pg/toast_reader.hpp"
 
 extern "C"
 {
@@ -33,7 +33,7 @@ struct BlockRows
 	const KeyCoder *coder;     // of the key columns; null: there are none
 	Size key_bytes;            // of a row's image
 	MemoryContext scratch;     // for one stored value, and for the codes of one row
-	pg::ToastReader toast;     // of vectors
+	ToastReader toast;         // of vectors
 	RowSink sink;
 	BlockNumber block;
 	int n_rows;

@@ -61,7 +61,8 @@ bool
 vectors_can_be_placed(const SegmentWriter *writer, bool concurrent)
 {
 	// During a concurrent build a session may read blocks that are not written yet into the buffer cache (pg_prewarm).
-	return !concurrent && (writer->format == nullptr || (writer->format->placed != nullptr && writer->format->share == nullptr));
+	return !concurrent &&
+		(writer->format == nullptr || (writer->format->placed != nullptr && writer->format->share == nullptr));
 }
 
 void

@@ -51,8 +51,9 @@ void shared_vectors_init_file(SharedVectors *shared, const char *path);
 
 void chunk_vectors_add(ChunkVectors *chunk, const char *vector, Size n_bytes);
 
-/// Wait for the turn of chunk `number`, pass it on, and write the vectors, or the pages that they fill. Every chunk has to be
-/// placed, also one without rows; the caller must not wait for another process between taking a chunk and this call.
+/// Wait for the turn of chunk `number`, pass it on, and write the vectors, or the pages that they fill. Every chunk has
+/// to be placed, also one without rows; the caller must not wait for another process between taking a chunk and this
+/// call.
 void chunk_vectors_place(SharedVectors *shared, Relation index, uint64 number, ChunkVectors *chunk);
 
 void chunk_vectors_end(ChunkVectors *chunk);

@@ -235,8 +235,8 @@ write_from_memory(ListRun *run)
 		if (kept_bytes > 0)
 		{
 			skipped %= kept_bytes;
-			stream_write(&run->streams.stream, row_store_row(&writer->vectors, run->order[i]) + skipped,
-				kept_bytes - skipped);
+			stream_write(
+				&run->streams.stream, row_store_row(&writer->vectors, run->order[i]) + skipped, kept_bytes - skipped);
 			skipped = 0;
 		}
 	}

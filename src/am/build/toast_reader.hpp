@@ -10,7 +10,7 @@ extern "C"
 #include "utils/snapshot.h"
 }
 
-namespace vectorgpu::pg
+namespace vectorgpu::am
 {
 
 struct ToastReader
@@ -22,9 +22,9 @@ struct ToastReader
 	SnapshotData snapshot; // sees the chunks of every value that a row refers to
 	Buffer buffer;         // pinned: of the chunk read last; or invalid
 	BlockNumber block;
-	OffsetNumber offset;   // behind that chunk
-	BlockNumber n_blocks;  // of the table, at least
-	uint32 n_missed;       // values in a row that were not there
+	OffsetNumber offset;  // behind that chunk
+	BlockNumber n_blocks; // of the table, at least
+	uint32 n_missed;      // values in a row that were not there
 };
 
 void toast_reader_begin(ToastReader *reader);
@@ -36,4 +36,4 @@ bool toast_reader_read(ToastReader *reader, Datum value, char *dest, Size n);
 /// Let the page and the TOAST table go; its lock remains until the end of the transaction.
 void toast_reader_end(ToastReader *reader);
 
-} // namespace vectorgpu::pg
+} // namespace vectorgpu::am

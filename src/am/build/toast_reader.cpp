@@ -1,6 +1,6 @@
 // See toast_reader.hpp. A chunk that lies at the expected place is the one that the index would name: the TOAST table
 // has at most one chunk of a value and a number that a snapshot of its kind sees.
-#include "pg/toast_reader.hpp"
+#include "am/build/toast_reader.hpp"
 
 #include <cstring>
 
@@ -17,7 +17,7 @@ extern "C"
 #include "utils/fmgroids.h"
 }
 
-namespace vectorgpu::pg
+namespace vectorgpu::am
 {
 
 namespace
@@ -64,8 +64,7 @@ enter_table(ToastReader *reader, Oid table)
 		return true;
 	leave_table(reader);
 	reader->table = table_open(table, AccessShareLock);
-	reader->valid_index =
-		toast_open_indexes(reader->table, AccessShareLock, &reader->indexes, &reader->n_indexes);
+	reader->valid_index = toast_open_indexes(reader->table, AccessShareLock, &reader->indexes, &reader->n_indexes);
 	reader->block = InvalidBlockNumber;
 	reader->n_blocks = 0;
 	reader->n_missed = 0;
@@ -165,17 +164,15 @@ read_ahead(ToastReader *reader, ToastValue *value)
 bool
 look_up(ToastReader *reader, ToastValue *value)
 {
-	ItemPointerData last;
+	ItemPointerData last = {};
 	ScanKeyData key;
 	SysScanDesc scan;
 	HeapTuple tuple;
 
 	value->next = 0;
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(value->id));
-	scan = systable_beginscan_ordered(
-		reader->table, reader->indexes[reader->valid_index], &reader->snapshot, 1, &key);
-	while (value->next < value->n_chunks &&
-		(tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != nullptr)
+	scan = systable_beginscan_ordered(reader->table, reader->indexes[reader->valid_index], &reader->snapshot, 1, &key);
+	while (value->next < value->n_chunks && (tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != nullptr)
 	{
 		if (!take_chunk(reader, tuple, value))
 			break;
@@ -226,4 +223,4 @@ toast_reader_end(ToastReader *reader)
 	leave_table(reader);
 }
 
-} // namespace vectorgpu::pg
+} // namespace vectorgpu::am
