@@ -1,12 +1,11 @@
 // See row_store.hpp.
 #include "storage/row_store.hpp"
 
-#include "storage/row_file.hpp"
-
 #include <cstring>
 
 extern "C"
 {
+#include "miscadmin.h"
 #include "utils/memutils.h"
 }
 
@@ -51,7 +50,7 @@ unmap(void *argument)
 	RowStore *store = static_cast<RowStore *>(argument);
 
 	if (store->mapped != nullptr)
-		row_file_unmap(store->mapped, store->mapped_bytes);
+		row_files_unmap(store->mapped, store->mapped_bytes);
 	store->mapped = nullptr;
 	store->mapped_bytes = 0;
 }
@@ -60,7 +59,27 @@ void
 end_shared(RowStore *store)
 {
 	unmap(store);
-	row_file_close(&store->shared_file);
+	row_files_close(&store->shared);
+	store->is_shared = false;
+}
+
+/// Move the rows of other processes to a file of this one's own.
+void
+spill_shared(RowStore *store)
+{
+	char *block = static_cast<char *>(palloc(kBlockBytes));
+
+	store->file = BufFileCreateTemp(false);
+	for (uint64 byte = 0; byte < store->n_rows * store->row_bytes; byte += kBlockBytes)
+	{
+		const Size here = Min(store->n_rows * store->row_bytes - byte, kBlockBytes);
+
+		CHECK_FOR_INTERRUPTS();
+		row_files_read(&store->shared, byte, block, here);
+		BufFileWrite(store->file, block, here);
+	}
+	pfree(block);
+	end_shared(store);
 }
 
 } // namespace
@@ -77,48 +96,56 @@ row_store_begin(RowStore *store, Size row_bytes, Size memory_bytes)
 		store->file = BufFileCreateTemp(false);
 }
 
-const char *
+const RowPaths *
 row_store_share(RowStore *store)
 {
+	RowPaths *paths;
+
 	Assert(store->n_rows == 0);
-	if (store->file != nullptr)
+	if (store->file != nullptr || !row_files_create(&store->shared))
 		return nullptr;
-	store->shared_file = row_file_create();
-	return store->shared_file == 0 ? nullptr : row_file_path(store->shared_file);
+	store->is_shared = true;
+	paths = static_cast<RowPaths *>(palloc(sizeof(RowPaths)));
+	row_files_paths(&store->shared, paths);
+	return paths;
 }
 
 void
 row_store_take_shared(RowStore *store, uint64 n_rows)
 {
+	RowPaths paths;
+
 	store->n_rows = n_rows;
 	if (n_rows == 0)
-	{
 		end_shared(store);
-		return;
+	else if (n_rows > Min(store->most_rows, kMostMappedBytes / store->row_bytes))
+		spill_shared(store);
+	else
+	{
+		store->on_reset.func = unmap;
+		store->on_reset.arg = store;
+		MemoryContextRegisterResetCallback(store->context, &store->on_reset);
+		row_files_paths(&store->shared, &paths);
+		store->mapped = row_files_map(&paths, n_rows * store->row_bytes);
+		store->mapped_bytes = n_rows * store->row_bytes;
 	}
-	store->on_reset.func = unmap;
-	store->on_reset.arg = store;
-	MemoryContextRegisterResetCallback(store->context, &store->on_reset);
-	store->mapped = row_file_map(row_file_path(store->shared_file), n_rows * store->row_bytes);
-	store->mapped_bytes = n_rows * store->row_bytes;
-	if (n_rows > store->most_rows)
-		row_store_spill(store);
 }
 
-const char *
-row_store_append_shared(RowStore *store, const void *data, Size n_bytes, uint64 *byte)
+bool
+row_store_append_shared(RowStore *store, const void *data, Size n_bytes, uint64 *byte, RowPaths *paths)
 {
 	if (store->mapped == nullptr)
-		return nullptr;
+		return false;
 	*byte = MAXALIGN(store->n_rows * store->row_bytes);
-	row_file_write(store->shared_file, *byte, data, n_bytes);
-	return row_file_path(store->shared_file);
+	row_files_write(&store->shared, *byte, data, n_bytes);
+	row_files_paths(&store->shared, paths);
+	return true;
 }
 
 void
 row_store_put(RowStore *store, const void *row)
 {
-	if (unlikely(store->shared_file != 0))
+	if (unlikely(store->is_shared))
 		end_shared(store);
 	if (store->file == nullptr && store->n_rows == store->most_rows)
 		row_store_spill(store);
@@ -183,14 +210,12 @@ row_store_spill(RowStore *store)
 
 	if (store->file != nullptr)
 		return;
-	store->file = BufFileCreateTemp(false);
 	if (store->mapped != nullptr)
 	{
-		for (uint64 i = 0; i < store->n_rows; i++)
-			BufFileWrite(store->file, store->mapped + i * store->row_bytes, store->row_bytes);
-		end_shared(store);
+		spill_shared(store);
 		return;
 	}
+	store->file = BufFileCreateTemp(false);
 	for (uint64 i = 0; i < store->n_blocks; i++)
 	{
 		const uint64 here = Min(left, store->block_rows);

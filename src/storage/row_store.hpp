@@ -1,7 +1,8 @@
 // Rows of one size that wait while a segment is made: in memory as far as there is room, else in a temporary file.
-// Other processes may write them, to a file that is memory as soon as all have come. PG dialect.
+// Other processes may write them, to files that are memory as soon as all have come. PG dialect.
 #pragma once
 
+#include "storage/row_file.hpp"
 #include "storage/spool.hpp"
 
 namespace vectorgpu::am
@@ -16,10 +17,11 @@ struct RowStore
 	uint64 block_rows;
 	uint64 n_blocks; // with memory
 	uint64 capacity;
-	char **blocks;   // [capacity], each [block_rows, row_bytes]
-	BufFile *file;   // null: the rows are in memory
-	int shared_file; // that other processes fill (row_file.hpp); 0: none
-	char *mapped;    // [n_rows, row_bytes] of it, once they have; null: not yet, or none
+	char **blocks;  // [capacity], each [block_rows, row_bytes]
+	BufFile *file;  // null: the rows are in memory
+	bool is_shared; // other processes fill `shared`
+	RowFiles shared;
+	char *mapped; // [n_rows, row_bytes] of it, once they have; null: not yet, or none
 	Size mapped_bytes;
 	MemoryContextCallback on_reset; // unmaps them
 };
@@ -28,15 +30,15 @@ struct RowStore
 void row_store_begin(RowStore *store, Size row_bytes, Size memory_bytes);
 void row_store_put(RowStore *store, const void *row);
 
-/// Have other processes write rows, row i at byte i * row_bytes of the file whose path is returned. The store is empty.
-/// Null: they cannot. A row_store_put instead ends that.
-const char *row_store_share(RowStore *store);
+/// Have other processes write rows, row i at byte i * row_bytes of the files whose paths are returned. The store is
+/// empty. Null: they cannot. A row_store_put instead ends that.
+const RowPaths *row_store_share(RowStore *store);
 
 /// They have written n_rows, which are in memory then, as far as there is room.
 void row_store_take_shared(RowStore *store, uint64 n_rows);
 
-/// Write n_bytes behind the rows of their file, at *byte, and return its path. Null: rows do not lie in such a file.
-const char *row_store_append_shared(RowStore *store, const void *data, Size n_bytes, uint64 *byte);
+/// Write n_bytes behind the rows of these files, at *byte. False: rows do not lie in such files.
+bool row_store_append_shared(RowStore *store, const void *data, Size n_bytes, uint64 *byte, RowPaths *paths);
 
 /// Copy rows [first, first + n) to `rows`.
 void row_store_read(RowStore *store, uint64 first, uint64 n, void *rows);

@@ -2,6 +2,7 @@
 // of their own or another order of the vectors. PG dialect.
 #pragma once
 
+#include "storage/row_file.hpp"
 #include "storage/stream.hpp"
 #include "storage/stream_writer.hpp"
 
@@ -43,10 +44,10 @@ struct SegmentFormat
 	/// by `put`.
 	void (*placed)(void *state, const SegmentEntry *entry);
 
-	/// Called before the first row of a build by several processes, if not null: the path of a file to which they write
+	/// Called before the first row of a build by several processes, if not null: the paths of files to which they write
 	/// all vectors, in TID order and without gaps, before `placed`; kVectors is yet to be written then. Null: rows come
 	/// by `put`. n_rows: expected.
-	const char *(*share)(void *state, double n_rows);
+	const RowPaths *(*share)(void *state, double n_rows);
 
 	/// Called after the last row. Set n_bytes of every stream that `write` will write (kVectors and the format's own):
 	/// a merge takes exactly the blocks that they need. entry->n_rows is set. Returns false if it gave way.

@@ -243,20 +243,20 @@ segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const ch
 	writer->entry.n_rows++;
 }
 
-const char *
+const RowPaths *
 segment_write_share(SegmentWriter *writer, double n_rows)
 {
-	const char *path = nullptr;
+	const RowPaths *paths = nullptr;
 
 	if (writer->format != nullptr && writer->format->share != nullptr)
 	{
 		const MemoryContext old = MemoryContextSwitchTo(writer->format_context);
 
-		path = writer->format->share(writer->format_state, n_rows);
+		paths = writer->format->share(writer->format_state, n_rows);
 		MemoryContextSwitchTo(old);
 	}
-	writer->shared = path != nullptr;
-	return path;
+	writer->shared = paths != nullptr;
+	return paths;
 }
 
 void

@@ -236,7 +236,7 @@ chunk_blocks_for(const BuildState *state, Size n_bytes)
 void
 init_shared(SharedBuild *shared, BuildState *state, Size queue_bytes)
 {
-	const char *path;
+	const RowPaths *paths;
 
 	memset(shared, 0, sizeof(*shared));
 	shared->heap = RelationGetRelid(state->heap);
@@ -252,9 +252,9 @@ init_shared(SharedBuild *shared, BuildState *state, Size queue_bytes)
 		shared_vectors_init(&shared->vectors, state->index, &state->writer);
 		shared->chunk_blocks = chunk_blocks_for(state, queue_bytes);
 	}
-	else if ((path = segment_write_share(&state->writer, rows_per_block(state) * shared->n_blocks)) != nullptr)
+	else if ((paths = segment_write_share(&state->writer, rows_per_block(state) * shared->n_blocks)) != nullptr)
 	{
-		shared_vectors_init_file(&shared->vectors, path);
+		shared_vectors_init_files(&shared->vectors, paths);
 		shared->chunk_blocks = chunk_blocks_for(state, queue_bytes);
 	}
 	else // a block may have many rows, whose vectors are out of line: a worker fills its queue while others' are read

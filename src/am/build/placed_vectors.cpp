@@ -41,17 +41,18 @@ pass_turn(SharedVectors *shared, uint64 number)
 
 /// Write the vectors of a chunk behind those of the chunks before.
 void
-write_to_file(SharedVectors *shared, uint64 number, ChunkVectors *chunk)
+write_to_files(SharedVectors *shared, uint64 number, ChunkVectors *chunk)
 {
 	uint64 first_byte;
 
-	if (chunk->file == 0)
-		chunk->file = row_file_open(shared->path);
+	if (!chunk->is_open)
+		row_files_open(&chunk->files, &shared->paths);
+	chunk->is_open = true;
 	wait_for_turn(shared, number);
 	first_byte = shared->n_bytes;
 	shared->n_bytes += chunk->n_bytes;
 	pass_turn(shared, number);
-	row_file_write(chunk->file, first_byte, chunk->bytes, chunk->n_bytes);
+	row_files_write(&chunk->files, first_byte, chunk->bytes, chunk->n_bytes);
 	chunk->n_bytes = 0;
 }
 
@@ -80,10 +81,11 @@ shared_vectors_init(SharedVectors *shared, Relation index, const SegmentWriter *
 }
 
 void
-shared_vectors_init_file(SharedVectors *shared, const char *path)
+shared_vectors_init_files(SharedVectors *shared, const RowPaths *paths)
 {
 	shared->used = true;
-	strlcpy(shared->path, path, sizeof(shared->path));
+	shared->to_files = true;
+	shared->paths = *paths;
 	shared->n_bytes = 0;
 	ConditionVariableInit(&shared->turn_changed);
 	pg_atomic_init_u64(&shared->turn, 0);
@@ -116,9 +118,9 @@ chunk_vectors_place(SharedVectors *shared, Relation index, uint64 number, ChunkV
 	StreamWriter stream;
 
 	(void) VG_FAULT("build_place");
-	if (shared->path[0] != '\0')
+	if (shared->to_files)
 	{
-		write_to_file(shared, number, chunk);
+		write_to_files(shared, number, chunk);
 		return;
 	}
 	wait_for_turn(shared, number);
@@ -161,7 +163,7 @@ chunk_vectors_place(SharedVectors *shared, Relation index, uint64 number, ChunkV
 void
 chunk_vectors_end(ChunkVectors *chunk)
 {
-	row_file_close(&chunk->file);
+	row_files_close(&chunk->files);
 	if (chunk->bytes != nullptr)
 		pfree(chunk->bytes);
 	memset(chunk, 0, sizeof(*chunk));

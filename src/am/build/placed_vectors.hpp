@@ -1,4 +1,4 @@
-// Vectors that the processes of a parallel build write themselves: into the index, or into a file of the access method.
+// Vectors that the processes of a parallel build write themselves: into the index, or into files of the access method.
 // Pages of the index are shared between chunks of the table, so a process writes those that its chunk fills, and hands
 // the bytes behind the last one to the process with the next chunk. PG dialect.
 #pragma once
@@ -17,9 +17,10 @@ namespace vectorgpu::am
 /// In shared memory. The process whose chunk's turn it is reads and writes what lies behind `turn`.
 struct SharedVectors
 {
-	bool used;            // else rows are sent to the leader, and the rest is not set
-	char path[MAXPGPATH]; // of the access method's file; empty: pages of the index
-	uint64 n_bytes;       // of the vectors of the chunks before, in such a file
+	bool used;      // else rows are sent to the leader, and the rest is not set
+	bool to_files;  // of the access method, else to pages of the index
+	RowPaths paths; // of these files
+	uint64 n_bytes; // of the vectors of the chunks before, in these files
 	bool logged;
 	IndexUuid uuid;
 	uint32 segment;
@@ -37,7 +38,8 @@ struct ChunkVectors
 	char *bytes;
 	Size n_bytes;
 	Size capacity;
-	int file; // of SharedVectors::path; 0: not open
+	bool is_open;
+	RowFiles files; // of SharedVectors::paths, if is_open
 };
 
 /// True if the build's processes can write the vectors: these are in TID order on disk and of one size, and no other
@@ -46,8 +48,8 @@ bool vectors_can_be_placed(const SegmentWriter *writer, bool concurrent);
 
 void shared_vectors_init(SharedVectors *shared, Relation index, const SegmentWriter *writer);
 
-/// The same for the file of SegmentFormat::share.
-void shared_vectors_init_file(SharedVectors *shared, const char *path);
+/// The same for the files of SegmentFormat::share.
+void shared_vectors_init_files(SharedVectors *shared, const RowPaths *paths);
 
 void chunk_vectors_add(ChunkVectors *chunk, const char *vector, Size n_bytes);
 

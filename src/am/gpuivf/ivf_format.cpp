@@ -49,18 +49,19 @@ too_many_rows(const IvfWriter *writer)
 	pg_unreachable();
 }
 
-const char *
+const RowPaths *
 format_share(void *state, double n_rows)
 {
 	IvfWriter *writer = static_cast<IvfWriter *>(state);
 
-	if (writer->narrowed != nullptr ||
-		n_rows * static_cast<double>(writer->vector_bytes) > static_cast<double>(ivf_room_for_rows(writer)))
+	const Size room = Min(ivf_room_for_rows(writer), kMostMappedBytes);
+
+	if (writer->narrowed != nullptr || n_rows * static_cast<double>(writer->vector_bytes) > static_cast<double>(room))
 		return nullptr;
 	return row_store_share(&writer->vectors);
 }
 
-/// SegmentFormat::placed: the vectors are in the file of format_share.
+/// SegmentFormat::placed: the vectors are in the files of format_share.
 void
 format_placed(void *state, const SegmentEntry *entry)
 {

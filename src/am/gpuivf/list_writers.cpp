@@ -1,4 +1,4 @@
-// See list_writers.hpp. The rows lie in a file that the processes of the scan have written (SegmentFormat::share); the
+// See list_writers.hpp. The rows lie in files that the processes of the scan have written (SegmentFormat::share); the
 // leader puts their order behind them and extends the index to the last full page. Then every process takes ranges of
 // pages from a shared counter. No process waits for another, but the leader for the end of the workers.
 #include "am/gpuivf/list_writers.hpp"
@@ -35,18 +35,31 @@ struct SharedLists
 	uint64 n_pages; // full ones
 	Size row_bytes;
 	uint64 n_rows;
-	uint64 order_byte;    // of the order, behind the rows,
-	char path[MAXPGPATH]; // ... in the file
-	pg_atomic_uint64 next_page;
+	uint64 order_byte; // of the order, behind the rows,
+	RowPaths paths;    // ... in these files
+	uint64 n_ranges;
+	pg_atomic_uint64 next_range;
 	pg_atomic_uint64 n_written; // pages
 };
 
-/// Rows and their order, in the file's memory.
+/// Rows and their order, in the files' memory.
 struct OrderedRows
 {
 	const char *rows;
 	const uint32 *order;
 };
+
+/// The range to write as number n: neighbours go to different files of the index, since a writer of a file keeps
+/// others out.
+uint64
+range_by_turns(const SharedLists *shared, uint64 n)
+{
+	const uint64 n_files = shared->n_pages / RELSEG_SIZE + 1;
+	const uint64 longer = shared->n_ranges % n_files; // files with one range more
+	const uint64 file = n % n_files;
+
+	return file * (shared->n_ranges / n_files) + Min(file, longer) + n / n_files;
+}
 
 /// Write the pages [first, first + n).
 void
@@ -76,11 +89,13 @@ write_ranges(SharedLists *shared, Relation index, const OrderedRows &rows, const
 {
 	for (;;)
 	{
-		const uint64 first = pg_atomic_fetch_add_u64(&shared->next_page, kRangePages);
+		const uint64 range = pg_atomic_fetch_add_u64(&shared->next_range, 1);
+		uint64 first;
 		uint64 n;
 
-		if (first >= shared->n_pages)
+		if (range >= shared->n_ranges)
 			return;
+		first = range_by_turns(shared, range) * kRangePages;
 		n = Min(static_cast<uint64>(kRangePages), shared->n_pages - first);
 		write_range(shared, index, rows, first, n);
 		n += pg_atomic_fetch_add_u64(&shared->n_written, n);
@@ -101,7 +116,8 @@ init_shared(SharedLists *shared, const IvfWriter *writer, const StreamWriter *st
 	shared->n_pages = n_pages;
 	shared->row_bytes = writer->vector_bytes;
 	shared->n_rows = writer->n_rows;
-	pg_atomic_init_u64(&shared->next_page, 0);
+	shared->n_ranges = (n_pages + kRangePages - 1) / kRangePages;
+	pg_atomic_init_u64(&shared->next_range, 0);
 	pg_atomic_init_u64(&shared->n_written, 0);
 }
 
@@ -146,15 +162,13 @@ ivf_write_beside_workers(IvfWriter *writer, StreamWriter *stream, const uint32 *
 {
 	const uint64 n_pages = writer->n_rows * writer->vector_bytes / kPayloadBytes;
 	SharedLists shared;
-	const char *path;
 
 	if (writer->plan.n_workers == 0 || n_pages < kLeastPages || n_pages > MaxBlockNumber - stream->start_block)
 		return 0;
 	init_shared(&shared, writer, stream, n_pages);
-	path = row_store_append_shared(&writer->vectors, order, writer->n_rows * sizeof(uint32), &shared.order_byte);
-	if (path == nullptr)
+	if (!row_store_append_shared(
+			&writer->vectors, order, writer->n_rows * sizeof(uint32), &shared.order_byte, &shared.paths))
 		return 0;
-	strlcpy(shared.path, path, sizeof(shared.path));
 	stream_reserve(writer->plan.index, static_cast<BlockNumber>(stream->start_block + n_pages - 1));
 	if (!write_beside(writer, &shared, {row_store_row(&writer->vectors, 0), order}))
 		write_ranges(&shared, writer->plan.index, {row_store_row(&writer->vectors, 0), order}, writer);
@@ -175,9 +189,9 @@ vectorgpu_list_writer_main(dsm_segment *, shm_toc *toc)
 
 	build_context_enter(toc);
 	index = index_open(shared->index, AccessExclusiveLock); // the leader has it
-	bytes = row_file_map(shared->path, n_bytes);
+	bytes = row_files_map(&shared->paths, n_bytes);
 	write_ranges(shared, index, {bytes, reinterpret_cast<const uint32 *>(bytes + shared->order_byte)}, nullptr);
-	row_file_unmap(bytes, n_bytes);
+	row_files_unmap(bytes, n_bytes);
 	index_close(index, NoLock);
 	build_context_leave(toc);
 }
