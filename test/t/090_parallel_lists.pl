@@ -53,6 +53,8 @@ compare_scans($standby, 't', '<->', query_vector($node, 4, dims => 700), name =>
 my $pages = $node->safe_psql('postgres', q{SELECT pg_relation_size('t_lists')});
 is(beside('SET max_parallel_maintenance_workers = 0; REINDEX INDEX t_lists'), 0, 'one process writes them');
 is($node->safe_psql('postgres', q{SELECT pg_relation_size('t_lists')}), $pages, 'with the same size');
+is(beside('REINDEX INDEX t_lists'), 1, 'workers write the lists of a REINDEX');
+check_index($node, 't_lists', narrow => 0);
 is(beside('SET temp_file_limit = 1000000; REINDEX INDEX t_lists'), 0, 'a limit of temporary files counts what the leader writes');
 check_index($node, 't_lists');
 is(beside('REINDEX INDEX CONCURRENTLY t_lists'), 0, 'beside other sessions the leader writes');
