@@ -12,6 +12,13 @@ extern "C"
 namespace vectorgpu::pg
 {
 
+namespace
+{
+
+constexpr uint32 kBlocksPerCall = kWrittenBytes / BLCKSZ;
+
+} // namespace
+
 void
 write_zero_blocks(Relation relation, BlockNumber block, BlockNumber n)
 {
@@ -30,7 +37,6 @@ write_zero_blocks(Relation relation, BlockNumber block, BlockNumber n)
 void
 block_file_write(BlockFile *, Relation relation, BlockNumber first, char *pages, uint32 n)
 {
-	constexpr uint32 kBlocksPerCall = 32;
 	const void *buffers[kBlocksPerCall];
 
 	for (uint32 done = 0; done < n; done += kBlocksPerCall)
@@ -88,7 +94,7 @@ block_file_write(BlockFile *file, Relation relation, BlockNumber first, char *pa
 	{
 		const BlockNumber segment = first / RELSEG_SIZE;
 		const BlockNumber within = first % RELSEG_SIZE;
-		const uint32 here = Min(n, RELSEG_SIZE - within);
+		const uint32 here = Min(Min(n, kBlocksPerCall), RELSEG_SIZE - within);
 		const int n_bytes = static_cast<int>(here * BLCKSZ);
 		int written;
 

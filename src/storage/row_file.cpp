@@ -1,6 +1,8 @@
 // See row_file.hpp. Byte b is in piece b / kPieceBytes, which lies in the file of that number modulo kRowFiles.
 #include "storage/row_file.hpp"
 
+#include "pg/block_file.hpp"
+
 #include <sys/mman.h>
 
 extern "C"
@@ -76,7 +78,7 @@ row_files_write(const RowFiles *files, uint64 byte, const void *data, Size n_byt
 
 	while (n_bytes > 0)
 	{
-		const Place place = place_of(byte, n_bytes);
+		const Place place = place_of(byte, Min(n_bytes, pg::kWrittenBytes));
 		const File file = files->files[place.file];
 		int written;
 
