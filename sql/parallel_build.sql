@@ -39,6 +39,7 @@ CREATE INDEX wide_keys ON wide USING gpuflat (v, category);
 CREATE INDEX wide_half ON wide USING gpuflat ((v::halfvec(2500)) halfvec_l2_ops);
 CREATE INDEX wide_bits ON wide USING gpuflat ((binary_quantize(v)::bit(2500)) bit_hamming_ops);
 CREATE INDEX wide_graph ON wide USING gpugraph (v);
+CREATE INDEX wide_ivf ON wide USING gpuivf (v) WITH (lists = 10);
 CREATE INDEX wide_pq ON wide USING gpuivf (v) WITH (lists = 10, storage = pq, pq_m = 50);
 SELECT indexrelid::regclass, built(indexrelid) FROM pg_index WHERE indrelid IN ('narrow'::regclass, 'wide'::regclass) ORDER BY indexrelid::regclass::text COLLATE "C";
 DROP INDEX narrow_graph, narrow_ivf, narrow_sq8, wide_keys, wide_half, wide_bits, wide_graph, wide_pq;

@@ -323,19 +323,6 @@ next_sorted(Tuplesortstate *sort, Datum *value, bool *is_null)
 #endif
 }
 
-void
-write_blocks(Relation relation, BlockNumber first, char *const *pages, uint32 n)
-{
-	const SMgrRelation smgr = RelationGetSmgr(relation);
-
-#if PG_VERSION_NUM >= 170000
-	smgrwritev(smgr, MAIN_FORKNUM, first, const_cast<const void **>(reinterpret_cast<void *const *>(pages)), n, true);
-#else
-	for (uint32 i = 0; i < n; i++)
-		smgrwrite(smgr, MAIN_FORKNUM, first + i, pages[i], true);
-#endif
-}
-
 WaitEventSet *
 new_wait_event_set(int n_events)
 {

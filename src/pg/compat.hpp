@@ -138,10 +138,6 @@ Oid relation_of_file(Oid tablespace, Oid number);
 /// Return memory for n pages that smgrextend() may write: aligned for direct I/O, which 16 and later demand.
 char *palloc_pages(Size n, bool zeroed);
 
-/// Write blocks [first, first + n) that exist past the buffer cache, without fsync: from 17 on in one call. pages [n]:
-/// with checksums.
-void write_blocks(Relation relation, BlockNumber first, char *const *pages, uint32 n);
-
 /// Raise an error if rows that the snapshot sees may have been removed (old_snapshot_threshold, which 17 dropped).
 /// Precondition: the caller has a share lock on the page.
 void check_snapshot_age(Snapshot snapshot, Relation relation, char *page);

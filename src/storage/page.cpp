@@ -1,8 +1,8 @@
 // Reading, checking and formatting single pages. See page.hpp for the layout.
 #include "storage/page.hpp"
 
+#include "pg/block_file.hpp"
 #include "pg/fault.hpp"
-#include "pg/zero_blocks.hpp"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -5,6 +5,7 @@
 
 extern "C"
 {
+#include "miscadmin.h"
 #include "utils/memutils.h"
 }
 
@@ -42,6 +43,45 @@ free_blocks(RowStore *store)
 	store->n_blocks = store->capacity = 0;
 }
 
+/// A MemoryContextCallbackFunction.
+void
+unmap(void *argument)
+{
+	RowStore *store = static_cast<RowStore *>(argument);
+
+	if (store->mapped != nullptr)
+		row_files_unmap(store->mapped, store->mapped_bytes);
+	store->mapped = nullptr;
+	store->mapped_bytes = 0;
+}
+
+void
+end_shared(RowStore *store)
+{
+	unmap(store);
+	row_files_close(&store->shared);
+	store->is_shared = false;
+}
+
+/// Move the rows of other processes to a file of this one's own.
+void
+spill_shared(RowStore *store)
+{
+	char *block = static_cast<char *>(palloc(kBlockBytes));
+
+	store->file = BufFileCreateTemp(false);
+	for (uint64 byte = 0; byte < store->n_rows * store->row_bytes; byte += kBlockBytes)
+	{
+		const Size here = Min(store->n_rows * store->row_bytes - byte, kBlockBytes);
+
+		CHECK_FOR_INTERRUPTS();
+		row_files_read(&store->shared, byte, block, here);
+		BufFileWrite(store->file, block, here);
+	}
+	pfree(block);
+	end_shared(store);
+}
+
 } // namespace
 
 void
@@ -56,9 +96,57 @@ row_store_begin(RowStore *store, Size row_bytes, Size memory_bytes)
 		store->file = BufFileCreateTemp(false);
 }
 
+const RowPaths *
+row_store_share(RowStore *store)
+{
+	RowPaths *paths;
+
+	Assert(store->n_rows == 0);
+	if (store->file != nullptr || !row_files_create(&store->shared))
+		return nullptr;
+	store->is_shared = true;
+	paths = static_cast<RowPaths *>(palloc(sizeof(RowPaths)));
+	row_files_paths(&store->shared, paths);
+	return paths;
+}
+
+void
+row_store_take_shared(RowStore *store, uint64 n_rows)
+{
+	RowPaths paths;
+
+	store->n_rows = n_rows;
+	if (n_rows == 0)
+		end_shared(store);
+	else if (n_rows > Min(store->most_rows, kMostMappedBytes / store->row_bytes))
+		spill_shared(store);
+	else
+	{
+		store->on_reset.func = unmap;
+		store->on_reset.arg = store;
+		MemoryContextRegisterResetCallback(store->context, &store->on_reset);
+		row_files_paths(&store->shared, &paths);
+		store->mapped = row_files_map(&paths, n_rows * store->row_bytes);
+		store->mapped_bytes = n_rows * store->row_bytes;
+	}
+}
+
+bool
+row_store_append_shared(RowStore *store, const void *data, Size n_bytes, uint64 *byte, RowPaths *paths)
+{
+	if (store->mapped == nullptr)
+		return false;
+	*byte = MAXALIGN(store->n_rows * store->row_bytes);
+	row_files_write(&store->shared, *byte, data, n_bytes);
+	row_files_paths(&store->shared, paths);
+	return true;
+}
+
 void
 row_store_put(RowStore *store, const void *row)
 {
+	if (unlikely(store->is_shared))
+		end_shared(store);
 	if (store->file == nullptr && store->n_rows == store->most_rows)
 		row_store_spill(store);
 	if (store->file != nullptr)
@@ -84,6 +172,11 @@ row_store_read(RowStore *store, uint64 first, uint64 n, void *rows)
 		spool_read(store->file, rows, n * store->row_bytes);
 		return;
 	}
+	if (store->mapped != nullptr)
+	{
+		memcpy(to, row_store_row(store, first), n * store->row_bytes);
+		return;
+	}
 	while (n > 0)
 	{
 		const uint64 here = Min(n, store->block_rows - first % store->block_rows);
@@ -95,10 +188,19 @@ row_store_read(RowStore *store, uint64 first, uint64 n, void *rows)
 	}
 }
 
+const char *
+row_store_span(const RowStore *store, uint64 first, uint64 n)
+{
+	if (store->mapped == nullptr &&
+		(store->file != nullptr || n == 0 || first / store->block_rows != (first + n - 1) / store->block_rows))
+		return nullptr;
+	return row_store_row(store, first);
+}
+
 Size
 row_store_held(const RowStore *store)
 {
-	return store->n_blocks * store->block_rows * store->row_bytes;
+	return store->n_blocks * store->block_rows * store->row_bytes + store->mapped_bytes;
 }
 
 void
@@ -108,6 +210,11 @@ row_store_spill(RowStore *store)
 
 	if (store->file != nullptr)
 		return;
+	if (store->mapped != nullptr)
+	{
+		spill_shared(store);
+		return;
+	}
 	store->file = BufFileCreateTemp(false);
 	for (uint64 i = 0; i < store->n_blocks; i++)
 	{
@@ -122,6 +229,7 @@ row_store_spill(RowStore *store)
 void
 row_store_end(RowStore *store)
 {
+	end_shared(store);
 	spool_close(&store->file);
 	free_blocks(store);
 	store->n_rows = store->most_rows = 0;

@@ -1,7 +1,8 @@
-// Rows of one size that wait while a segment is made: in memory as far as there is room, else in a temporary file. PG
-// dialect.
+// Rows of one size that wait while a segment is made: in memory as far as there is room, else in a temporary file.
+// Other processes may write them, to files that are memory as soon as all have come. PG dialect.
 #pragma once
 
+#include "storage/row_file.hpp"
 #include "storage/spool.hpp"
 
 namespace vectorgpu::am
@@ -16,13 +17,28 @@ struct RowStore
 	uint64 block_rows;
 	uint64 n_blocks; // with memory
 	uint64 capacity;
-	char **blocks; // [capacity], each [block_rows, row_bytes]
-	BufFile *file; // null: the rows are in memory
+	char **blocks;  // [capacity], each [block_rows, row_bytes]
+	BufFile *file;  // null: the rows are in memory
+	bool is_shared; // other processes fill `shared`
+	RowFiles shared;
+	char *mapped; // [n_rows, row_bytes] of it, once they have; null: not yet, or none
+	Size mapped_bytes;
+	MemoryContextCallback on_reset; // unmaps them
 };
 
 /// Begin an empty store, whose memory, at most memory_bytes, is taken from the current context.
 void row_store_begin(RowStore *store, Size row_bytes, Size memory_bytes);
 void row_store_put(RowStore *store, const void *row);
+
+/// Have other processes write rows, row i at byte i * row_bytes of the files whose paths are returned. The store is
+/// empty. Null: they cannot. A row_store_put instead ends that.
+const RowPaths *row_store_share(RowStore *store);
+
+/// They have written n_rows, which are in memory then, as far as there is room.
+void row_store_take_shared(RowStore *store, uint64 n_rows);
+
+/// Write n_bytes behind the rows of these files, at *byte. False: rows do not lie in such files.
+bool row_store_append_shared(RowStore *store, const void *data, Size n_bytes, uint64 *byte, RowPaths *paths);
 
 /// Copy rows [first, first + n) to `rows`.
 void row_store_read(RowStore *store, uint64 first, uint64 n, void *rows);
@@ -37,8 +53,13 @@ row_store_in_memory(const RowStore *store)
 inline const char *
 row_store_row(const RowStore *store, uint64 i)
 {
+	if (store->mapped != nullptr)
+		return store->mapped + i * store->row_bytes;
 	return store->blocks[i / store->block_rows] + i % store->block_rows * store->row_bytes;
 }
+
+/// Rows [first, first + n) where they lie one behind the other in memory, else null.
+const char *row_store_span(const RowStore *store, uint64 first, uint64 n);
 
 /// Bytes of memory in use.
 Size row_store_held(const RowStore *store);

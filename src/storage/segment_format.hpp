@@ -2,6 +2,7 @@
 // of their own or another order of the vectors. PG dialect.
 #pragma once
 
+#include "storage/row_file.hpp"
 #include "storage/stream.hpp"
 #include "storage/stream_writer.hpp"
 
@@ -18,6 +19,7 @@ struct SegmentPlan
 	uint32 n_sources;
 	bool (*give_way)(void *); // true: another session waits, stop soon; null: never stop
 	void *give_way_state;
+	int n_workers; // parallel workers that may write pages beside this process; 0: none
 };
 
 /// The source of a row in a merge.
@@ -41,6 +43,11 @@ struct SegmentFormat
 	/// written in TID order, as in plain segments. `write` leaves it alone then. Only in builds. Null: rows always come
 	/// by `put`.
 	void (*placed)(void *state, const SegmentEntry *entry);
+
+	/// Called before the first row of a build by several processes, if not null: the paths of files to which they write
+	/// all vectors, in TID order and without gaps, before `placed`; kVectors is yet to be written then. Null: rows come
+	/// by `put`. n_rows: expected.
+	const RowPaths *(*share)(void *state, double n_rows);
 
 	/// Called after the last row. Set n_bytes of every stream that `write` will write (kVectors and the format's own):
 	/// a merge takes exactly the blocks that they need. entry->n_rows is set. Returns false if it gave way.

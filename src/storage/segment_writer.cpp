@@ -243,11 +243,27 @@ segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const ch
 	writer->entry.n_rows++;
 }
 
+const RowPaths *
+segment_write_share(SegmentWriter *writer, double n_rows)
+{
+	const RowPaths *paths = nullptr;
+
+	if (writer->format != nullptr && writer->format->share != nullptr)
+	{
+		const MemoryContext old = MemoryContextSwitchTo(writer->format_context);
+
+		paths = writer->format->share(writer->format_state, n_rows);
+		MemoryContextSwitchTo(old);
+	}
+	writer->shared = paths != nullptr;
+	return paths;
+}
+
 void
 segment_write_expect_placed(SegmentWriter *writer)
 {
 	writer->placed = true;
-	if (writer->format != nullptr)
+	if (writer->format != nullptr && !writer->shared)
 		stream_write_begin(&writer->vectors, writer->index, writer->mode, writer->meta->uuid, writer->entry.id,
 			StreamKind::kVectors, writer->start_block);
 }
@@ -258,12 +274,15 @@ segment_write_placed(SegmentWriter *writer, uint32 n_pages, const void *tail, Si
 	StreamEntry *vectors = &writer->entry.streams[static_cast<int>(StreamKind::kVectors)];
 	MemoryContext old;
 
-	stream_write_skip(&writer->vectors, n_pages);
-	stream_write(&writer->vectors, tail, tail_bytes);
-	if (writer->format == nullptr)
-		return;
-	stream_write_end(&writer->vectors, vectors);
-	writer->start_block += static_cast<BlockNumber>(stream_blocks(vectors->n_bytes));
+	if (!writer->shared)
+	{
+		stream_write_skip(&writer->vectors, n_pages);
+		stream_write(&writer->vectors, tail, tail_bytes);
+		if (writer->format == nullptr)
+			return;
+		stream_write_end(&writer->vectors, vectors);
+		writer->start_block += static_cast<BlockNumber>(stream_blocks(vectors->n_bytes));
+	}
 	old = MemoryContextSwitchTo(writer->format_context);
 	writer->format->placed(writer->format_state, &writer->entry);
 	MemoryContextSwitchTo(old);

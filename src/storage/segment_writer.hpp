@@ -23,7 +23,8 @@ struct SegmentWriter
 	MemoryContext format_context;
 	BlockNumber start_block;
 	SegmentEntry entry;
-	bool placed; // other processes write kVectors
+	bool placed; // other processes write the vectors:
+	bool shared; // ... to files of the format, not to kVectors
 	StreamWriter vectors;
 	BufFile *row_ids; // spooled, since streams are written one after the other
 	BufFile *null_row_ids;
@@ -48,11 +49,15 @@ void segment_write_place(SegmentWriter *writer, uint32 segment_id, BlockNumber s
 /// in ascending order of row id (checked).
 void segment_write_row(SegmentWriter *writer, RowId row, const void *vector, const char *keys, const RowOrigin &origin);
 
+/// Return the paths of files to which other processes shall write the vectors (SegmentFormat::share), or null.
+const RowPaths *segment_write_share(SegmentWriter *writer, double n_rows);
+
 /// Have other processes write the pages of kVectors, before the first row; segment_write_row then reads no vector. The
-/// segment is placed, its format null or one that takes such vectors.
+/// segment is placed, its format null or one that takes such vectors. After segment_write_share: they write these
+/// files.
 void segment_write_expect_placed(SegmentWriter *writer);
 
-/// After the last row: they have written n_pages; the stream ends with these bytes.
+/// After the last row: they have written n_pages; the stream ends with these bytes. Of such files: 0 and none.
 void segment_write_placed(SegmentWriter *writer, uint32 n_pages, const void *tail, Size tail_bytes);
 
 /// Call after the last row. *n_blocks: total blocks of the segment. Returns false if the format gave way.

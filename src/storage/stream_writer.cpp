@@ -25,7 +25,7 @@ batch_page(StreamWriter *writer, uint32 i)
 	return writer->pages + static_cast<Size>(i) * BLCKSZ;
 }
 
-/// Log the batch, then append it to the file. The file must end where the batch begins.
+/// Log the batch, then write it to the file. kBulk: the file must end where the batch begins.
 void
 flush_bulk(StreamWriter *writer)
 {
@@ -42,11 +42,10 @@ flush_bulk(StreamWriter *writer)
 		log_newpages(&pg::file_of(writer->index), MAIN_FORKNUM, static_cast<int>(writer->n_pages), blocks, pages, true);
 	for (uint32 i = 0; i < writer->n_pages; i++)
 		PageSetChecksumInplace(pages[i], blocks[i]);
-	if (writer->mode == WriteMode::kReserved)
-		pg::write_blocks(writer->index, writer->next_block, pages, writer->n_pages);
+	if (writer->mode == WriteMode::kBulk)
+		pg::block_file_append(&writer->file, writer->index, writer->next_block, writer->pages, writer->n_pages);
 	else
-		for (uint32 i = 0; i < writer->n_pages; i++)
-			smgrextend(RelationGetSmgr(writer->index), MAIN_FORKNUM, blocks[i], pages[i], true);
+		pg::block_file_write(&writer->file, writer->index, writer->next_block, writer->pages, writer->n_pages);
 }
 
 void
@@ -95,6 +94,14 @@ close_page(StreamWriter *writer)
 	writer->n_pages++;
 	if (writer->n_pages == kBulkBatchPages)
 		flush(writer);
+}
+
+void
+end_batch(StreamWriter *writer)
+{
+	pg::block_file_close(&writer->file);
+	pfree(writer->pages);
+	writer->pages = nullptr;
 }
 
 } // namespace
@@ -156,8 +163,7 @@ stream_write_end(StreamWriter *writer, StreamEntry *entry)
 	if (writer->page_fill > 0)
 		close_page(writer);
 	flush(writer);
-	pfree(writer->pages);
-	writer->pages = nullptr;
+	end_batch(writer);
 	entry->start_block = writer->start_block;
 	entry->reserved = 0;
 	entry->n_bytes = writer->n_bytes;
@@ -187,8 +193,7 @@ stream_write_part_end(StreamWriter *writer)
 {
 	Assert(writer->page_fill == 0);
 	flush(writer);
-	pfree(writer->pages);
-	writer->pages = nullptr;
+	end_batch(writer);
 }
 
 void

@@ -1,6 +1,7 @@
 // Writing streams and single pages, in bulk past the buffer cache or through it. PG dialect.
 #pragma once
 
+#include "pg/block_file.hpp"
 #include "storage/metapage.hpp"
 
 namespace vectorgpu::am
@@ -28,10 +29,11 @@ struct StreamWriter
 	BlockNumber start_block;
 	BlockNumber next_block; // of the first page in the batch
 	uint64 n_bytes;
-	char *pages;     // the batch: kBulkBatchPages pages
-	uint32 n_pages;  // full pages waiting in the batch
-	Size page_fill;  // payload bytes in the page being filled
-	uint32 position; // of the page being filled, within the stream
+	char *pages;        // the batch: kBulkBatchPages pages
+	uint32 n_pages;     // full pages waiting in the batch
+	Size page_fill;     // payload bytes in the page being filled
+	uint32 position;    // of the page being filled, within the stream
+	pg::BlockFile file; // kBulk and kReserved
 };
 
 /// Start a stream at start_block. kBulk: the file must end there. Allocates the batch in the current context.

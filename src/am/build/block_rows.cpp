@@ -29,6 +29,34 @@ reserve(BlockRows *rows, Size n_bytes)
 	return offset;
 }
 
+/// Copy a vector that lies out of line; return its offset, or -1 if it is for row_value_for_index.
+int64
+add_vector_out_of_line(BlockRows *rows, Datum datum, Size n_bytes)
+{
+	constexpr Size kHeaderBytes = 4; // before the elements: see row_value_open
+	const Size before = rows->n_bytes;
+	const Size offset = reserve(rows, sizeof(uint64) + n_bytes) + sizeof(uint64);
+	char *vector = rows->vectors + offset;
+	uint32 dim = 0;
+
+	if (toast_reader_read(&rows->toast, datum, vector - kHeaderBytes, kHeaderBytes + n_bytes))
+	{
+		if (rows->shape->element == ElementType::kBit)
+			memcpy(&dim, vector - kHeaderBytes, sizeof(dim));
+		else
+		{
+			int16 n;
+
+			memcpy(&n, vector - kHeaderBytes, sizeof(n));
+			dim = static_cast<uint32>(n);
+		}
+		if (dim == rows->shape->dim)
+			return static_cast<int64>(offset);
+	}
+	rows->n_bytes = before;
+	return -1;
+}
+
 /// Copy the value of a row; return its offset.
 Size
 add_value(BlockRows *rows, Datum datum)
@@ -51,8 +79,16 @@ add_value(BlockRows *rows, Datum datum)
 	else
 	{
 		const Size n_bytes = vector_bytes(rows->shape->element, rows->shape->dim);
-		RowValue vector = row_value_for_index(rows->shape->element, rows->shape->dim, datum);
+		RowValue vector;
 
+		if (VARATT_IS_EXTERNAL_ONDISK(DatumGetPointer(datum)))
+		{
+			const int64 found = add_vector_out_of_line(rows, datum, n_bytes);
+
+			if (found >= 0)
+				return static_cast<Size>(found);
+		}
+		vector = row_value_for_index(rows->shape->element, rows->shape->dim, datum);
 		offset = reserve(rows, n_bytes);
 		memcpy(rows->vectors + offset, vector.vector, n_bytes);
 		row_value_close(&vector);
@@ -85,6 +121,7 @@ block_rows_init(BlockRows *rows, const IndexShape *shape, const KeyCoder *coder,
 	rows->key_bytes = coder != nullptr ? key_image_bytes(&coder->layout) : 0;
 	if (rows->values != nullptr || coder != nullptr)
 		rows->scratch = AllocSetContextCreate(CurrentMemoryContext, "vectorgpu value", ALLOCSET_DEFAULT_SIZES);
+	toast_reader_begin(&rows->toast);
 	rows->sink = sink;
 	rows->block = InvalidBlockNumber;
 	rows->capacity = kFirstBytes;
@@ -130,6 +167,7 @@ block_rows_flush(BlockRows *rows)
 void
 block_rows_end(BlockRows *rows)
 {
+	toast_reader_end(&rows->toast);
 	pfree(rows->vectors);
 	if (rows->scratch != nullptr)
 		MemoryContextDelete(rows->scratch);

@@ -1,6 +1,7 @@
 // The rows of a heap scan in TID order. PG dialect.
 #pragma once
 
+#include "am/build/toast_reader.hpp"
 #include "am/keys/key_coder.hpp"
 #include "am/method/row_value.hpp"
 #include "storage/shape.hpp"
@@ -32,6 +33,7 @@ struct BlockRows
 	const KeyCoder *coder;     // of the key columns; null: there are none
 	Size key_bytes;            // of a row's image
 	MemoryContext scratch;     // for one stored value, and for the codes of one row
+	ToastReader toast;         // of vectors
 	RowSink sink;
 	BlockNumber block;
 	int n_rows;

@@ -106,6 +106,8 @@ shared_build(const AccessMethod *am, Relation heap, Relation index, IndexInfo *i
 	state->plan.index = index;
 	state->plan.mode = WriteMode::kBulk;
 	state->plan.meta = state->meta;
+	// During a concurrent build a session may read blocks that are not written yet into the buffer cache (pg_prewarm).
+	state->plan.n_workers = info->ii_Concurrent ? 0 : build_workers(heap, index, info);
 
 	bulk_write_page(index, MAIN_FORKNUM, 0, page);
 	segment_write_begin(&state->writer, am->format, &state->plan);

@@ -3,6 +3,7 @@
 #include "am/build/build_worker.hpp"
 
 #include "am/build/block_rows.hpp"
+#include "am/build/build_context.hpp"
 #include "am/method/am_interface.hpp"
 #include "pg/fault.hpp"
 
@@ -15,10 +16,7 @@ extern "C"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/index.h"
-#include "executor/instrument.h"
-#include "pgstat.h"
 #include "storage/shm_mq.h"
-#include "tcop/tcopprot.h"
 #include "utils/snapmgr.h"
 }
 
@@ -136,8 +134,6 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	using namespace vectorgpu::am;
 	SharedBuild *shared = static_cast<SharedBuild *>(shm_toc_lookup(toc, kKeyShared, false));
 	char *queues = static_cast<char *>(shm_toc_lookup(toc, kKeyQueues, false));
-	BufferUsage *buffer_usage = static_cast<BufferUsage *>(shm_toc_lookup(toc, kKeyBufferUsage, false));
-	WalUsage *wal_usage = static_cast<WalUsage *>(shm_toc_lookup(toc, kKeyWalUsage, false));
 	shm_mq *queue = reinterpret_cast<shm_mq *>(queues + ParallelWorkerNumber * shared->queue_bytes);
 	BlockRows *rows = static_cast<BlockRows *>(palloc(sizeof(BlockRows)));
 	const uint64 end = kEndOfRows;
@@ -150,8 +146,7 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	shm_mq_handle *attached;
 	double heap_tuples = 0;
 
-	debug_query_string = static_cast<const char *>(shm_toc_lookup(toc, kKeyQueryText, true));
-	pgstat_report_activity(STATE_RUNNING, debug_query_string);
+	build_context_enter(toc);
 	shm_mq_set_sender(queue, MyProc);
 	attached = shm_mq_attach(queue, segment, nullptr);
 
@@ -164,10 +159,11 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	info = BuildIndexInfo(index);
 	info->ii_Concurrent = shared->concurrent;
 
-	InstrStartParallelQuery();
 	scan = {shared, heap, index, info, rows, &sender};
 	while (scan_chunk(&scan, &heap_tuples))
 		;
+	block_rows_end(rows);
+	chunk_vectors_end(&sender.chunk);
 	memcpy(sender.message + sender.size, &end, sizeof(end));
 	sender.size += sizeof(end);
 	send_message(&sender);
@@ -176,7 +172,7 @@ vectorgpu_build_worker_main(dsm_segment *segment, shm_toc *toc)
 	if (info->ii_BrokenHotChain)
 		shared->broken_hot_chain = true;
 	SpinLockRelease(&shared->mutex);
-	InstrEndParallelQuery(&buffer_usage[ParallelWorkerNumber], &wal_usage[ParallelWorkerNumber]);
+	build_context_leave(toc);
 
 	shm_mq_detach(sender.queue);
 	index_close(index, NoLock);

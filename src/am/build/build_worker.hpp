@@ -27,9 +27,6 @@ enum TocKey : uint64
 {
 	kKeyShared = 1,
 	kKeyQueues = 2,
-	kKeyBufferUsage = 3,
-	kKeyWalUsage = 4,
-	kKeyQueryText = 5,
 };
 
 constexpr uint64 kNullRow = UINT64CONST(1) << 63; // in a row's header; row ids have 48 bits

@@ -11,6 +11,7 @@
 // holds. PG dialect.
 #include "am/build/parallel_build.hpp"
 
+#include "am/build/build_context.hpp"
 #include "am/build/build_worker.hpp"
 #include "pg/parallel_build.hpp"
 #include "storage/value_format.hpp"
@@ -23,11 +24,9 @@ extern "C"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "commands/progress.h"
-#include "executor/instrument.h"
 #include "nodes/execnodes.h"
 #include "pgstat.h"
 #include "storage/shm_mq.h"
-#include "tcop/tcopprot.h"
 }
 
 namespace vectorgpu::am
@@ -200,6 +199,7 @@ scan_chunks(Leader *leader)
 		merge_rows(leader, false);
 	}
 	block_rows_end(rows);
+	chunk_vectors_end(&leader->own.chunk);
 	pfree(rows);
 }
 
@@ -212,23 +212,32 @@ queue_bytes_for(int n_workers)
 	return MAXALIGN(Min(Max(share, kMinQueueBytes), kMaxQueueBytes));
 }
 
-/// Blocks of a chunk whose rows, to judge by the last count, have about n_bytes of vectors.
-BlockNumber
-chunk_blocks_for(const BuildState *state, Size n_bytes)
+/// Rows of a block of the table, to judge by the last count.
+double
+rows_per_block(const BuildState *state)
 {
 	const Form_pg_class table = state->heap->rd_rel;
 	const double counted = table->relpages > 0 ? static_cast<double>(table->reltuples) / table->relpages : 0;
-	const double rows_per_block = counted > 0 ? counted : static_cast<double>(MaxHeapTuplesPerPage);
+
+	return counted > 0 ? counted : static_cast<double>(MaxHeapTuplesPerPage);
+}
+
+/// Blocks of a chunk whose rows have about n_bytes of vectors.
+BlockNumber
+chunk_blocks_for(const BuildState *state, Size n_bytes)
+{
 	const double block_bytes =
-		Max(rows_per_block, 1.0) * static_cast<double>(vector_bytes(state->shape.element, state->shape.dim));
+		Max(rows_per_block(state), 1.0) * static_cast<double>(vector_bytes(state->shape.element, state->shape.dim));
 
 	return static_cast<BlockNumber>(
 		Max(Min(static_cast<double>(n_bytes) / block_bytes, static_cast<double>(kMaxChunkBlocks)), 1.0));
 }
 
 void
-init_shared(SharedBuild *shared, const BuildState *state, Size queue_bytes)
+init_shared(SharedBuild *shared, BuildState *state, Size queue_bytes)
 {
+	const RowPaths *paths;
+
 	memset(shared, 0, sizeof(*shared));
 	shared->heap = RelationGetRelid(state->heap);
 	shared->index = RelationGetRelid(state->index);
@@ -243,30 +252,15 @@ init_shared(SharedBuild *shared, const BuildState *state, Size queue_bytes)
 		shared_vectors_init(&shared->vectors, state->index, &state->writer);
 		shared->chunk_blocks = chunk_blocks_for(state, queue_bytes);
 	}
+	else if ((paths = segment_write_share(&state->writer, rows_per_block(state) * shared->n_blocks)) != nullptr)
+	{
+		shared_vectors_init_files(&shared->vectors, paths);
+		shared->chunk_blocks = chunk_blocks_for(state, queue_bytes);
+	}
 	else // a block may have many rows, whose vectors are out of line: a worker fills its queue while others' are read
 		shared->chunk_blocks = chunk_blocks_for(state, queue_bytes / 2);
 	pg_atomic_init_u64(&shared->next_block, 0);
 	SpinLockInit(&shared->mutex);
-}
-
-/// Store the other data that a worker needs in shared memory.
-void
-store_extras(ParallelContext *context, int n_workers)
-{
-	BufferUsage *buffer_usage =
-		static_cast<BufferUsage *>(shm_toc_allocate(context->toc, mul_size(sizeof(BufferUsage), n_workers)));
-	WalUsage *wal_usage =
-		static_cast<WalUsage *>(shm_toc_allocate(context->toc, mul_size(sizeof(WalUsage), n_workers)));
-
-	shm_toc_insert(context->toc, kKeyBufferUsage, buffer_usage);
-	shm_toc_insert(context->toc, kKeyWalUsage, wal_usage);
-	if (debug_query_string != nullptr)
-	{
-		char *text = static_cast<char *>(shm_toc_allocate(context->toc, strlen(debug_query_string) + 1));
-
-		strcpy(text, debug_query_string);
-		shm_toc_insert(context->toc, kKeyQueryText, text);
-	}
 }
 
 void
@@ -274,14 +268,8 @@ estimate(ParallelContext *context, int n_workers, Size queue_bytes)
 {
 	shm_toc_estimate_chunk(&context->estimator, sizeof(SharedBuild));
 	shm_toc_estimate_chunk(&context->estimator, mul_size(queue_bytes, n_workers));
-	shm_toc_estimate_chunk(&context->estimator, mul_size(sizeof(BufferUsage), n_workers));
-	shm_toc_estimate_chunk(&context->estimator, mul_size(sizeof(WalUsage), n_workers));
-	shm_toc_estimate_keys(&context->estimator, 4);
-	if (debug_query_string != nullptr)
-	{
-		shm_toc_estimate_chunk(&context->estimator, strlen(debug_query_string) + 1);
-		shm_toc_estimate_keys(&context->estimator, 1);
-	}
+	shm_toc_estimate_keys(&context->estimator, 2);
+	build_context_estimate(context, n_workers);
 }
 
 /// Start workers. Returns false if no shared memory segment or no worker is available.
@@ -305,7 +293,7 @@ launch(Leader *leader, int n_workers)
 	for (int i = 0; i < n_workers; i++)
 		shm_mq_set_receiver(shm_mq_create(queues + i * queue_bytes, queue_bytes), MyProc);
 	shm_toc_insert(context->toc, kKeyQueues, queues);
-	store_extras(context, n_workers);
+	build_context_store(context, n_workers);
 
 	LaunchParallelWorkers(context);
 	if (context->nworkers_launched == 0)
@@ -329,12 +317,7 @@ launch(Leader *leader, int n_workers)
 double
 collect(Leader *leader)
 {
-	const ParallelContext *context = leader->context;
-	BufferUsage *buffer_usage = static_cast<BufferUsage *>(shm_toc_lookup(context->toc, kKeyBufferUsage, false));
-	WalUsage *wal_usage = static_cast<WalUsage *>(shm_toc_lookup(context->toc, kKeyWalUsage, false));
-
-	for (int i = 0; i < context->nworkers_launched; i++)
-		InstrAccumParallelQuery(&buffer_usage[i], &wal_usage[i]);
+	build_context_collect(leader->context);
 	if (leader->shared->broken_hot_chain)
 		leader->state->info->ii_BrokenHotChain = true;
 	return leader->shared->heap_tuples + leader->heap_tuples;
@@ -363,17 +346,20 @@ write_rows(Leader *leader)
 
 } // namespace
 
+int
+build_workers(Relation heap, Relation index, const IndexInfo *info)
+{
+	// Chunks are ranges of heap blocks, so this works only for tables with the heap access method.
+	return heap->rd_tableam == GetHeapamTableAmRoutine() ? pg::planned_build_workers(heap, index, info) : 0;
+}
+
 bool
 parallel_build_scan(BuildState *state, double *heap_tuples)
 {
+	const int n_workers = build_workers(state->heap, state->index, state->info);
 	Leader leader = {};
-	int n_workers;
 	bool launched;
 
-	// Chunks are ranges of heap blocks, so this works only for tables with the heap access method.
-	if (state->heap->rd_tableam != GetHeapamTableAmRoutine())
-		return false;
-	n_workers = pg::planned_build_workers(state->heap, state->index, state->info);
 	if (n_workers == 0)
 		return false;
 	leader.state = state;

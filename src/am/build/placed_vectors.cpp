@@ -3,6 +3,7 @@
 #include "am/build/placed_vectors.hpp"
 
 #include "pg/fault.hpp"
+#include "storage/row_file.hpp"
 
 #include <cstring>
 
@@ -38,13 +39,31 @@ pass_turn(SharedVectors *shared, uint64 number)
 	ConditionVariableBroadcast(&shared->turn_changed);
 }
 
+/// Write the vectors of a chunk behind those of the chunks before.
+void
+write_to_files(SharedVectors *shared, uint64 number, ChunkVectors *chunk)
+{
+	uint64 first_byte;
+
+	if (!chunk->is_open)
+		row_files_open(&chunk->files, &shared->paths);
+	chunk->is_open = true;
+	wait_for_turn(shared, number);
+	first_byte = shared->n_bytes;
+	shared->n_bytes += chunk->n_bytes;
+	pass_turn(shared, number);
+	row_files_write(&chunk->files, first_byte, chunk->bytes, chunk->n_bytes);
+	chunk->n_bytes = 0;
+}
+
 } // namespace
 
 bool
 vectors_can_be_placed(const SegmentWriter *writer, bool concurrent)
 {
 	// During a concurrent build a session may read blocks that are not written yet into the buffer cache (pg_prewarm).
-	return !concurrent && (writer->format == nullptr || writer->format->placed != nullptr);
+	return !concurrent &&
+		(writer->format == nullptr || (writer->format->placed != nullptr && writer->format->share == nullptr));
 }
 
 void
@@ -59,6 +78,17 @@ shared_vectors_init(SharedVectors *shared, Relation index, const SegmentWriter *
 	pg_atomic_init_u64(&shared->turn, 0);
 	shared->n_pages = 0;
 	shared->tail_bytes = 0;
+}
+
+void
+shared_vectors_init_files(SharedVectors *shared, const RowPaths *paths)
+{
+	shared->used = true;
+	shared->to_files = true;
+	shared->paths = *paths;
+	shared->n_bytes = 0;
+	ConditionVariableInit(&shared->turn_changed);
+	pg_atomic_init_u64(&shared->turn, 0);
 }
 
 void
@@ -88,6 +118,11 @@ chunk_vectors_place(SharedVectors *shared, Relation index, uint64 number, ChunkV
 	StreamWriter stream;
 
 	(void) VG_FAULT("build_place");
+	if (shared->to_files)
+	{
+		write_to_files(shared, number, chunk);
+		return;
+	}
 	wait_for_turn(shared, number);
 	n_before = shared->tail_bytes;
 	first_page = shared->n_pages;
@@ -123,6 +158,15 @@ chunk_vectors_place(SharedVectors *shared, Relation index, uint64 number, ChunkV
 		stream_write_part_end(&stream);
 	}
 	chunk->n_bytes = 0;
+}
+
+void
+chunk_vectors_end(ChunkVectors *chunk)
+{
+	row_files_close(&chunk->files);
+	if (chunk->bytes != nullptr)
+		pfree(chunk->bytes);
+	memset(chunk, 0, sizeof(*chunk));
 }
 
 } // namespace vectorgpu::am

@@ -170,6 +170,7 @@ const SegmentFormat kGraphFormat = {
 	.begin = format_begin,
 	.put = format_put,
 	.placed = format_placed,
+	.share = nullptr,
 	.prepare = format_prepare,
 	.write = format_write,
 	.end = format_end,

@@ -38,17 +38,48 @@ format_begin(const SegmentPlan *plan)
 	return writer;
 }
 
+[[noreturn]] void
+too_many_rows(const IvfWriter *writer)
+{
+	ereport(ERROR,
+		(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+			errmsg("index \"%s\" cannot have more than " UINT64_FORMAT " rows in one segment",
+				RelationGetRelationName(writer->plan.index), kMaxSegmentRows),
+			errhint("Partition the table.")));
+	pg_unreachable();
+}
+
+const RowPaths *
+format_share(void *state, double n_rows)
+{
+	IvfWriter *writer = static_cast<IvfWriter *>(state);
+
+	const Size room = Min(ivf_room_for_rows(writer), kMostMappedBytes);
+
+	if (writer->narrowed != nullptr || n_rows * static_cast<double>(writer->vector_bytes) > static_cast<double>(room))
+		return nullptr;
+	return row_store_share(&writer->vectors);
+}
+
+/// SegmentFormat::placed: the vectors are in the files of format_share.
+void
+format_placed(void *state, const SegmentEntry *entry)
+{
+	IvfWriter *writer = static_cast<IvfWriter *>(state);
+
+	if (entry->n_rows > kMaxSegmentRows)
+		too_many_rows(writer);
+	writer->n_rows = entry->n_rows;
+	row_store_take_shared(&writer->vectors, entry->n_rows);
+}
+
 void
 format_put(void *state, RowId row, const void *vector, const RowOrigin &origin)
 {
 	IvfWriter *writer = static_cast<IvfWriter *>(state);
 
 	if (writer->n_rows == kMaxSegmentRows)
-		ereport(ERROR,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				errmsg("index \"%s\" cannot have more than " UINT64_FORMAT " rows in one segment",
-					RelationGetRelationName(writer->plan.index), kMaxSegmentRows),
-				errhint("Partition the table.")));
+		too_many_rows(writer);
 	if (writer->narrowed != nullptr)
 	{
 		float *floats = static_cast<float *>(palloc(writer->meta->dim * sizeof(float)));
@@ -317,7 +348,8 @@ ivf_phase_name(int64 phase)
 const SegmentFormat kIvfFormat = {
 	.begin = format_begin,
 	.put = format_put,
-	.placed = nullptr,
+	.placed = format_placed,
+	.share = format_share,
 	.prepare = format_prepare,
 	.write = format_write,
 	.end = format_end,

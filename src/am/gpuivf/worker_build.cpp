@@ -336,7 +336,7 @@ worker_build_queries(IvfWriter *writer, const CalibrationQueries *queries, uint6
 namespace
 {
 
-/// Reads the batch from `first` on into state->next and sends it to the worker.
+/// Gets the batch from `first` on as state->next and sends it to the worker.
 bool
 submit_batch(WorkerAssign *state, uint64 first)
 {
@@ -348,7 +348,12 @@ submit_batch(WorkerAssign *state, uint64 first)
 	state->n = Min(state->n, state->reply_bytes / reply_row_bytes(writer));
 	if (state->n == 0)
 		return true;
-	ivf_read_spooled(writer, first, state->n, state->next);
+	state->next = const_cast<char *>(row_store_span(&writer->vectors, first, state->n));
+	if (state->next == nullptr)
+	{
+		state->next = state->read[state->assigner->vectors == state->read[0] ? 1 : 0];
+		ivf_read_spooled(writer, first, state->n, state->next);
+	}
 	return submit_rows(build, wire::RequestType::kAssign, first, state->next, state->n, writer->vector_bytes);
 }
 
@@ -377,21 +382,25 @@ worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner, 
 	state->coded = coded;
 	state->reply_bytes = Min(bridge::session_reply_capacity(), assigner->batch_rows * reply_row_bytes(writer));
 	state->reply = static_cast<char *>(palloc(Max(state->reply_bytes, 1)));
-	state->next = static_cast<char *>(palloc(assigner->batch_rows * writer->vector_bytes));
+	state->read[0] = assigner->vectors;
+	state->read[1] = static_cast<char *>(palloc(assigner->batch_rows * writer->vector_bytes));
 	state->first = 0;
 	state->n = 0;
 	if (writer->worker.lists)
 		(void) submit_batch(state, 0);
 }
 
+namespace
+{
+
+/// worker_assign_next, but for the assigner's vectors after a failure.
 bool
-worker_assign_next(WorkerAssign *state, uint64 *n, bool *has_codes)
+next_of_worker(WorkerAssign *state, uint64 *n, bool *has_codes)
 {
 	IvfWriter *writer = state->writer;
 	WorkerBuild *build = &writer->worker;
 	Assigner *assigner = state->assigner;
 	wire::ReplyHeader header;
-	char *rows;
 
 	*n = state->n;
 	*has_codes = build->codes;
@@ -420,11 +429,20 @@ worker_assign_next(WorkerAssign *state, uint64 *n, bool *has_codes)
 	if (build->codes)
 		take_codes(state, state->reply + state->n * sizeof(wire::RowLabel));
 	build->n_seen = state->first + state->n;
-	rows = assigner->vectors;
 	assigner->vectors = state->next;
-	state->next = rows;
 	(void) submit_batch(state, build->n_seen); // the next request reports a failure
 	return true;
+}
+
+} // namespace
+
+bool
+worker_assign_next(WorkerAssign *state, uint64 *n, bool *has_codes)
+{
+	if (next_of_worker(state, n, has_codes))
+		return true;
+	state->assigner->vectors = state->read[0]; // for the backend to read into
+	return false;
 }
 
 void
@@ -436,8 +454,9 @@ worker_assign_end(WorkerAssign *state)
 		ereport(DEBUG1,
 			(errmsg_internal("the worker has assigned%s the rows of index \"%s\"",
 				writer->worker.codes ? " and coded" : "", RelationGetRelationName(writer->plan.index))));
+	state->assigner->vectors = state->read[0];
 	pfree(state->reply);
-	pfree(state->next);
+	pfree(state->read[1]);
 }
 
 bool

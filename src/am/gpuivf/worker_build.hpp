@@ -57,7 +57,8 @@ struct WorkerAssign
 	const CodeArrays *coded; // ... and these its codes; null: no codes
 	char *reply;             // scratch for a reply
 	Size reply_bytes;        // room in `reply`
-	char *next;              // [batch_rows] the batch that the worker has
+	char *next;              // [batch_rows] the batch that the worker has: where the rows wait in memory, or
+	char *read[2];           // ... read into one of these; the first is the assigner's own
 	uint64 first;            // of it
 	uint64 n;                // rows of that batch; 0: it has none
 };

@@ -1,7 +1,7 @@
 // Writing a segment of gpuivf: rows are put in the order of their lists, and their data goes to its streams: from
 // memory, if all rows are there. Files may be larger than memory: rows are first parted by ranges of lists that fit. PG
 // dialect.
-#include "am/gpuivf/writer.hpp"
+#include "am/gpuivf/list_writers.hpp"
 #include "pg/fault.hpp"
 #include "storage/stream_run.hpp"
 
@@ -218,9 +218,13 @@ bool
 write_from_memory(ListRun *run)
 {
 	IvfWriter *writer = run->writer;
+	const Size kept_bytes = writer->layout.kept_bytes;
+	Size skipped = 0; // bytes of the first row to write
 
 	run->order = ivf_order_rows(writer);
-	for (uint64 i = 0; i < writer->n_rows; i++)
+	if (kept_bytes > 0)
+		skipped = Size{ivf_write_beside_workers(writer, &run->streams.stream, run->order)} * kPayloadBytes;
+	for (uint64 i = kept_bytes > 0 ? skipped / kept_bytes : 0; i < writer->n_rows; i++)
 	{
 		if (i % kLabelsPerRead == 0)
 		{
@@ -228,8 +232,13 @@ write_from_memory(ListRun *run)
 				return false;
 			ivf_report_rows(writer, i);
 		}
-		if (writer->layout.kept_bytes > 0)
-			stream_write(&run->streams.stream, row_store_row(&writer->vectors, run->order[i]), writer->vector_bytes);
+		if (kept_bytes > 0)
+		{
+			skipped %= kept_bytes;
+			stream_write(
+				&run->streams.stream, row_store_row(&writer->vectors, run->order[i]) + skipped, kept_bytes - skipped);
+			skipped = 0;
+		}
 	}
 	ivf_report_rows(writer, writer->n_rows);
 	return true;

@@ -458,6 +458,7 @@ const SegmentFormat kMatchFormat = {
 	.begin = match_begin,
 	.put = match_put,
 	.placed = nullptr,
+	.share = nullptr,
 	.prepare = match_prepare,
 	.write = match_write,
 	.end = match_end,

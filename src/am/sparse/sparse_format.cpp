@@ -138,6 +138,7 @@ const SegmentFormat kSparseFormat = {
 	.begin = sparse_begin,
 	.put = sparse_put,
 	.placed = nullptr,
+	.share = nullptr,
 	.prepare = sparse_prepare,
 	.write = sparse_write,
 	.end = sparse_end,

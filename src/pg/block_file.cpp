@@ -1,0 +1,153 @@
+// See block_file.hpp. From 17 on smgrwritev() writes many blocks; before, smgrwrite() writes one, so the file is opened
+// here once more, beside the storage manager's. Both write behind the end of a file as well.
+#include "pg/block_file.hpp"
+
+extern "C"
+{
+#include "pgstat.h"
+#include "storage/fd.h"
+#include "storage/smgr.h"
+}
+
+namespace vectorgpu::pg
+{
+
+namespace
+{
+
+constexpr uint32 kBlocksPerCall = kWrittenBytes / BLCKSZ;
+
+} // namespace
+
+void
+write_zero_blocks(Relation relation, BlockNumber block, BlockNumber n)
+{
+#if PG_VERSION_NUM >= 160000
+	smgrzeroextend(RelationGetSmgr(relation), MAIN_FORKNUM, block, static_cast<int>(n), false);
+#else
+	PGAlignedBlock zeros = {};
+
+	for (BlockNumber i = 0; i < n; i++)
+		smgrextend(RelationGetSmgr(relation), MAIN_FORKNUM, block + i, zeros.data, false);
+#endif
+}
+
+#if PG_VERSION_NUM >= 170000
+
+void
+block_file_write(BlockFile *, Relation relation, BlockNumber first, char *pages, uint32 n)
+{
+	const void *buffers[kBlocksPerCall];
+
+	for (uint32 done = 0; done < n; done += kBlocksPerCall)
+	{
+		const uint32 here = Min(n - done, kBlocksPerCall);
+
+		for (uint32 i = 0; i < here; i++)
+			buffers[i] = pages + static_cast<Size>(done + i) * BLCKSZ;
+		smgrwritev(RelationGetSmgr(relation), MAIN_FORKNUM, first + done, buffers, here, true);
+	}
+}
+
+void
+block_file_close(BlockFile *)
+{
+}
+
+#else
+
+namespace
+{
+
+void
+open_segment(BlockFile *file, Relation relation, BlockNumber segment)
+{
+	const SMgrRelation smgr = RelationGetSmgr(relation);
+#if PG_VERSION_NUM >= 160000
+	char *path = relpath(smgr->smgr_rlocator, MAIN_FORKNUM);
+#else
+	char *path = relpath(smgr->smgr_rnode, MAIN_FORKNUM);
+#endif
+
+	if (segment > 0)
+	{
+		char *first = path;
+
+		path = psprintf("%s.%u", first, segment);
+		pfree(first);
+	}
+	block_file_close(file);
+	// Not that the file were temporary: the end of the transaction closes it.
+	file->file = PathNameOpenTemporaryFile(path, O_RDWR);
+	if (file->file <= 0)
+		ereport(ERROR, (errcode_for_file_access(), errmsg("could not open file \"%s\": %m", path)));
+	file->segment = segment;
+	pfree(path);
+}
+
+} // namespace
+
+void
+block_file_write(BlockFile *file, Relation relation, BlockNumber first, char *pages, uint32 n)
+{
+	while (n > 0)
+	{
+		const BlockNumber segment = first / RELSEG_SIZE;
+		const BlockNumber within = first % RELSEG_SIZE;
+		const uint32 here = Min(Min(n, kBlocksPerCall), RELSEG_SIZE - within);
+		const int n_bytes = static_cast<int>(here * BLCKSZ);
+		int written;
+
+		if (file->file <= 0 || file->segment != segment)
+			open_segment(file, relation, segment);
+		errno = 0;
+		written =
+			FileWrite(file->file, pages, n_bytes, static_cast<off_t>(within) * BLCKSZ, WAIT_EVENT_DATA_FILE_WRITE);
+		if (written != n_bytes)
+		{
+			if (written >= 0) // no error is one, too little room the reason
+				errno = ENOSPC;
+			ereport(ERROR,
+				(errcode_for_file_access(),
+					errmsg("could not write blocks %u to %u in file \"%s\": %m", first, first + here - 1,
+						FilePathName(file->file)),
+					errhint("Check free disk space.")));
+		}
+		first += here;
+		pages += n_bytes;
+		n -= here;
+	}
+}
+
+void
+block_file_close(BlockFile *file)
+{
+	if (file->file > 0)
+		FileClose(file->file);
+	file->file = 0;
+}
+
+#endif
+
+void
+block_file_append(BlockFile *file, Relation relation, BlockNumber first, char *pages, uint32 n)
+{
+	while (n > 0)
+	{
+		const BlockNumber within = first % RELSEG_SIZE;
+		uint32 here = 1;
+
+		if (within == 0) // makes the file
+			smgrextend(RelationGetSmgr(relation), MAIN_FORKNUM, first, pages, true);
+		else
+		{
+			here = Min(n, RELSEG_SIZE - within);
+			block_file_write(file, relation, first, pages, here);
+		}
+		first += here;
+		pages += static_cast<Size>(here) * BLCKSZ;
+		n -= here;
+	}
+}
+
+} // namespace vectorgpu::pg
