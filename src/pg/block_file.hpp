@@ -9,7 +9,7 @@ namespace vectorgpu::pg
 
 /// Bytes of a file that are written in one call to the operating system. Much larger calls get large pieces of memory
 /// from it, which on virtual machines may be new to it as well: 4 MB took 3 to 8 times the time of 64 kB.
-constexpr Size kWrittenBytes = 64 * 1024;
+constexpr Size kWrittenBytes = 128 * 1024;
 
 /// Write n blocks of zeros behind the end of the main fork, its first at `block`. Precondition: the caller holds the
 /// relation's extension lock.
