@@ -34,12 +34,19 @@ HostTeam::HostTeam()
 }
 
 void
-HostTeam::share_out(size_t n, size_t piece, const PartOf &part)
+HostTeam::share_out(size_t n, size_t piece, const PartOf &part, const PartOf *done)
 {
 	for (const std::unique_ptr<Group> &group : groups_)
-		if (group->try_share(n, piece, part))
+		if (group->try_share(n, piece, part, done))
 			return;
-	part(0, n);
+	if (done == nullptr)
+		part(0, n);
+	else
+		for (size_t first = 0; first < n; first += piece)
+		{
+			part(first, std::min(n, first + piece));
+			(*done)(first, std::min(n, first + piece));
+		}
 }
 
 HostTeam::Group::Group(size_t n_threads)
@@ -68,7 +75,7 @@ HostTeam::Group::~Group()
 }
 
 bool
-HostTeam::Group::try_share(size_t n, size_t piece, const PartOf &part)
+HostTeam::Group::try_share(size_t n, size_t piece, const PartOf &part, const PartOf *done)
 {
 	const std::unique_lock alone(one_at_a_time_, std::try_to_lock);
 
@@ -81,11 +88,16 @@ HostTeam::Group::try_share(size_t n, size_t piece, const PartOf &part)
 		n_ = n;
 		piece_ = piece;
 		next_.store(0, std::memory_order_relaxed);
+		failed_.store(false, std::memory_order_relaxed);
+		is_done_ = std::vector<std::atomic<bool>>(done != nullptr ? (n + piece - 1) / piece : 0);
 		thrown_ = nullptr;
 		call_++;
 	}
 	begin_.notify_all();
-	work(part);
+	if (done != nullptr)
+		work_in_order(part, *done);
+	else
+		work(part);
 
 	std::unique_lock lock(mutex_);
 
@@ -96,21 +108,70 @@ HostTeam::Group::try_share(size_t n, size_t piece, const PartOf &part)
 	return true;
 }
 
+/// False: none is left.
+bool
+HostTeam::Group::take_piece(const PartOf &part)
+{
+	const size_t first = next_.fetch_add(piece_);
+
+	if (first >= n_)
+		return false;
+	part(first, std::min(n_, first + piece_));
+	if (!is_done_.empty())
+		is_done_[first / piece_].store(true, std::memory_order_release);
+	return true;
+}
+
+/// In a handler: keep the exception for the caller, and end the call.
+void
+HostTeam::Group::fail()
+{
+	const std::lock_guard lock(mutex_);
+
+	thrown_ = std::current_exception();
+	next_.store(n_);
+	failed_.store(true);
+}
+
 /// Take pieces until none is left.
 void
 HostTeam::Group::work(const PartOf &part)
 {
 	try
 	{
-		for (size_t first = next_.fetch_add(piece_); first < n_; first = next_.fetch_add(piece_))
-			part(first, std::min(n_, first + piece_));
+		while (take_piece(part))
+			;
 	}
 	catch (...)
 	{
-		const std::lock_guard lock(mutex_);
+		fail();
+	}
+}
 
-		thrown_ = std::current_exception();
-		next_.store(n_);
+/// The caller's work: pieces, and what follows those that are done.
+void
+HostTeam::Group::work_in_order(const PartOf &part, const PartOf &done)
+{
+	size_t n_done = 0; // pieces, from the first on
+
+	try
+	{
+		while (n_done < is_done_.size() && !failed_.load())
+		{
+			const bool took = take_piece(part);
+			const size_t before = n_done;
+
+			while (n_done < is_done_.size() && is_done_[n_done].load(std::memory_order_acquire))
+				n_done++;
+			if (n_done > before)
+				done(before * piece_, std::min(n_, n_done * piece_));
+			else if (!took)
+				std::this_thread::yield(); // others are at work on the last ones
+		}
+	}
+	catch (...)
+	{
+		fail();
 	}
 }
 

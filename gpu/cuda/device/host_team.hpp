@@ -41,6 +41,22 @@ public:
 			share_out(n, std::max<size_t>(1, n * kPieceBytes / bytes), part);
 	}
 
+	/// The same, and call done(first, last) in the caller for numbers whose parts are done, in the order of the numbers
+	/// and each once: what follows goes on while others are at work. done throws nothing.
+	template <class Part, class Done>
+	void share_in_order(size_t n, size_t bytes, Part part, Done done)
+	{
+		const PartOf each_done = done;
+
+		if (bytes < kLeastBytes)
+		{
+			part(size_t{0}, n);
+			done(size_t{0}, n);
+		}
+		else
+			share_out(n, std::max<size_t>(1, n * kPieceBytes / bytes), part, &each_done);
+	}
+
 	/// The same with pieces of one number, for numbers that take long.
 	template <class Part>
 	void share_each(size_t n, Part part)
@@ -68,11 +84,14 @@ private:
 
 		size_t n_threads() const { return threads_.size() + 1; }
 
-		/// Share a call out. False: another one is.
-		bool try_share(size_t n, size_t piece, const PartOf &part);
+		/// Share a call out. done: null, or as in share_in_order. False: another one is.
+		bool try_share(size_t n, size_t piece, const PartOf &part, const PartOf *done);
 
 	private:
+		bool take_piece(const PartOf &part);
 		void work(const PartOf &part);
+		void work_in_order(const PartOf &part, const PartOf &done);
+		void fail();
 		void serve();
 
 		std::mutex one_at_a_time_;
@@ -91,10 +110,12 @@ private:
 		size_t n_ = 0;
 		size_t piece_ = 0;
 		std::atomic<size_t> next_{0};
+		std::atomic<bool> failed_{false};
+		std::vector<std::atomic<bool>> is_done_; // [pieces] of a call in order; else empty
 	};
 
 	HostTeam();
-	void share_out(size_t n, size_t piece, const PartOf &part);
+	void share_out(size_t n, size_t piece, const PartOf &part, const PartOf *done = nullptr);
 
 	std::vector<std::unique_ptr<Group>> groups_;
 };

@@ -82,29 +82,73 @@ put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm, [[maybe_un
 	return others == 0;
 }
 
+namespace
+{
+
+/// What stage_queries does, for some of the queries at a time and from several threads.
+class QueryStaging
+{
+public:
+	QueryStaging(const engine::DistanceSpec &spec, const Shape &shape, std::span<const engine::SearchQuery> queries,
+		std::span<const uint32_t> numbers, uint8_t *to, uint8_t *bytes, int32_t *norms)
+		: spec_(spec), shape_(shape), queries_(queries), numbers_(numbers), to_(to), bytes_(bytes), norms_(norms),
+		  all_bytes_(bytes != nullptr)
+	{
+	}
+
+	void put(size_t first, size_t last)
+	{
+		int32_t norm = 0;
+
+		for (size_t i = first; i < last; i++)
+		{
+			uint8_t *query = to_ + i * shape_.query_bytes;
+
+			put_query(spec_, shape_, queries_[numbers_[i]].query, query);
+			if (all_bytes_.load(std::memory_order_relaxed) &&
+				!put_bytes(reinterpret_cast<const float *>(query), shape_.dim_pad, bytes_ + i * shape_.dim_pad,
+					norms_ != nullptr ? norms_ + i : &norm))
+				all_bytes_.store(false, std::memory_order_relaxed);
+		}
+	}
+
+	bool all_bytes() const { return all_bytes_.load(std::memory_order_relaxed); }
+
+private:
+	const engine::DistanceSpec &spec_;
+	const Shape &shape_;
+	const std::span<const engine::SearchQuery> queries_;
+	const std::span<const uint32_t> numbers_;
+	uint8_t *const to_;
+	uint8_t *const bytes_;
+	int32_t *const norms_;
+	std::atomic<bool> all_bytes_;
+};
+
+} // namespace
+
 bool
 stage_queries(const engine::DistanceSpec &spec, const Shape &shape, std::span<const engine::SearchQuery> queries,
 	std::span<const uint32_t> numbers, uint8_t *to, uint8_t *bytes, int32_t *norms)
 {
-	std::atomic<bool> all_bytes{bytes != nullptr};
+	QueryStaging staging(spec, shape, queries, numbers, to, bytes, norms);
 
 	HostTeam::get().share(numbers.size(), numbers.size() * shape.query_bytes,
-		[&](size_t first, size_t last)
-		{
-			int32_t norm = 0;
+		[&](size_t first, size_t last) { staging.put(first, last); });
+	return staging.all_bytes();
+}
 
-			for (size_t i = first; i < last; i++)
-			{
-				uint8_t *query = to + i * shape.query_bytes;
+bool
+stage_queries_in_order(const engine::DistanceSpec &spec, const Shape &shape,
+	std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, uint8_t *to, uint8_t *bytes,
+	const std::function<void(size_t)> &staged)
+{
+	QueryStaging staging(spec, shape, queries, numbers, to, bytes, nullptr);
 
-				put_query(spec, shape, queries[numbers[i]].query, query);
-				if (all_bytes.load(std::memory_order_relaxed) &&
-					!put_bytes(reinterpret_cast<const float *>(query), shape.dim_pad, bytes + i * shape.dim_pad,
-						norms != nullptr ? norms + i : &norm))
-					all_bytes.store(false, std::memory_order_relaxed);
-			}
-		});
-	return all_bytes.load(std::memory_order_relaxed);
+	HostTeam::get().share_in_order(
+		numbers.size(), numbers.size() * shape.query_bytes,
+		[&](size_t first, size_t last) { staging.put(first, last); }, [&](size_t, size_t last) { staged(last); });
+	return staging.all_bytes();
 }
 
 void

@@ -1,6 +1,7 @@
 // The host's part of every search: queries into pinned memory, in the kernels' form, and results out of it.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,11 @@ bool put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm, const
 /// bytes is not null and every element is a byte.
 bool stage_queries(const engine::DistanceSpec &spec, const Shape &shape, std::span<const engine::SearchQuery> queries,
 	std::span<const uint32_t> numbers, uint8_t *to, uint8_t *bytes, int32_t *norms);
+
+/// The same, and call staged(last) in the caller for ever more of the queries 0 ... last - 1, once they are written.
+bool stage_queries_in_order(const engine::DistanceSpec &spec, const Shape &shape,
+	std::span<const engine::SearchQuery> queries, std::span<const uint32_t> numbers, uint8_t *to, uint8_t *bytes,
+	const std::function<void(size_t)> &staged);
 
 /// Set results[numbers[i]] to the first counts[i] of entries [numbers.size(), stride]. skip: null, or the results whose
 /// entry is not 0 are left unchanged.

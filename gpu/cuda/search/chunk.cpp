@@ -106,7 +106,7 @@ ChunkStaging::put_and_send(kernels::Incoming *incoming)
 size_t
 ChunkStaging::part_size() const
 {
-	constexpr size_t kPartBytes = size_t{2} << 20; // long enough to be filled by several threads
+	constexpr size_t kPartBytes = size_t{2} << 20; // so that the driver's calls take little beside the copies
 
 	return std::max<size_t>(1, kPartBytes / call_.shape.query_bytes);
 }
@@ -126,33 +126,40 @@ Status
 ChunkStaging::put_and_send_by_driver(uint8_t *bytes, bool *are_bytes)
 {
 	const size_t each = call_.shape.query_bytes;
-	const size_t n_part = part_size();
-	bool all_bytes = bytes != nullptr;
+	const size_t n = numbers_.size();
+	Status status = Status::ok();
 	size_t sent = 0;
 
-	for (size_t first = 0; first < numbers_.size(); first += n_part)
-	{
-		const std::span<const uint32_t> part = numbers_.subspan(first, std::min(n_part, numbers_.size() - first));
-
-		all_bytes = stage_queries(call_.spec, call_.shape, call_.queries, part, vectors_.host + first * each,
-			all_bytes ? bytes + first * call_.shape.dim_pad : nullptr, nullptr);
-		if (first + part.size() == numbers_.size())
-			break; // with what follows
-		VECTORGPU_TRY(send_piece(sent, (first + part.size()) * each));
-		sent = (first + part.size()) * each;
-	}
-	*are_bytes = all_bytes;
-	return send_piece(sent, host_.mark());
+	*are_bytes = stage_queries_in_order(call_.spec, call_.shape, call_.queries, numbers_, vectors_.host, bytes,
+		[&](size_t last)
+		{
+			if (!status.is_ok() || last == n || last - sent < part_size())
+				return; // the last ones go with what follows
+			status = send_some(sent, last);
+			sent = last;
+		});
+	VECTORGPU_TRY(status);
+	return send_piece(sent * each, host_.mark());
 }
 
 Status
-ChunkStaging::put_and_send_some(size_t first, size_t n)
+ChunkStaging::put_and_send_in_order(const std::function<Status(size_t)> &staged)
 {
-	const size_t each = call_.shape.query_bytes;
+	Status status = Status::ok();
 
-	(void) stage_queries(call_.spec, call_.shape, call_.queries, numbers_.subspan(first, n),
-		vectors_.host + first * each, nullptr, nullptr);
-	return send_piece(first * each, (first + n) * each);
+	(void) stage_queries_in_order(call_.spec, call_.shape, call_.queries, numbers_, vectors_.host, nullptr,
+		[&](size_t last)
+		{
+			if (status.is_ok())
+				status = staged(last);
+		});
+	return status;
+}
+
+Status
+ChunkStaging::send_some(size_t first, size_t last) const
+{
+	return send_piece(first * call_.shape.query_bytes, last * call_.shape.query_bytes);
 }
 
 /// Sends the bytes begin ... end - 1 of all pieces.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <span>
 
 #include "cuda/device/arena.hpp"
@@ -141,15 +142,17 @@ public:
 	/// elements as bytes; *are_bytes: the answer of stage_queries.
 	Status put_and_send_by_driver(uint8_t *bytes, bool *are_bytes);
 
-	/// For a search that begins before all are sent: the driver's copy of all pieces but the vectors, and of the
-	/// vectors of n queries, which it fills.
+	/// For a search that begins before all are sent: the driver's copy of all pieces but the vectors; of the vectors of
+	/// queries first ... last - 1; and the filling of the vectors, which calls staged(last) for ever more queries
+	/// 0 ... last - 1 that are filled, until it fails.
 	Status send_heads() const { return send_piece(numbers_.size() * call_.shape.query_bytes, host_.mark()); }
-	Status put_and_send_some(size_t first, size_t n);
+	Status send_some(size_t first, size_t last) const;
+	Status put_and_send_in_order(const std::function<Status(size_t)> &staged);
 
-private:
 	/// Queries whose vectors go together.
 	size_t part_size() const;
 
+private:
 	Status send_piece(size_t begin, size_t end) const;
 
 	const SearchCall &call_;

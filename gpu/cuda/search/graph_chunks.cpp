@@ -184,17 +184,33 @@ private:
 		const size_t n = chunk.queries.n_queries;
 		SideStreams sides(call_.device, call_.context);
 
-		VECTORGPU_TRY(staging->send_heads());
-		for (size_t i = 0; i < n_shares; i++)
+		size_t sent = 0;
+		size_t begun = 0; // shares
+		const auto staged = [&](size_t last) -> Status
 		{
-			const size_t first = n * i / n_shares;
-			const size_t end = n * (i + 1) / n_shares;
-			cudaStream_t stream = nullptr;
+			while (begun < n_shares && last >= n * (begun + 1) / n_shares)
+			{
+				const size_t first = n * begun / n_shares;
+				const size_t end = n * (begun + 1) / n_shares;
+				cudaStream_t stream = nullptr;
 
-			VECTORGPU_TRY(staging->put_and_send_some(first, end - first));
-			VECTORGPU_TRY(sides.begin(i, &stream));
-			VECTORGPU_TRY(search_part(0, sources_[0]->graph->parts[0], share_of(chunk, first, end - first), stream));
-		}
+				VECTORGPU_TRY(staging->send_some(sent, end));
+				sent = end;
+				VECTORGPU_TRY(sides.begin(begun, &stream));
+				VECTORGPU_TRY(
+					search_part(0, sources_[0]->graph->parts[0], share_of(chunk, first, end - first), stream));
+				begun++;
+			}
+			if (last - sent >= staging->part_size())
+			{
+				VECTORGPU_TRY(staging->send_some(sent, last));
+				sent = last;
+			}
+			return Status::ok();
+		};
+
+		VECTORGPU_TRY(staging->send_heads());
+		VECTORGPU_TRY(staging->put_and_send_in_order(staged));
 		note(GraphMoment::kStaged);
 		VECTORGPU_TRY(sides.end());
 		mark(GraphStage::kSearched);

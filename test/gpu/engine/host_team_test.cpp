@@ -2,8 +2,10 @@
 // and no exception is lost.
 #include "cuda/device/host_team.hpp"
 
+#include <atomic>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -82,6 +84,55 @@ TEST(HostTeam, ExceptionsReachTheCaller)
 								 throw std::length_error("thrown");
 						 }),
 			std::length_error);
+}
+
+TEST(HostTeam, InOrder)
+{
+	constexpr size_t kMost = 100000;
+	std::vector<std::atomic<uint8_t>> written(kMost);
+
+	for (const size_t n : {size_t{1}, size_t{7}, size_t{1000}, kMost})
+		for (const size_t bytes : {size_t{1}, kMany, 40 * kMany})
+		{
+			size_t next = 0;
+
+			for (std::atomic<uint8_t> &each : written)
+				each.store(0);
+			HostTeam::get().share_in_order(
+				n, bytes,
+				[&](size_t first, size_t last)
+				{
+					for (size_t i = first; i < last; i++)
+						written[i].fetch_add(1, std::memory_order_relaxed);
+				},
+				[&](size_t first, size_t last)
+				{
+					ASSERT_EQ(first, next);
+					ASSERT_LE(last, n);
+					for (; next < last; next++)
+						ASSERT_EQ(written[next].load(std::memory_order_relaxed), 1);
+				});
+			EXPECT_EQ(next, n);
+		}
+}
+
+TEST(HostTeam, ExceptionsInOrderReachTheCaller)
+{
+	for (int round = 0; round < 20; round++)
+	{
+		size_t after = 0;
+
+		EXPECT_THROW(HostTeam::get().share_in_order(
+						 1000, 10 * kMany,
+						 [&](size_t first, size_t last)
+						 {
+							 if (first <= 500 && 500 < last)
+								 throw std::length_error("thrown");
+						 },
+						 [&](size_t, size_t last) { after = last; }),
+			std::length_error);
+		EXPECT_LE(after, size_t{500});
+	}
 }
 
 } // namespace
