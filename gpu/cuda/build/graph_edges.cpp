@@ -1,5 +1,5 @@
-// See graph_edges.hpp. Device memory for one row: its list, and five times its edges. All of it is allocated first, and
-// results are read when all kernels have succeeded.
+// See graph_edges.hpp. Device memory for one row: its list, and five times its edges; some twice its edges more for the
+// sort. All of it is allocated first, and results are read when all kernels have succeeded.
 #include "cuda/build/graph_edges.hpp"
 
 #include <algorithm>

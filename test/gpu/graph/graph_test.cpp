@@ -320,6 +320,34 @@ TEST(Graphs, OneGraphIsTheWholeAnswer)
 	}
 }
 
+/// For the sanitizers: a warp a query, in two shares, which ranks what it has found. All answers have the same length.
+TEST(Graphs, Reduced)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 20};
+	std::mt19937 rng(37);
+	Rows rows(spec);
+
+	rows.add_random(1000, Data::kGaussian, rng, 1);
+
+	const GraphedRows graph(rows, 40);
+
+	for (const auto &[rounded, width] : {std::pair{false, 12u}, {true, 33u}})
+	{
+		Both both(BothGraphs::copy_spec(spec, rounded));
+		const SegmentProbes probes = {1, width};
+		std::vector<SearchQuery> requests;
+
+		ASSERT_NO_FATAL_FAILURE(both.change([&](Engine &e, CopyId c) { return graph.load(&e, c, 1); }));
+		for (size_t i = 0; i < 2048; i++)
+		{
+			requests.push_back({rows.vector(i % rows.n()), 10, false, {}});
+			requests.back().probes = {&probes, 1};
+		}
+		SCOPED_TRACE(rounded ? "rounded" : "not rounded");
+		ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(requests));
+	}
+}
+
 TEST(Graphs, ZeroVectorsByCosineFindNothing)
 {
 	BothGraphs held({Metric::kCosine, ElementType::kFloat32, 8}, Values::kReal, 15);

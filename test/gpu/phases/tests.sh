@@ -31,7 +31,7 @@ phase_tests() {
 sanitized_tests=(
 	Changes.AllRowsDead Changes.TheFilterAnswersMostAndPassesOnFewRows Parity.NearTiesBelowTheErrorOfTheFilter SelectRows.Reduced
 	PartialReduce.FewRowsAliveAreAllFound Lists.MoreCandidatesThanThereIsRoomFor Lists.QueriesReportTheirCoverage FewLists.DeadRows
-	Graphs.AllRowsEqual Graphs.FewRows GraphsAlone.AllRowsEqual BitGraphs.EqualRowsAndRowsWithoutABit KMeans.EmptyClustersMoveAsOnTheCpu KMeans.FewDifferentRows Match.Reduced
+	Graphs.AllRowsEqual Graphs.FewRows Graphs.Reduced GraphsAlone.AllRowsEqual BitGraphs.EqualRowsAndRowsWithoutABit KMeans.EmptyClustersMoveAsOnTheCpu KMeans.FewDifferentRows Match.Reduced
 	MatchCopy.TheSelfTestPasses OnePass.Reduced Passing.Reduced PackedRows.Reduced Delta.ASmallBudgetHoldsWhatFits Devices.Reduced Codes.Reduced JoinParts.Reduced HostRows.Reduced
 	RoundedLists.Reduced HashedAlone.segments_without_room_are_the_hosts GraphEdges.MayOverlapTheLists
 )
