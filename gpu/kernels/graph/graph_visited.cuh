@@ -137,10 +137,8 @@ private:
 		for (uint32_t i = 0; i < kProbes; i++)
 		{
 			uint32_t *slot = &words_[(home + i) & mask_];
-			uint32_t held = *static_cast<volatile uint32_t *>(slot); // most are taken in a small table
+			uint32_t held = atomicCAS(slot, kEmpty, node);
 
-			if (held == kEmpty)
-				held = atomicCAS(slot, kEmpty, node);
 			if (held == kErased) // the node may also be in a later slot, which no search minds
 				held = atomicCAS(slot, kErased, node);
 			if (held == kEmpty || held == kErased)

@@ -34,7 +34,7 @@ phase_build() {
 	write_trees
 	write_machine
 	{ configure "$build/cmake" -DVECTORGPU_FAULTS=ON &&
-		limited 600 ninja -C "$build/cmake" -j "$jobs" gpu_tests devices_bench gpu_search_bench gpu_ivf_bench gpu_ivf_large_bench gpu_match_bench gpu_text_bench gpu_sparse_bench gpu_one_pass_bench gpu_passing_bench gpu_select_bench gpu_kmeans_bench gpu_append_bench gpu_graph_bench gpu_codes_at_scale_bench gpu_inline_codes_bench gpu_code_curves_bench large_engine_bench vectorgpu_worker; } >"$log" 2>&1 || passed=0
+		limited 600 ninja -C "$build/cmake" -j "$jobs" gpu_tests devices_bench gpu_search_bench gpu_ivf_bench gpu_ivf_large_bench gpu_list_choice_bench gpu_match_bench gpu_text_bench gpu_sparse_bench gpu_one_pass_bench gpu_passing_bench gpu_select_bench gpu_kmeans_bench gpu_append_bench gpu_graph_bench gpu_codes_at_scale_bench gpu_inline_codes_bench gpu_code_curves_bench large_engine_bench vectorgpu_worker; } >"$log" 2>&1 || passed=0
 	[ "$passed" = 1 ] || tail -n 30 "$log"
 	note build "$passed" "build | $(grep -c 'warning' "$log") warnings, $([ "$passed" = 1 ] && echo done || echo failed)"
 }
