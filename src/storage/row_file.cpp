@@ -132,8 +132,8 @@ row_files_close(RowFiles *files)
 char *
 row_files_map(const RowPaths *paths, Size n_bytes)
 {
-	void *all = mmap(nullptr, n_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	int descriptors[kRowFiles];
+	void *all;
 
 	for (int i = 0; i < kRowFiles; i++)
 	{
@@ -141,6 +141,7 @@ row_files_map(const RowPaths *paths, Size n_bytes)
 		if (descriptors[i] < 0)
 			ereport(ERROR, (errcode_for_file_access(), errmsg("could not open file \"%s\": %m", paths->names[i])));
 	}
+	all = mmap(nullptr, n_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	for (uint64 byte = 0; all != MAP_FAILED && byte < n_bytes; byte += kPieceBytes)
 	{
 		const Place place = place_of(byte, n_bytes - byte);

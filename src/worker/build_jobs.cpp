@@ -244,9 +244,13 @@ BuildJobs::begin_counts(Job *job, const wire::BeginCountsRequest &spec)
 	if (coder == nullptr || !good.is_ok())
 		return ReplyStatus::kInvalid;
 
-	const size_t n_lists = job->builder->centroids().size() / coder->spec().codes.dim;
-	const uint64_t bytes =
-		engine::code_count_bytes(coder->spec().codes, counts, static_cast<uint32_t>(n_lists), count_cores());
+	const auto n_lists = static_cast<uint32_t>(job->builder->centroids().size() / coder->spec().codes.dim);
+	engine::ListCodeSpec codes = coder->spec();
+
+	codes.n_training = 0; // the sample is gone
+
+	const uint64_t bytes = engine::list_code_bytes(codes, n_lists, count_cores()) +
+		engine::code_count_bytes(codes.codes, counts, n_lists, count_cores());
 
 	return bytes > kMostJobBytes - job->bytes ? ReplyStatus::kRefused
 											  : reply_status(job->builder->begin_counts(counts));

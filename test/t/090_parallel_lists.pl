@@ -87,6 +87,14 @@ $node->safe_psql('postgres', 'ANALYZE h; CREATE INDEX h_flat ON h USING gpuflat 
 check_index($node, 'h_flat');
 compare_sweep($node, 'h', '<->', type => 'halfvec', dims => 3000, queries => 2, name => 'halves out of line');
 
+# Rows that were not counted yet: as many as have room in the table's blocks.
+make_table($node, 'fresh', dims => 128);
+$node->safe_psql('postgres', 'ALTER TABLE fresh SET (parallel_workers = 2)');
+fill_vectors($node, 'fresh', rows => 24000, dims => 128);
+is(beside('CREATE INDEX fresh_lists ON fresh USING gpuivf (v vector_l2_ops) WITH (lists = 12)'), 1, 'workers write the lists of a table without a count');
+check_index($node, 'fresh_lists', narrow => 0);
+$node->safe_psql('postgres', 'DROP TABLE fresh');
+
 # More rows than the last count says, and than memory holds: they go to the leader's own file.
 $node->safe_psql('postgres', <<'SQL');
 CREATE TABLE many (id bigint, v vector(2000)) WITH (parallel_workers = 2);

@@ -20,6 +20,7 @@
 
 extern "C"
 {
+#include "access/heaptoast.h"
 #include "access/parallel.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -222,6 +223,19 @@ rows_per_block(const BuildState *state)
 	return counted > 0 ? counted : static_cast<double>(MaxHeapTuplesPerPage);
 }
 
+/// Rows of the table. Of one that was not counted yet, as after a load, as many as have room: toasted vectors leave any
+/// number of rows in a block, others do not.
+double
+expected_rows(const BuildState *state)
+{
+	const Size n_bytes = vector_bytes(state->shape.element, state->shape.dim);
+	const bool counted = state->heap->rd_rel->relpages > 0;
+	const double most =
+		counted || n_bytes >= TOAST_TUPLE_TARGET ? MaxHeapTuplesPerPage : static_cast<int>(Size{BLCKSZ} / n_bytes);
+
+	return Min(rows_per_block(state), most) * state->heap_blocks;
+}
+
 /// Blocks of a chunk whose rows have about n_bytes of vectors.
 BlockNumber
 chunk_blocks_for(const BuildState *state, Size n_bytes)
@@ -252,7 +266,7 @@ init_shared(SharedBuild *shared, BuildState *state, Size queue_bytes)
 		shared_vectors_init(&shared->vectors, state->index, &state->writer);
 		shared->chunk_blocks = chunk_blocks_for(state, queue_bytes);
 	}
-	else if ((paths = segment_write_share(&state->writer, rows_per_block(state) * shared->n_blocks)) != nullptr)
+	else if ((paths = segment_write_share(&state->writer, expected_rows(state))) != nullptr)
 	{
 		shared_vectors_init_files(&shared->vectors, paths);
 		shared->chunk_blocks = chunk_blocks_for(state, queue_bytes);

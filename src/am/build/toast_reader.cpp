@@ -60,14 +60,15 @@ leave_table(ToastReader *reader)
 bool
 enter_table(ToastReader *reader, Oid table)
 {
-	if (reader->table != nullptr && RelationGetRelid(reader->table) == table)
-		return true;
-	leave_table(reader);
-	reader->table = table_open(table, AccessShareLock);
-	reader->valid_index = toast_open_indexes(reader->table, AccessShareLock, &reader->indexes, &reader->n_indexes);
-	reader->block = InvalidBlockNumber;
-	reader->n_blocks = 0;
-	reader->n_missed = 0;
+	if (reader->table == nullptr || RelationGetRelid(reader->table) != table)
+	{
+		leave_table(reader);
+		reader->table = table_open(table, AccessShareLock);
+		reader->valid_index = toast_open_indexes(reader->table, AccessShareLock, &reader->indexes, &reader->n_indexes);
+		reader->block = InvalidBlockNumber;
+		reader->n_blocks = 0;
+		reader->n_missed = 0;
+	}
 	return reader->table->rd_tableam == GetHeapamTableAmRoutine();
 }
 

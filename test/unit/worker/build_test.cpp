@@ -427,5 +427,30 @@ TEST_F(WorkerBuilds, refuse_sizes_beyond_the_limit)
 	EXPECT_TRUE(step(&client, RequestType::kAssign, 0, 1).ok()) << "labels without codes";
 }
 
+TEST_F(WorkerBuilds, refuse_more_counts_than_the_limit)
+{
+	constexpr uint32_t kDim = 16000;
+	Connection connection(Role::kBuilder);
+	const auto request = [&](RequestType what, const auto &spec)
+	{ return exchange(&connection.client, what, table.key, {part_of(spec)}).status(); };
+	const auto send = [&](RequestType what, const std::vector<float> &values, size_t row_values)
+	{
+		const wire::BuildRowsRequest rows{0, static_cast<uint32_t>(values.size() / row_values), 0};
+
+		return exchange(
+			&connection.client, what, table.key, {part_of(rows), {values.data(), values.size() * sizeof(float)}})
+			.status();
+	};
+	const wire::BeginListsRequest lists{kDim, ElementType::kFloat32, Metric::kL2, {}, 1, 0, 0, 0, 1, 10, 0};
+	const wire::BeginCodesRequest codes{wire::CodesKind::kSq8, 0, 0, 0, 0, 0, 0, 1};
+
+	ASSERT_EQ(request(RequestType::kBeginLists, lists), ReplyStatus::kOk);
+	ASSERT_EQ(send(RequestType::kAddCentroids, std::vector<float>(kDim, 0.5f), kDim), ReplyStatus::kOk);
+	ASSERT_EQ(request(RequestType::kBeginCodes, codes), ReplyStatus::kOk);
+	ASSERT_EQ(send(RequestType::kAddCodesModel, std::vector<float>(size_t{2} * kDim, 1), 1), ReplyStatus::kOk);
+	EXPECT_EQ(request(RequestType::kBeginCounts, wire::BeginCountsRequest{1 << 16, 32, 1, 0}), ReplyStatus::kRefused);
+	EXPECT_EQ(request(RequestType::kBeginCounts, wire::BeginCountsRequest{1 << 10, 32, 1, 0}), ReplyStatus::kOk);
+}
+
 } // namespace
 } // namespace vectorgpu::worker_test
