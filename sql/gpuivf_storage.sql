@@ -79,6 +79,12 @@ SELECT count(*), bool_and(d = expected) FROM (SELECT id, v::halfvec(6) <-> '[50,
 	FROM codes ORDER BY v::halfvec(6) <-> '[50,30,5,1,7,9]' LIMIT 50) s;
 RESET enable_seqscan;
 DROP INDEX codes_e;
+-- ... beside key columns, of which some are NULL
+CREATE INDEX codes_e ON codes USING gpuivf ((v::halfvec(6)) halfvec_l2_ops, (NULLIF(id % 2, 0)), id, (NULLIF(id % 3, 0)))
+	WITH (lists = 20, storage = sq8, refine = none);
+SET gpuivf.probes = 20;
+SELECT pg_temp.compare_scans('codes', 'v::halfvec(6) <-> ''[50,30,5,1,7,9]''', 'LIMIT 50');
+DROP INDEX codes_e;
 
 -- inserts, deletes, vacuum, merges, REINDEX
 CREATE FUNCTION pg_temp.live(storages text[]) RETURNS TABLE (storage text, result text) LANGUAGE plpgsql AS $$

@@ -27,17 +27,19 @@ bool
 indexed_value(TableReader *reader, Datum *value)
 {
 	const int attribute = reader->search->index->rd_index->indkey.values[0];
-	bool is_null;
+	Datum values[INDEX_MAX_KEYS]; // of key columns too
+	bool are_null[INDEX_MAX_KEYS];
 
 	if (reader->info == nullptr)
-		*value = slot_getattr(reader->slot, attribute, &is_null);
+		values[0] = slot_getattr(reader->slot, attribute, &are_null[0]);
 	else
 	{
 		ResetPerTupleExprContext(reader->estate);
 		GetPerTupleExprContext(reader->estate)->ecxt_scantuple = reader->slot;
-		FormIndexDatum(reader->info, reader->slot, reader->estate, value, &is_null);
+		FormIndexDatum(reader->info, reader->slot, reader->estate, values, are_null);
 	}
-	return !is_null;
+	*value = values[0];
+	return !are_null[0];
 }
 
 } // namespace
