@@ -3,6 +3,7 @@
 
 #include "bridge/client_session.hpp"
 #include "bridge/require.hpp"
+#include "bridge/rows_request.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 #include "wire/build_messages.hpp"
@@ -146,6 +147,8 @@ send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n
 	const engine::graph::Call call = graph_call(stay->writer);
 	const Size capacity = Min(bridge::session_body_capacity(), kMostItemBytes);
 	const uint64 at_a_time = (capacity - Min(capacity, sizeof(wire::BuildRowsRequest))) / item_bytes;
+	bridge::RowsRequest last = {};
+	bridge::Fallback reason;
 
 	if (at_a_time == 0)
 		return Found::kNo;
@@ -155,16 +158,20 @@ send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n
 
 		if (!call.progress(call.progress_context, first, n_items))
 			return Found::kCancelled;
-		const wire::BuildRowsRequest rows = {first, static_cast<uint32_t>(n), 0};
-		const wire::Part parts[] = {
-			{&rows, sizeof(rows)}, {static_cast<const char *>(items) + first * item_bytes, n * item_bytes}};
+		const char *here = static_cast<const char *>(items) + first * item_bytes;
+		const uint64 n_next = Min(at_a_time, n_items - first - n);
 
 		if (part != nullptr)
 			graph_read_rows(part, first + n);
-		if (!submit(type, parts, lengthof(parts)))
+		(void) VG_FAULT("graph_worker_request");
+		if (!bridge::rows_submit(&last, type, first, here, n, item_bytes, &reason))
+		{
+			(void) give_up(reason);
 			return Found::kNo;
+		}
 		if (part != nullptr)
-			graph_read_rows(part, Min(first + 2 * n, n_items));
+			graph_read_rows(part, first + n + n_next);
+		bridge::rows_put_ahead(&last, first + n, here + n * item_bytes, n_next, item_bytes);
 		if (!receive(nullptr, 0))
 			return Found::kNo;
 	}

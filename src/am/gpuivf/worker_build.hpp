@@ -6,6 +6,7 @@
 
 #include "am/gpuivf/assign.hpp"
 #include "am/gpuivf/codec.hpp"
+#include "bridge/rows_request.hpp"
 #include "engine/ivf/counts/code_counts.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/distance/topk.hpp"
@@ -57,6 +58,7 @@ struct WorkerAssign
 	const CodeArrays *coded; // ... and these its codes; null: no codes
 	char *reply;             // scratch for a reply
 	Size reply_bytes;        // room in `reply`
+	bridge::RowsRequest request; // the last one
 	char *next;              // [batch_rows] the batch that the worker has: where the rows wait in memory, or
 	char *read[2];           // ... read into one of these; the first is the assigner's own
 	uint64 first;            // of it
