@@ -69,8 +69,7 @@ begin(IvfWriter *writer, wire::BeginListsRequest *spec)
 {
 	WorkerBuild *build = &writer->worker;
 	const wire::Part part = {spec, sizeof(*spec)};
-	const Size batch_bytes =
-		Min(Max(kLeastBatchBytes, writer->memory / kMemoryShare), Size{wire::kMostRowsBytes});
+	const Size batch_bytes = Min(Max(kLeastBatchBytes, writer->memory / kMemoryShare), Size{wire::kMostRowsBytes});
 	const Size float_bytes = writer->meta->dim * sizeof(float);
 	Size capacity;
 	wire::ReplyHeader header;

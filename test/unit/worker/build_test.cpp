@@ -152,8 +152,7 @@ TEST_F(WorkerBuilds, rows_of_the_next_request_lie_beside_those_of_the_last)
 		uint8_t *rows = wire::client_body(&builder.client) + sizeof(request);
 		Answer answer;
 
-		ASSERT_EQ(wire::client_submit(
-					  &builder.client, RequestType::kAssign, nullptr, first > 0 ? there : parts, 2),
+		ASSERT_EQ(wire::client_submit(&builder.client, RequestType::kAssign, nullptr, first > 0 ? there : parts, 2),
 			ClientResult::kOk);
 		if (first + kRows < 900)
 			memcpy(rows + other, table.row(first + kRows), n_bytes);
