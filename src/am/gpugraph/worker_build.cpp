@@ -56,12 +56,18 @@ give_up(bridge::Fallback reason)
 	return false;
 }
 
+void
+before_request()
+{
+	(void) VG_FAULT("graph_worker_request");
+}
+
 bool
 submit(wire::RequestType type, const wire::Part *parts, size_t n_parts)
 {
 	bridge::Fallback reason;
 
-	(void) VG_FAULT("graph_worker_request");
+	before_request();
 	return bridge::session_submit(type, nullptr, parts, n_parts, &reason) || give_up(reason);
 }
 
@@ -163,7 +169,7 @@ send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n
 
 		if (part != nullptr)
 			graph_read_rows(part, first + n);
-		(void) VG_FAULT("graph_worker_request");
+		before_request();
 		if (!bridge::rows_submit(&last, type, first, here, n, item_bytes, &reason))
 		{
 			(void) give_up(reason);

@@ -8,6 +8,17 @@
 namespace vectorgpu::am
 {
 
+namespace
+{
+
+void
+before_request()
+{
+	(void) VG_FAULT("worker_build_rows");
+}
+
+} // namespace
+
 bool
 fail(WorkerBuild *build, bridge::Fallback reason)
 {
@@ -31,7 +42,7 @@ submit(WorkerBuild *build, wire::RequestType type, const wire::Part *parts, size
 {
 	bridge::Fallback reason;
 
-	(void) VG_FAULT("worker_build_rows");
+	before_request();
 	return bridge::session_submit(type, nullptr, parts, n_parts, &reason) || fail(build, reason);
 }
 
@@ -41,7 +52,7 @@ submit_rows(WorkerBuild *build, bridge::RowsRequest *last, wire::RequestType typ
 {
 	bridge::Fallback reason;
 
-	(void) VG_FAULT("worker_build_rows");
+	before_request();
 	return bridge::rows_submit(last, type, position, rows, n, row_bytes, &reason) || fail(build, reason);
 }
 
