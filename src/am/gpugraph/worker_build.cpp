@@ -145,8 +145,9 @@ begin(Stay *stay)
 	return send(wire::RequestType::kBeginGraph, spec);
 }
 
-/// Sends items [n_items], in several requests if needed. part: its rows are the items, and are read as they are sent:
-/// some while the worker takes those before; null: all are there.
+/// Sends items [n_items], in several requests if needed. part: its rows are the items, and are read as they are sent,
+/// to be forgotten: memory for all of them would be touched in vain. Some are read while the worker takes those before;
+/// null: all are there.
 Found
 send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n_items, Size item_bytes, PartRows *part)
 {
@@ -155,6 +156,7 @@ send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n
 	const uint64 at_a_time = (capacity - Min(capacity, sizeof(wire::BuildRowsRequest))) / item_bytes;
 	bridge::RowsRequest last = {};
 	bridge::Fallback reason;
+	char *read = part != nullptr ? static_cast<char *>(palloc(kMostItemBytes)) : nullptr;
 
 	if (at_a_time == 0)
 		return Found::kNo;
@@ -164,11 +166,11 @@ send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n
 
 		if (!call.progress(call.progress_context, first, n_items))
 			return Found::kCancelled;
-		const char *here = static_cast<const char *>(items) + first * item_bytes;
+		const char *here = part != nullptr ? read : static_cast<const char *>(items) + first * item_bytes;
 		const uint64 n_next = Min(at_a_time, n_items - first - n);
 
-		if (part != nullptr)
-			graph_read_rows(part, first + n);
+		if (part != nullptr && first == 0)
+			graph_read_some(part, 0, n, read);
 		before_request();
 		if (!bridge::rows_submit(&last, type, first, here, n, item_bytes, &reason))
 		{
@@ -176,11 +178,13 @@ send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n
 			return Found::kNo;
 		}
 		if (part != nullptr)
-			graph_read_rows(part, first + n + n_next);
-		bridge::rows_put_ahead(&last, first + n, here + n * item_bytes, n_next, item_bytes);
+			graph_read_some(part, first + n, n_next, read);
+		bridge::rows_put_ahead(&last, first + n, part != nullptr ? read : here + n * item_bytes, n_next, item_bytes);
 		if (!receive(nullptr, 0))
 			return Found::kNo;
 	}
+	if (read != nullptr)
+		pfree(read);
 	return Found::kYes;
 }
 
