@@ -245,6 +245,12 @@ session_body_capacity()
 	return session.initialized ? wire::client_body_capacity(&session.client) : 0;
 }
 
+uint8 *
+session_body()
+{
+	return session.initialized ? wire::client_body(&session.client) : nullptr;
+}
+
 size_t
 session_reply_capacity()
 {

@@ -57,6 +57,9 @@ uint32 session_inventory(uint32 first, wire::CopyInfo *copies);
 /// Return the maximum bytes of a request's body. 0 without a session.
 size_t session_body_capacity();
 
+/// Return wire::client_body, or null without a session.
+uint8 *session_body();
+
 /// Return the maximum bytes of a reply's body. 0 without a session.
 size_t session_reply_capacity();
 

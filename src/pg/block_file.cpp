@@ -1,5 +1,5 @@
-// See block_file.hpp. From 17 on smgrwritev() writes many blocks; before, smgrwrite() writes one, so the file is opened
-// here once more, beside the storage manager's. Both write behind the end of a file as well.
+// See block_file.hpp. From 17 on smgrwritev() and smgrreadv() take many blocks; before, the calls take one, so the file
+// is opened here once more, beside the storage manager's. Both write behind the end of a file as well.
 #include "pg/block_file.hpp"
 
 extern "C"
@@ -46,6 +46,21 @@ block_file_write(BlockFile *, Relation relation, BlockNumber first, char *pages,
 		for (uint32 i = 0; i < here; i++)
 			buffers[i] = pages + static_cast<Size>(done + i) * BLCKSZ;
 		smgrwritev(RelationGetSmgr(relation), MAIN_FORKNUM, first + done, buffers, here, true);
+	}
+}
+
+void
+block_file_read(BlockFile *, Relation relation, BlockNumber first, char *pages, uint32 n)
+{
+	void *buffers[kBlocksPerCall];
+
+	for (uint32 done = 0; done < n; done += kBlocksPerCall)
+	{
+		const uint32 here = Min(n - done, kBlocksPerCall);
+
+		for (uint32 i = 0; i < here; i++)
+			buffers[i] = pages + static_cast<Size>(done + i) * BLCKSZ;
+		smgrreadv(RelationGetSmgr(relation), MAIN_FORKNUM, first + done, buffers, here);
 	}
 }
 
@@ -113,6 +128,31 @@ block_file_write(BlockFile *file, Relation relation, BlockNumber first, char *pa
 						FilePathName(file->file)),
 					errhint("Check free disk space.")));
 		}
+		first += here;
+		pages += n_bytes;
+		n -= here;
+	}
+}
+
+void
+block_file_read(BlockFile *file, Relation relation, BlockNumber first, char *pages, uint32 n)
+{
+	while (n > 0)
+	{
+		const BlockNumber segment = first / RELSEG_SIZE;
+		const BlockNumber within = first % RELSEG_SIZE;
+		const uint32 here = Min(Min(n, kBlocksPerCall), RELSEG_SIZE - within);
+		const int n_bytes = static_cast<int>(here * BLCKSZ);
+		int n_read;
+
+		if (file->file <= 0 || file->segment != segment)
+			open_segment(file, relation, segment);
+		n_read = FileRead(file->file, pages, n_bytes, static_cast<off_t>(within) * BLCKSZ, WAIT_EVENT_DATA_FILE_READ);
+		if (n_read != n_bytes)
+			ereport(ERROR,
+				(n_read < 0 ? errcode_for_file_access() : errcode(ERRCODE_DATA_CORRUPTED),
+					errmsg("could not read blocks %u to %u in file \"%s\"", first, first + here - 1,
+						FilePathName(file->file))));
 		first += here;
 		pages += n_bytes;
 		n -= here;

@@ -1,5 +1,5 @@
-// Writes blocks of a relation past the buffer cache, many in one call to the operating system: a file's lock, taken
-// once a page, is what several writers of one file wait for. PG dialect.
+// Writes and reads blocks of a relation past the buffer cache, many in one call to the operating system: a file's lock,
+// taken once a page, is what several writers of one file wait for. PG dialect.
 #pragma once
 
 #include "pg/postgres.hpp"
@@ -7,8 +7,8 @@
 namespace vectorgpu::pg
 {
 
-/// Bytes of a file that are written in one call to the operating system. Much larger calls get large pieces of memory
-/// from it, which on virtual machines may be new to it as well: 4 MB took 3 to 8 times the time of 64 kB.
+/// Bytes of a file that are written or read in one call to the operating system. Much larger calls get large pieces of
+/// memory from it, which on virtual machines may be new to it as well: 4 MB took 3 to 8 times the time of 64 kB.
 constexpr Size kWrittenBytes = 128 * 1024;
 
 /// Write n blocks of zeros behind the end of the main fork, its first at `block`. Precondition: the caller holds the
@@ -27,6 +27,9 @@ void block_file_write(BlockFile *file, Relation relation, BlockNumber first, cha
 
 /// The same for blocks at the end of the file: no other process sees one of them without its contents.
 void block_file_append(BlockFile *file, Relation relation, BlockNumber first, char *pages, uint32 n);
+
+/// Read blocks [first, first + n), which exist. pages [n, BLCKSZ]: checksums are not looked at.
+void block_file_read(BlockFile *file, Relation relation, BlockNumber first, char *pages, uint32 n);
 
 void block_file_close(BlockFile *file);
 

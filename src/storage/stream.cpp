@@ -2,6 +2,7 @@
 #include "storage/stream.hpp"
 
 #include "engine/distance/distance.hpp"
+#include "pg/block_file.hpp"
 
 #include <cstring>
 
@@ -212,30 +213,40 @@ void
 stream_read_written(Relation index, const MetaData *meta, const SegmentEntry *segment, StreamKind kind, uint64 offset,
 	Size n_bytes, void *dest)
 {
+	constexpr Size kPagesPerCall = pg::kWrittenBytes / BLCKSZ;
 	const StreamEntry *entry = &segment->streams[static_cast<int>(kind)];
 	char *out = static_cast<char *>(dest);
-	const Page page = pg::palloc_pages(1, false);
+	char *pages = static_cast<char *>(pg::palloc_pages(kPagesPerCall, false));
+	pg::BlockFile file = {};
 
 	Assert(offset + n_bytes <= entry->n_bytes);
 	while (n_bytes > 0)
 	{
-		const uint32 position = static_cast<uint32>(offset / kPayloadBytes);
-		const BlockNumber block = entry->start_block + position;
-		const Size start = offset % kPayloadBytes;
-		const Size part = Min(n_bytes, kPayloadBytes - start);
-		const PageTag *tag = page_tag(page);
+		const uint32 first = static_cast<uint32>(offset / kPayloadBytes);
+		const Size in_pages = (offset % kPayloadBytes + n_bytes + kPayloadBytes - 1) / kPayloadBytes;
+		const uint32 n_pages = static_cast<uint32>(Min(in_pages, kPagesPerCall));
 
 		CHECK_FOR_INTERRUPTS();
-		smgrread(RelationGetSmgr(index), MAIN_FORKNUM, block, page);
-		if (!uuid_equal(tag->uuid, meta->uuid) || tag->stream != kind || tag->owner != segment->id ||
-			tag->position != position)
-			page_corrupted(index, block, "The page is not the one that the build has written.");
-		memcpy(out, page_payload(page) + start, part);
-		out += part;
-		offset += part;
-		n_bytes -= part;
+		pg::block_file_read(&file, index, entry->start_block + first, pages, n_pages);
+		for (uint32 i = 0; i < n_pages; i++)
+		{
+			const Page page = pages + static_cast<Size>(i) * BLCKSZ;
+			const Size start = offset % kPayloadBytes;
+			const Size part = Min(n_bytes, kPayloadBytes - start);
+			const PageTag *tag = page_tag(page);
+
+			if (!uuid_equal(tag->uuid, meta->uuid) || tag->stream != kind || tag->owner != segment->id ||
+				tag->position != first + i)
+				page_corrupted(
+					index, entry->start_block + first + i, "The page is not the one that the build has written.");
+			memcpy(out, page_payload(page) + start, part);
+			out += part;
+			offset += part;
+			n_bytes -= part;
+		}
 	}
-	pfree(page);
+	pg::block_file_close(&file);
+	pfree(pages);
 }
 
 bool

@@ -20,15 +20,17 @@ constexpr uint32_t kMaxGraphDegree = 256;
 constexpr uint32_t kMinHashBits = 32;
 constexpr uint32_t kMaxHashBits = 512;
 constexpr uint32_t kRowOutOfRange = uint32_t{1} << 31; // in RowLabel::list
+constexpr uint32_t kRowsAlignment = 64;
 constexpr uint64_t kNoRow = ~uint64_t{0};
 
-/// The body of every ADD request, of ASSIGN and COUNT_CODES; n_rows items of equal size follow.
+/// The body of every ADD request, of ASSIGN and COUNT_CODES; n_rows items of equal size follow behind the bytes that
+/// are skipped: those may hold the rows of another request, which lie beside these in the area.
 struct BuildRowsRequest
 {
 	// Number of the first row: ASSIGN, COUNT_CODES, ADD_GRAPH_ROWS, ADD_BASE_EDGES, ADD_BASE_NUMBERS; else 0
 	uint64_t position;
-	uint32_t n_rows; // from 1
-	uint32_t zero;
+	uint32_t n_rows;  // from 1
+	uint32_t skipped; // bytes, a multiple of kRowsAlignment
 };
 static_assert(sizeof(BuildRowsRequest) == 16);
 

@@ -91,6 +91,12 @@ client_body_capacity(const Client *client)
 	return client->phase == ClientPhase::kOpen ? client->request_area_bytes - sizeof(RequestHeader) : 0;
 }
 
+uint8_t *
+client_body(const Client *client)
+{
+	return client->phase == ClientPhase::kOpen ? request_area(client) + sizeof(RequestHeader) : nullptr;
+}
+
 ClientResult
 client_submit(Client *client, RequestType type, const CopyKey *key, const Part *parts, size_t n_parts)
 {
@@ -122,7 +128,7 @@ client_submit(Client *client, RequestType type, const CopyKey *key, const Part *
 	to += sizeof(header);
 	for (size_t i = 0; i < n_parts; i++)
 	{
-		if (parts[i].bytes > 0)
+		if (parts[i].bytes > 0 && parts[i].data != nullptr)
 			memcpy(to, parts[i].data, parts[i].bytes);
 		to += parts[i].bytes;
 	}

@@ -75,7 +75,7 @@ struct Client
 	EngineKind engine;
 };
 
-/// A piece of a request's body, gathered by client_submit.
+/// A piece of a request's body, gathered by client_submit. Without data: bytes that lie there already (client_body).
 struct Part
 {
 	const void *data;
@@ -94,6 +94,10 @@ ClientResult client_connect_continue(Client *client);
 
 /// Return the maximum bytes of a request's parts together.
 size_t client_body_capacity(const Client *client);
+
+/// Return where the body of a request lies, or null without a session. Bytes behind those of the request that is with
+/// the worker may be written for a later one.
+uint8_t *client_body(const Client *client);
 
 /// Write the request and hand it to the worker. kNotReady: an earlier one is still there (see client_poll).
 ClientResult client_submit(Client *client, RequestType type, const CopyKey *key, const Part *parts, size_t n_parts);

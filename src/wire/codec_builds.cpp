@@ -111,16 +111,19 @@ parse_build_rows(const uint8_t *body, size_t length, RequestView *view)
 	if (length < sizeof(BuildRowsRequest))
 		return ParseResult::kTruncated;
 	copy_out(body, &rows);
-	if (rows.n_rows == 0 || rows.zero != 0 || rows.position >= kMaxRowNumber ||
+	if (rows.n_rows == 0 || rows.skipped % kRowsAlignment != 0 || rows.position >= kMaxRowNumber ||
 		(rows.position != 0 && !has_position(view->header.type)))
 		return ParseResult::kField;
 
-	const size_t rest = length - sizeof(BuildRowsRequest);
+	if (rows.skipped > length - sizeof(BuildRowsRequest))
+		return ParseResult::kLength;
+
+	const size_t rest = length - sizeof(BuildRowsRequest) - rows.skipped;
 
 	if (rest == 0 || rest % rows.n_rows != 0)
 		return ParseResult::kLength;
 	view->row_bytes = rest / rows.n_rows;
-	view->vectors = body + sizeof(BuildRowsRequest);
+	view->vectors = body + sizeof(BuildRowsRequest) + rows.skipped;
 	return ParseResult::kOk;
 }
 

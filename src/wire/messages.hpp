@@ -13,14 +13,15 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 22;
+constexpr uint16_t kProtocolVersion = 23;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // one vector of 16,000 floats with headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
 constexpr uint32_t kReplyAreaBytes = 64 * 1024;
-constexpr uint32_t kBuilderRequestAreaBytes = 8 * 1024 * 1024; // thousands of rows: work for a device, or many threads
-constexpr uint32_t kBuilderReplyAreaBytes = 4 * 1024 * 1024;   // their labels and codes
-constexpr uint32_t kMinAreaBytes = 8 * 1024;                   // holds every structure and a full list of segments
+constexpr uint32_t kBuilderRequestAreaBytes = 16 * 1024 * 1024; // two requests of the most bytes, by turns:
+constexpr uint32_t kMostRowsBytes = 8 * 1024 * 1024 - 4096;     // thousands of rows: work for a device, or many threads
+constexpr uint32_t kBuilderReplyAreaBytes = 4 * 1024 * 1024;    // their labels and codes
+constexpr uint32_t kMinAreaBytes = 8 * 1024;                    // holds every structure and a full list of segments
 constexpr uint32_t kMaxAreaBytes = 64 * 1024 * 1024;
 constexpr uint64_t kMaxRowNumber = uint64_t{1} << 48; // of a delta or a segment
 

@@ -21,7 +21,7 @@ namespace
 
 constexpr size_t kMostJobs = 8;
 constexpr uint64_t kMostJobBytes = uint64_t{4} << 30; // of one build of lists: sample, centroids, queries, codes
-constexpr uint64_t kMostBatchBytes = 4 * uint64_t{wire::kBuilderRequestAreaBytes}; // of rows to assign, as float32
+constexpr uint64_t kMostBatchBytes = 4 * uint64_t{wire::kMostRowsBytes}; // of rows to assign, as float32
 
 } // namespace
 

@@ -330,8 +330,11 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 	}
 	if (found == engine::graph::Found::kNo)
 		found = graph_worker_build(writer, &read, &rows, insert ? &base : nullptr, measure, graph, &report);
-	if (!kept && found != engine::graph::Found::kCancelled)
-		graph_read_rows(&read, part->n_rows); // unless the worker got all
+	if (found == engine::graph::Found::kYes && !kept && (memory->codes == nullptr || measure))
+		for (uint32 i = 0; i < report.n_entries; i++) // no others are needed
+			graph_read_some(&read, memory->entries[i], 1, memory->vectors + memory->entries[i] * writer->vector_bytes);
+	else if (!kept && found != engine::graph::Found::kCancelled)
+		graph_read_rows(&read, part->n_rows);
 	switch (found)
 	{
 		case engine::graph::Found::kYes:
@@ -368,6 +371,13 @@ graph_read_rows(PartRows *rows, uint64 end)
 	read_vectors(
 		rows->writer, rows->first_row + rows->n_read, end - rows->n_read, rows->vectors + rows->n_read * row_bytes);
 	rows->n_read = end;
+}
+
+void
+graph_read_some(const PartRows *rows, uint64 first, uint64 n, char *to)
+{
+	if (n > 0)
+		read_vectors(rows->writer, rows->first_row + first, n, to);
 }
 
 uint32

@@ -3,6 +3,7 @@
 
 #include "bridge/client_session.hpp"
 #include "bridge/require.hpp"
+#include "bridge/rows_request.hpp"
 #include "bridge/settings.hpp"
 #include "pg/fault.hpp"
 #include "wire/build_messages.hpp"
@@ -55,12 +56,18 @@ give_up(bridge::Fallback reason)
 	return false;
 }
 
+void
+before_request()
+{
+	(void) VG_FAULT("graph_worker_request");
+}
+
 bool
 submit(wire::RequestType type, const wire::Part *parts, size_t n_parts)
 {
 	bridge::Fallback reason;
 
-	(void) VG_FAULT("graph_worker_request");
+	before_request();
 	return bridge::session_submit(type, nullptr, parts, n_parts, &reason) || give_up(reason);
 }
 
@@ -138,14 +145,18 @@ begin(Stay *stay)
 	return send(wire::RequestType::kBeginGraph, spec);
 }
 
-/// Sends items [n_items], in several requests if needed. part: its rows are the items, and are read as they are sent:
-/// some while the worker takes those before; null: all are there.
+/// Sends items [n_items], in several requests if needed. part: its rows are the items, and are read as they are sent,
+/// to be forgotten: memory for all of them would be touched in vain. Some are read while the worker takes those before;
+/// null: all are there.
 Found
 send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n_items, Size item_bytes, PartRows *part)
 {
 	const engine::graph::Call call = graph_call(stay->writer);
 	const Size capacity = Min(bridge::session_body_capacity(), kMostItemBytes);
 	const uint64 at_a_time = (capacity - Min(capacity, sizeof(wire::BuildRowsRequest))) / item_bytes;
+	bridge::RowsRequest last = {};
+	bridge::Fallback reason;
+	char *read = part != nullptr ? static_cast<char *>(palloc(kMostItemBytes)) : nullptr;
 
 	if (at_a_time == 0)
 		return Found::kNo;
@@ -155,19 +166,25 @@ send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n
 
 		if (!call.progress(call.progress_context, first, n_items))
 			return Found::kCancelled;
-		const wire::BuildRowsRequest rows = {first, static_cast<uint32_t>(n), 0};
-		const wire::Part parts[] = {
-			{&rows, sizeof(rows)}, {static_cast<const char *>(items) + first * item_bytes, n * item_bytes}};
+		const char *here = part != nullptr ? read : static_cast<const char *>(items) + first * item_bytes;
+		const uint64 n_next = Min(at_a_time, n_items - first - n);
 
-		if (part != nullptr)
-			graph_read_rows(part, first + n);
-		if (!submit(type, parts, lengthof(parts)))
+		if (part != nullptr && first == 0)
+			graph_read_some(part, 0, n, read);
+		before_request();
+		if (!bridge::rows_submit(&last, type, first, here, n, item_bytes, &reason))
+		{
+			(void) give_up(reason);
 			return Found::kNo;
+		}
 		if (part != nullptr)
-			graph_read_rows(part, Min(first + 2 * n, n_items));
+			graph_read_some(part, first + n, n_next, read);
+		bridge::rows_put_ahead(&last, first + n, part != nullptr ? read : here + n * item_bytes, n_next, item_bytes);
 		if (!receive(nullptr, 0))
 			return Found::kNo;
 	}
+	if (read != nullptr)
+		pfree(read);
 	return Found::kYes;
 }
 

@@ -47,6 +47,9 @@ struct PartRows
 /// parts.cpp. Reads the part's rows up to number `end`.
 void graph_read_rows(PartRows *rows, uint64 end);
 
+/// Reads n rows of the part, from its row `first` on.
+void graph_read_some(const PartRows *rows, uint64 first, uint64 n, char *to);
+
 /// degree.cpp. Chooses the degree, if the storage parameter is 0, and builds. False: it gave way.
 bool graph_build(GraphWriter *writer);
 

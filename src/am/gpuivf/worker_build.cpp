@@ -69,8 +69,7 @@ begin(IvfWriter *writer, wire::BeginListsRequest *spec)
 {
 	WorkerBuild *build = &writer->worker;
 	const wire::Part part = {spec, sizeof(*spec)};
-	const Size batch_bytes =
-		Min(Max(kLeastBatchBytes, writer->memory / kMemoryShare), Size{wire::kBuilderRequestAreaBytes});
+	const Size batch_bytes = Min(Max(kLeastBatchBytes, writer->memory / kMemoryShare), Size{wire::kMostRowsBytes});
 	const Size float_bytes = writer->meta->dim * sizeof(float);
 	Size capacity;
 	wire::ReplyHeader header;
@@ -336,6 +335,29 @@ worker_build_queries(IvfWriter *writer, const CalibrationQueries *queries, uint6
 namespace
 {
 
+/// The number of rows of the batch from `first` on.
+uint64
+rows_of_batch(const WorkerAssign *state, uint64 first)
+{
+	const IvfWriter *writer = state->writer;
+	const uint64 n =
+		Min(Min(writer->worker.request_rows, static_cast<uint64>(state->assigner->batch_rows)), writer->n_rows - first);
+
+	return Min(n, state->reply_bytes / reply_row_bytes(writer));
+}
+
+/// Puts the batch from `first` on beside the one that the worker has, if its rows are in memory.
+void
+put_ahead(WorkerAssign *state, uint64 first)
+{
+	const IvfWriter *writer = state->writer;
+	const uint64 n = rows_of_batch(state, first);
+	const char *rows = n > 0 ? row_store_span(&writer->vectors, first, n) : nullptr;
+
+	if (rows != nullptr)
+		bridge::rows_put_ahead(&state->request, first, rows, n, writer->vector_bytes);
+}
+
 /// Gets the batch from `first` on as state->next and sends it to the worker.
 bool
 submit_batch(WorkerAssign *state, uint64 first)
@@ -344,8 +366,7 @@ submit_batch(WorkerAssign *state, uint64 first)
 	WorkerBuild *build = &writer->worker;
 
 	state->first = first;
-	state->n = Min(Min(build->request_rows, static_cast<uint64>(state->assigner->batch_rows)), writer->n_rows - first);
-	state->n = Min(state->n, state->reply_bytes / reply_row_bytes(writer));
+	state->n = rows_of_batch(state, first);
 	if (state->n == 0)
 		return true;
 	state->next = const_cast<char *>(row_store_span(&writer->vectors, first, state->n));
@@ -354,7 +375,11 @@ submit_batch(WorkerAssign *state, uint64 first)
 		state->next = state->read[state->assigner->vectors == state->read[0] ? 1 : 0];
 		ivf_read_spooled(writer, first, state->n, state->next);
 	}
-	return submit_rows(build, wire::RequestType::kAssign, first, state->next, state->n, writer->vector_bytes);
+	if (!submit_rows(
+			build, &state->request, wire::RequestType::kAssign, first, state->next, state->n, writer->vector_bytes))
+		return false;
+	put_ahead(state, first + state->n);
+	return true;
 }
 
 /// Takes the codes of a reply: terms, then codes.
@@ -384,6 +409,7 @@ worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner, 
 	state->reply = static_cast<char *>(palloc(Max(state->reply_bytes, 1)));
 	state->read[0] = assigner->vectors;
 	state->read[1] = static_cast<char *>(palloc(assigner->batch_rows * writer->vector_bytes));
+	state->request = {};
 	state->first = 0;
 	state->n = 0;
 	if (writer->worker.lists)

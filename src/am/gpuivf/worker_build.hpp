@@ -6,6 +6,7 @@
 
 #include "am/gpuivf/assign.hpp"
 #include "am/gpuivf/codec.hpp"
+#include "bridge/rows_request.hpp"
 #include "engine/ivf/counts/code_counts.hpp"
 #include "engine/ivf/kmeans.hpp"
 #include "engine/distance/topk.hpp"
@@ -53,14 +54,15 @@ void worker_build_queries(IvfWriter *writer, const CalibrationQueries *queries, 
 struct WorkerAssign
 {
 	IvfWriter *writer;
-	Assigner *assigner;      // its arrays take the batch,
-	const CodeArrays *coded; // ... and these its codes; null: no codes
-	char *reply;             // scratch for a reply
-	Size reply_bytes;        // room in `reply`
-	char *next;              // [batch_rows] the batch that the worker has: where the rows wait in memory, or
-	char *read[2];           // ... read into one of these; the first is the assigner's own
-	uint64 first;            // of it
-	uint64 n;                // rows of that batch; 0: it has none
+	Assigner *assigner;          // its arrays take the batch,
+	const CodeArrays *coded;     // ... and these its codes; null: no codes
+	char *reply;                 // scratch for a reply
+	Size reply_bytes;            // room in `reply`
+	bridge::RowsRequest request; // the last one
+	char *next;                  // [batch_rows] the batch that the worker has: where the rows wait in memory, or
+	char *read[2];               // ... read into one of these; the first is the assigner's own
+	uint64 first;                // of it
+	uint64 n;                    // rows of that batch; 0: it has none
 };
 
 /// coded: of the assigner's batch_rows, or null.

@@ -91,6 +91,7 @@ send_codes(IvfWriter *writer, uint64 most, bool *gave_way)
 	WorkerBuild *build = &writer->worker;
 	const Size row_bytes = sizeof(uint32) + writer->coded_bytes;
 	CodesBatch batch = {0, 0, static_cast<char *>(palloc(most * row_bytes))};
+	bridge::RowsRequest last = {};
 	bool sent = true;
 
 	read_batch(writer, &batch, 0, most);
@@ -100,10 +101,11 @@ send_codes(IvfWriter *writer, uint64 most, bool *gave_way)
 
 		*gave_way = ivf_gives_way(writer);
 		sent = !*gave_way &&
-			submit_rows(build, wire::RequestType::kCountCodes, batch.first, batch.bytes, batch.n, row_bytes);
+			submit_rows(build, &last, wire::RequestType::kCountCodes, batch.first, batch.bytes, batch.n, row_bytes);
 		if (!sent)
 			break;
 		read_batch(writer, &batch, batch.first + batch.n, most);
+		bridge::rows_put_ahead(&last, batch.first, batch.bytes, batch.n, row_bytes);
 		sent = receive(build, &header, nullptr, 0);
 	}
 	pfree(batch.bytes);

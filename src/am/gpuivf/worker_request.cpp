@@ -8,6 +8,17 @@
 namespace vectorgpu::am
 {
 
+namespace
+{
+
+void
+before_request()
+{
+	(void) VG_FAULT("worker_build_rows");
+}
+
+} // namespace
+
 bool
 fail(WorkerBuild *build, bridge::Fallback reason)
 {
@@ -31,25 +42,27 @@ submit(WorkerBuild *build, wire::RequestType type, const wire::Part *parts, size
 {
 	bridge::Fallback reason;
 
-	(void) VG_FAULT("worker_build_rows");
+	before_request();
 	return bridge::session_submit(type, nullptr, parts, n_parts, &reason) || fail(build, reason);
 }
 
 bool
-submit_rows(WorkerBuild *build, wire::RequestType type, uint64 position, const void *rows, uint64 n, Size row_bytes)
+submit_rows(WorkerBuild *build, bridge::RowsRequest *last, wire::RequestType type, uint64 position, const void *rows,
+	uint64 n, Size row_bytes)
 {
-	const wire::BuildRowsRequest request = {position, static_cast<uint32_t>(n), 0};
-	const wire::Part parts[] = {{&request, sizeof(request)}, {rows, n * row_bytes}};
+	bridge::Fallback reason;
 
-	return submit(build, type, parts, lengthof(parts));
+	before_request();
+	return bridge::rows_submit(last, type, position, rows, n, row_bytes, &reason) || fail(build, reason);
 }
 
 bool
 send_rows(WorkerBuild *build, wire::RequestType type, const void *rows, uint64 n, Size row_bytes)
 {
 	wire::ReplyHeader header;
+	bridge::RowsRequest last = {};
 
-	return submit_rows(build, type, 0, rows, n, row_bytes) && receive(build, &header, nullptr, 0);
+	return submit_rows(build, &last, type, 0, rows, n, row_bytes) && receive(build, &header, nullptr, 0);
 }
 
 bool

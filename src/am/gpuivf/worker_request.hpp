@@ -17,8 +17,8 @@ bool fail(WorkerBuild *build, bridge::Fallback reason);
 bool submit(WorkerBuild *build, wire::RequestType type, const wire::Part *parts, size_t n_parts);
 bool receive(WorkerBuild *build, wire::ReplyHeader *header, void *body, Size capacity);
 
-bool submit_rows(
-	WorkerBuild *build, wire::RequestType type, uint64 position, const void *rows, uint64 n, Size row_bytes);
+bool submit_rows(WorkerBuild *build, bridge::RowsRequest *last, wire::RequestType type, uint64 position,
+	const void *rows, uint64 n, Size row_bytes);
 bool send_rows(WorkerBuild *build, wire::RequestType type, const void *rows, uint64 n, Size row_bytes);
 
 /// All bytes of a result.

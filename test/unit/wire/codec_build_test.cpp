@@ -47,6 +47,12 @@ TEST(Codec, rejects_builds_of_lists_with_wrong_fields)
 	EXPECT_EQ(with_rows(RequestType::kAssign, 3, uint64_t{1} << 48), ParseResult::kField);
 	EXPECT_EQ(with_rows(RequestType::kAddTraining, 3, 1), ParseResult::kField);
 	EXPECT_EQ(parse(request(RequestType::kAssign, BuildRowsRequest{7, 3, 1}, Filler<60>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kAssign, BuildRowsRequest{7, 3, 32}, Filler<124>{})), ParseResult::kField);
+	EXPECT_EQ(parse(request(RequestType::kAssign, BuildRowsRequest{7, 3, 64}, Filler<124>{})), ParseResult::kOk);
+	EXPECT_EQ(parse(request(RequestType::kAssign, BuildRowsRequest{7, 3, 64}, Filler<64>{})), ParseResult::kLength);
+	EXPECT_EQ(parse(request(RequestType::kAssign, BuildRowsRequest{7, 3, 128}, Filler<124>{})), ParseResult::kLength);
+	EXPECT_EQ(parse(request(RequestType::kAssign, BuildRowsRequest{7, 3, ~uint32_t{63}}, Filler<124>{})),
+		ParseResult::kLength);
 	EXPECT_EQ(parse(request(RequestType::kReadBuild, ReadBuildRequest{static_cast<BuildResult>(200), 1, 0})),
 		ParseResult::kType);
 	EXPECT_EQ(

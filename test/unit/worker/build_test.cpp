@@ -130,6 +130,42 @@ TEST_F(WorkerBuilds, a_builder_sends_thousands_of_rows_at_a_time)
 	EXPECT_EQ(step(&small.client, RequestType::kAssign, 0, kRows).result, ClientResult::kTooLarge);
 }
 
+TEST_F(WorkerBuilds, rows_of_the_next_request_lie_beside_those_of_the_last)
+{
+	constexpr uint32_t kRows = 150;
+	const size_t n_bytes = kRows * table.spec.dim * sizeof(float);
+	const size_t places[] = {0, (n_bytes + wire::kRowsAlignment - 1) / wire::kRowsAlignment * wire::kRowsAlignment};
+	Connection builder(Role::kBuilder);
+	std::vector<uint8_t> labels;
+
+	ASSERT_EQ(builder.result, ClientResult::kOk);
+	ASSERT_TRUE(begin(&builder.client, 7, 500, 0, 0).ok());
+	ASSERT_TRUE(step(&builder.client, RequestType::kAddTraining, 0, 500).ok());
+	ASSERT_TRUE(step(&builder.client, RequestType::kTrain).ok());
+	for (uint64_t first = 0; first < 900; first += kRows)
+	{
+		const size_t skipped = places[first / kRows % 2];
+		const size_t other = places[1 - first / kRows % 2];
+		const wire::BuildRowsRequest request{first, kRows, static_cast<uint32_t>(skipped)};
+		const Part there[] = {part_of(request), {nullptr, skipped + n_bytes}};
+		const Part parts[] = {part_of(request), {table.row(first), n_bytes}};
+		uint8_t *rows = wire::client_body(&builder.client) + sizeof(request);
+		Answer answer;
+
+		ASSERT_EQ(wire::client_submit(&builder.client, RequestType::kAssign, nullptr, first > 0 ? there : parts, 2),
+			ClientResult::kOk);
+		if (first + kRows < 900)
+			memcpy(rows + other, table.row(first + kRows), n_bytes);
+		ASSERT_EQ(wire::client_wait(&builder.client, kReplyTimeoutMs), ClientState::kReplied);
+		answer.body.resize(builder.client.reply_area_bytes);
+		answer.result =
+			wire::client_take_reply(&builder.client, &answer.header, answer.body.data(), answer.body.size());
+		ASSERT_TRUE(answer.ok());
+		labels.insert(labels.end(), answer.body.begin(), answer.body.begin() + answer.header.body_bytes);
+	}
+	EXPECT_EQ(step(&builder.client, RequestType::kAssign, 0, 900).body, labels);
+}
+
 TEST_F(WorkerBuilds, few_builders_have_large_areas_at_a_time)
 {
 	std::vector<std::unique_ptr<Connection>> builders;
