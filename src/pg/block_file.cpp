@@ -92,12 +92,29 @@ open_segment(BlockFile *file, Relation relation, BlockNumber segment)
 		pfree(first);
 	}
 	block_file_close(file);
-	// Not that the file were temporary: the end of the transaction closes it.
+	// The file is not temporary. A file opened by this call is closed at the end of the transaction.
 	file->file = PathNameOpenTemporaryFile(path, O_RDWR);
 	if (file->file <= 0)
 		ereport(ERROR, (errcode_for_file_access(), errmsg("could not open file \"%s\": %m", path)));
 	file->segment = segment;
 	pfree(path);
+}
+
+/// Open the file of block `first`; return how many of n blocks from there on a call takes.
+uint32
+enter_segment(BlockFile *file, Relation relation, BlockNumber first, uint32 n)
+{
+	const BlockNumber segment = first / RELSEG_SIZE;
+
+	if (file->file <= 0 || file->segment != segment)
+		open_segment(file, relation, segment);
+	return Min(Min(n, kBlocksPerCall), RELSEG_SIZE - first % RELSEG_SIZE);
+}
+
+off_t
+offset_in_segment(BlockNumber block)
+{
+	return static_cast<off_t>(block % RELSEG_SIZE) * BLCKSZ;
 }
 
 } // namespace
@@ -107,17 +124,12 @@ block_file_write(BlockFile *file, Relation relation, BlockNumber first, char *pa
 {
 	while (n > 0)
 	{
-		const BlockNumber segment = first / RELSEG_SIZE;
-		const BlockNumber within = first % RELSEG_SIZE;
-		const uint32 here = Min(Min(n, kBlocksPerCall), RELSEG_SIZE - within);
+		const uint32 here = enter_segment(file, relation, first, n);
 		const int n_bytes = static_cast<int>(here * BLCKSZ);
 		int written;
 
-		if (file->file <= 0 || file->segment != segment)
-			open_segment(file, relation, segment);
 		errno = 0;
-		written =
-			FileWrite(file->file, pages, n_bytes, static_cast<off_t>(within) * BLCKSZ, WAIT_EVENT_DATA_FILE_WRITE);
+		written = FileWrite(file->file, pages, n_bytes, offset_in_segment(first), WAIT_EVENT_DATA_FILE_WRITE);
 		if (written != n_bytes)
 		{
 			if (written >= 0) // no error is one, too little room the reason
@@ -139,15 +151,10 @@ block_file_read(BlockFile *file, Relation relation, BlockNumber first, char *pag
 {
 	while (n > 0)
 	{
-		const BlockNumber segment = first / RELSEG_SIZE;
-		const BlockNumber within = first % RELSEG_SIZE;
-		const uint32 here = Min(Min(n, kBlocksPerCall), RELSEG_SIZE - within);
+		const uint32 here = enter_segment(file, relation, first, n);
 		const int n_bytes = static_cast<int>(here * BLCKSZ);
-		int n_read;
+		const int n_read = FileRead(file->file, pages, n_bytes, offset_in_segment(first), WAIT_EVENT_DATA_FILE_READ);
 
-		if (file->file <= 0 || file->segment != segment)
-			open_segment(file, relation, segment);
-		n_read = FileRead(file->file, pages, n_bytes, static_cast<off_t>(within) * BLCKSZ, WAIT_EVENT_DATA_FILE_READ);
 		if (n_read != n_bytes)
 			ereport(ERROR,
 				(n_read < 0 ? errcode_for_file_access() : errcode(ERRCODE_DATA_CORRUPTED),
