@@ -79,7 +79,7 @@ SELECT count(*), bool_and(d = expected) FROM (SELECT id, v::halfvec(6) <-> '[50,
 	FROM codes ORDER BY v::halfvec(6) <-> '[50,30,5,1,7,9]' LIMIT 50) s;
 RESET enable_seqscan;
 DROP INDEX codes_e;
--- ... beside key columns, of which some are NULL
+-- ... beside key columns, some of them NULL
 CREATE INDEX codes_e ON codes USING gpuivf ((v::halfvec(6)) halfvec_l2_ops, (NULLIF(id % 2, 0)), id, (NULLIF(id % 3, 0)))
 	WITH (lists = 20, storage = sq8, refine = none);
 SET gpuivf.probes = 20;

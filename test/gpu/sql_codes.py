@@ -59,7 +59,7 @@ class Storage:
 
 
 def answers(data, indexes, target):
-    """Recall, then rates of the indexes in turns, the first of which changes: what is warm or beside is the same for all."""
+    """Recall, then rates of the indexes in turns. Each turn begins with another index, so that none is always measured cold."""
     settings = {"gpuivf.recall_target": target, "plan_cache_mode": "force_generic_plan", "enable_seqscan": "off"}
     found = {}
     for index in indexes:

@@ -23,7 +23,7 @@ namespace vectorgpu::am
 namespace
 {
 
-// After so many values that were not where they were expected, only the page at hand is looked at, but for one in 64.
+// After this many values elsewhere than expected, only the page at hand is looked at, except for one value in 64.
 constexpr uint32 kMostMissed = 4;
 constexpr uint32 kMissedAgain = 64;
 

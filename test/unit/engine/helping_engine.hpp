@@ -23,8 +23,8 @@ class HelpingEngine final : public Engine
 {
 public:
 	int n_edges = 0;    // calls that succeeded
-	int n_graphs = 0;   // of which with edges
-	int n_entries = 0;  // of which without
+	int n_graphs = 0;   // those with edges
+	int n_entries = 0;  // those without
 	int n_searched = 0; // queries of the given graph
 	int n_exact = 0;    // queries of all rows
 	int fail_at = 0;    // the call, of those that help, that fails; 0: none
