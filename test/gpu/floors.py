@@ -14,6 +14,8 @@ LARGE = "sift-10m"
 MADE = "made-768"                   # of gpu_search_bench
 MADE_SQL = "1000000x768-in-2000"    # of sql_bench --embeddings
 MADE_JOIN = "1000000x768 in groups" # of sql_bench --join-devices
+MADE_CODES = "300000x768-in-2000"   # of sql_bench --codes
+CURVES = {SIFT: 128, ARXIV: 256, MADE: 768} # sets of gpu_code_curves_bench, and their dimensions
 
 
 class Run:
@@ -25,7 +27,7 @@ class Run:
         self.devices = self.read(os.path.join(parts, "devices.bench"))
         self.clients = []
         named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "join-devices.md", "large.md", "embeddings.md")]
-        for name in named + sorted(glob.glob(os.path.join(parts, "conditions*.md"))):
+        for name in named + [path for kind in ("conditions", "codes") for path in sorted(glob.glob(os.path.join(parts, kind + "*.md")))]:
             self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
                              for line in self.read(name) if line.startswith("| ")]
 
@@ -163,6 +165,24 @@ def large_rate(run, batch):
                 and unit == "/s" and float(recall or 0) >= 0.95), default=None)
 
 
+def over_product(run, name, bits, target, clients):
+    """How many times as many searches a second from SQL by RaBitQ as by a product quantiser of as many bits, at the same recall target."""
+    rate, product = (run.client(name, f"gpuivf, {storage}, recall_target {target}$", f"{clients}$") for storage in (f"storage = rabitq, bits = {bits}", r"storage = pq, pq_m = \d+"))
+    return round(rate / product, 3) if rate and product else None
+
+
+def product_over(run, name, bits, target, batch):
+    """How many times as long a batch takes the engine by a product quantiser of as many bits as by RaBitQ, each with the fewest lists whose recall is
+    at least this."""
+    column = {1: 5, 64: 6, 10000: 7}[batch]
+    found = {}
+    for words in (line.split() for line in run.read(os.path.join(run.logs, f"curves-{name}"))):
+        if len(words) == 10 and words[1].isdigit() and float(words[4]) >= target:
+            found[words[0]] = min(float(words[column]), found.get(words[0], float("inf")))
+    rabitq, product = found.get(f"rabitq{bits}"), found.get(f"pq{CURVES[name] * bits // 8}")
+    return round(product / rabitq, 3) if rabitq and product else None
+
+
 def lost_to_conditions(run):
     """How much recall the worst condition loses against no condition; below 0: none loses any."""
     return max((0 - more for more, in run.notes(SIFT, "of the rows pass", r"\(([-+][0-9.]+)\)")), default=None)
@@ -251,6 +271,14 @@ def floors(run):
         ("lists", "IVF-PQ, 64 bytes, rescored, recall .95, batch 10,000", 700000, least, "/s", run.fastest(("codes-pq--pq-m64",), 10000, 5, 6, 0.95), "gpu_ivf_bench --storage pq --pq-m 64"),
         *((("large", f"100 million x 96 halves, RaBitQ, recall .95, batch {batch:,}", floor, least, "/s", large_rate(run, batch), "large_engine_bench"))
           for batch, floor in ((10000, 300000), (1, 3000))),
+        *((("codes", f"SQL, {name}, {bits} bits, recall target {target}, {clients}: over a product quantiser of as many bits", 1, least, "x",
+            over_product(run, name, bits, target, clients), sql + " --codes"))
+          for name in (SIFT, ARXIV, MADE_CODES) for bits in (4, 2) for target in (0.95, 0.99) for clients in ("1 client", "16 clients", "64 clients")),
+        *((("codes", f"{name}, {bits} bits, recall {target}, batch {batch:,}: over a product quantiser of as many bits", 1, least, "x",
+            product_over(run, name, bits, target, batch), "gpu_code_curves_bench"))
+          for name in CURVES for bits in (4, 2, 1) for target in (0.95, 0.99) for batch in (1, 64, 10000)),
+        ("codes", "300,000 x 768, 4 bits, without rows: recall", 0.95, least, "",
+         run.note(MADE_CODES, "gpuivf, storage = rabitq, bits = 4, refine = none, recall_target 0.99", "1 client$", r"recall ([0-9.]+)"), sql + " --codes"),
         ("lists", "k-means, 4,096 centroids, 20 iterations", 150, most, "ms", run.number("kmeans", r"20 iterations ([0-9.]+)"), "gpu_kmeans_bench"),
         ("lists", "CREATE INDEX USING gpuivf, SIFT", 3, most, "s", run.client(SIFT, "gpuivf", "CREATE INDEX"), sql),
         ("lists", "SQL, SIFT, 64 clients, recall .98", 150000, least, "/s", run.client(SIFT, "gpuivf, recall", "64 clients", recall=0.98), sql),

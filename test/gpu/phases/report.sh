@@ -8,7 +8,7 @@ cut_off() {
 }
 
 phase_report() {
-	local gpu_tree worker_tree wire_tree engine_tree rest phase conditions figures
+	local gpu_tree worker_tree wire_tree engine_tree rest phase codes conditions figures
 
 	[ -f "$build/trees" ] || write_trees
 	[ -f "$build/machine" ] || write_machine
@@ -24,14 +24,14 @@ phase_report() {
 		echo "| git trees | gpu \`$gpu_tree\`, src/worker \`$worker_tree\`, src/wire \`$wire_tree\`, src/engine \`$engine_tree\` $rest |"
 		echo "| GPU, driver | $(sed -n 1p "$build/machine") |"
 		echo "| compiler | $(sed -n 2p "$build/machine") |"
-		for phase in build tests sanitize networks sql tap faults neighbour exact bench graphs inline devices join-devices clients recalls choice joins embeddings builds codes large large_engine; do
+		for phase in build tests sanitize networks sql tap faults neighbour exact bench graphs inline devices join-devices clients recalls choice joins embeddings builds code-curves large large_engine; do
 			if [ -f "$parts/$phase.table" ]; then
 				cat "$parts/$phase.table"
 			elif [ "$phase" = tap ] && [ -s "$logs/tap" ]; then
 				cut_off
 			fi
 		done
-		cat "$parts"/conditions*.table 2>/dev/null
+		cat "$parts"/conditions*.table "$parts"/codes*.table 2>/dev/null
 		for phase in sql tap faults neighbour; do
 			if [ -s "$parts/$phase.counts" ]; then
 				printf '\n### %s\n\n```\n' "$phase"
@@ -83,14 +83,16 @@ phase_report() {
 			echo
 			cat "$parts/builds.md"
 		fi
-		if [ -s "$parts/codes.md" ]; then
+		if [ -s "$parts/code-curves.md" ]; then
 			echo
-			echo "### SQL, RaBitQ beside product quantisers"
+			echo "### RaBitQ beside product quantisers"
 			echo
-			echo "gpuivf; codes of as many bits of a dimension, full vectors for the best candidates. Command: \`test/gpu/sql_bench --data DIR --codes\`."
-			echo
-			cat "$parts/codes.md"
-			cat "$parts/code-curves.md" 2>/dev/null
+			echo "Codes of as many bits of a dimension, full vectors for the best candidates. Commands: \`gpu_code_curves_bench BASE QUERY\`, and from"
+			echo "SQL \`test/gpu/sql_bench --data DIR --codes\`: medians of runs in turns, their range in the note."
+			cat "$parts/code-curves.md"
+			for codes in "$parts"/codes*.md; do
+				[ ! -s "$codes" ] || { echo; cat "$codes"; }
+			done
 		fi
 		for conditions in "$parts"/conditions*.md; do
 			[ -s "$conditions" ] || continue

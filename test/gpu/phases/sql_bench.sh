@@ -52,15 +52,18 @@ curves_of() {
 	printf '\n### %s, codes over the same lists\n\n```\n%s\n```\n' "$1" "$(cat "$log")" >>"$parts/code-curves.md"
 }
 
+# The storages of a pair take as many bits of a dimension; floors.py compares them.
 phase_codes() {
-	local curves_passed=1
+	local curves_passed=1 set
 
-	: >"$parts/code-curves.md"
-	curves_of sift-bsds-128 "$(unpacked sift-bsds-128.base.u8bin)" "$(unpacked sift-bsds-128.query.u8bin)" 8,16,32,64 sq8,rabitq1,pq20,rabitq2,pq48,rabitq4
-	curves_of arxiv-lsa-256 "$(unpacked arxiv-lsa-256.base.f16bin)" "$(unpacked arxiv-lsa-256.query.f16bin)" 4,8,16,32 sq8,rabitq1,pq36,rabitq2,pq80,rabitq4
-	curves_of made-768 made:300000x768 made:300000x768 4,16,64 sq8,rabitq1,pq100,rabitq2,rabitq4
-	sql_bench_phase codes 400 'SQL, RaBitQ beside product quantisers' --codes
-	[ "$curves_passed" = 1 ] || { note codes 0 "code curves | failed"; }
+	rm -f "$parts"/codes*.md "$parts"/codes*.table "$parts/code-curves.md"
+	curves_of sift-bsds-128 "$(unpacked sift-bsds-128.base.u8bin)" "$(unpacked sift-bsds-128.query.u8bin)" 16,24,32,48,64,96 rabitq1,pq16,rabitq2,pq32,rabitq4,pq64
+	curves_of arxiv-lsa-256 "$(unpacked arxiv-lsa-256.base.f16bin)" "$(unpacked arxiv-lsa-256.query.f16bin)" 8,16,24,32,48,64 rabitq1,pq32,rabitq2,pq64,rabitq4,pq128
+	curves_of made-768 made:300000x768 made:300000x768 16,32,64,128 rabitq1,pq96,rabitq2,pq192,rabitq4,pq384
+	[ "$curves_passed" = 1 ] || note code-curves 0 "code curves | failed"
+	for set in ${VECTORGPU_CODE_SETS:-sift arxiv made}; do
+		sql_bench_phase "codes-$set" 240 "SQL, RaBitQ beside product quantisers, $set" --codes --sets "$set" --runs 3
+	done
 }
 
 # A part of the report for each set, so that two runs may measure different ones beside each other (each then with another
