@@ -5,13 +5,15 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace vectorgpu::cuda
 {
 
-/// The batches that the choice looks at: one client, and the most that clients of a server make.
+/// The batches that the choice looks at: one client, what clients of a server make, and what a join asks at once.
 constexpr uint32_t kChoiceOne = 1;
 constexpr uint32_t kChoiceMany = 16;
+constexpr uint32_t kChoiceLarge = 256;
 
 /// A segment with lists, and what queries of a batch read of it.
 struct ListChoice
@@ -39,7 +41,15 @@ struct ListPass
 double lists_us(std::span<const ListChoice> segments, uint32_t n_queries, bool masked);
 double list_pass_us(std::span<const ListChoice> segments, uint32_t n_queries, const ListPass &pass);
 
-/// True if all rows are to be scored. one, many: the same segments in batches of kChoiceOne and kChoiceMany.
-bool choose_pass(std::span<const ListChoice> one, std::span<const ListChoice> many, const ListPass &pass);
+/// The same segments in batches of kChoiceOne, kChoiceMany and kChoiceLarge.
+struct ListChoices
+{
+	std::vector<ListChoice> one;
+	std::vector<ListChoice> many;
+	std::vector<ListChoice> large;
+};
+
+/// True if all rows are to be scored.
+bool choose_pass(const ListChoices &choices, const ListPass &pass);
 
 } // namespace vectorgpu::cuda

@@ -82,6 +82,19 @@ put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm, [[maybe_un
 	return others == 0;
 }
 
+bool
+is_bytes(const engine::DistanceSpec &spec, const engine::SearchQuery &query, const engine::SearchQuery &ahead,
+	std::vector<uint8_t> *scratch)
+{
+	int32_t norm = 0;
+
+	if (spec.element != ElementType::kFloat32)
+		return false;
+	scratch->resize(spec.dim);
+	return put_bytes(static_cast<const float *>(query.query), spec.dim, scratch->data(), &norm,
+		static_cast<const float *>(ahead.query));
+}
+
 namespace
 {
 

@@ -16,6 +16,10 @@ namespace vectorgpu::cuda
 /// which are prefetched: queries come from memory that is not in this core's caches.
 bool put_bytes(const float *query, uint32_t n, uint8_t *to, int32_t *norm, const float *ahead = nullptr);
 
+/// True if all elements of the query are float32 and bytes. scratch: a buffer of the caller's. ahead: as in put_bytes.
+bool is_bytes(const engine::DistanceSpec &spec, const engine::SearchQuery &query, const engine::SearchQuery &ahead,
+	std::vector<uint8_t> *scratch);
+
 /// Write queries[numbers[i]] to `to` [numbers.size(), shape.query_bytes] (put_query). bytes: null, or their elements as
 /// bytes [numbers.size(), shape.dim_pad], padded with 0; norms: null, or the sums of the squares of those. True if
 /// bytes is not null and every element is a byte.

@@ -62,7 +62,7 @@ GraphChooser::ways(const SearchQuery &query, const SearchQuery &ahead)
 		last_graphs_ = graphs_of(query);
 		last_exact_ = last_graphs_ != 0 && call_.options.graph_choice ? choose(query, last_graphs_, true) : 0;
 	}
-	if (last_exact_ == 0 || !any_bytes_ || is_bytes(query, ahead))
+	if (last_exact_ == 0 || !any_bytes_ || is_bytes(call_.spec, query, ahead, &bytes_))
 		return last_graphs_ & ~last_exact_;
 	return last_graphs_ & ~choose(query, last_graphs_, false);
 }
@@ -144,18 +144,6 @@ GraphChooser::choose(const SearchQuery &query, GraphWays ways, bool are_bytes) c
 	for (size_t i = 0; i < n; i++)
 		exact |= (chosen >> i & 1) << numbers[i];
 	return exact;
-}
-
-bool
-GraphChooser::is_bytes(const SearchQuery &query, const SearchQuery &ahead)
-{
-	int32_t norm = 0;
-
-	if (call_.spec.element != ElementType::kFloat32)
-		return false;
-	bytes_.resize(call_.spec.dim);
-	return put_bytes(static_cast<const float *>(query.query), call_.spec.dim, bytes_.data(), &norm,
-		static_cast<const float *>(ahead.query));
 }
 
 } // namespace vectorgpu::cuda

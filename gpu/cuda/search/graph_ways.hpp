@@ -28,7 +28,6 @@ private:
 	bool has_scores(const engine::SearchQuery &query) const;
 	GraphWays graphs_of(const engine::SearchQuery &query) const;
 	GraphWays choose(const engine::SearchQuery &query, GraphWays ways, bool are_bytes) const;
-	bool is_bytes(const engine::SearchQuery &query, const engine::SearchQuery &ahead);
 
 	const SearchCall &call_;
 	const bool any_bytes_;                      // in some source

@@ -3,6 +3,7 @@
 #include "cuda/search/list_ways.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "cuda/device/list_choice.hpp"
 #include "cuda/device/staging.hpp"
@@ -94,7 +95,7 @@ ListChooser::scores_all(const SearchQuery &query, const SearchQuery &ahead)
 		last_ = &query;
 		last_scores_all_ = choose(query);
 	}
-	return last_scores_all_ && (!any_bytes_ || is_bytes(query, ahead));
+	return last_scores_all_ && (!any_bytes_ || is_bytes(call_.spec, query, ahead, &bytes_));
 }
 
 /// If some rows' elements are bytes, so are the query's.
@@ -103,8 +104,7 @@ ListChooser::choose(const SearchQuery &query) const
 {
 	const SearchOptions &options = call_.options;
 	const auto k = static_cast<uint32_t>(std::min<uint64_t>(query.k, kernels::kMaxSelectK + 1));
-	std::vector<ListChoice> one;
-	std::vector<ListChoice> many;
+	ListChoices choices;
 	uint64_t n_before = 0;
 	ListPass pass;
 
@@ -117,11 +117,13 @@ ListChooser::choose(const SearchQuery &query) const
 	{
 		if (source.lists != nullptr && source.n_rows > 0)
 		{
-			if (!is_measured(call_, source, n_before, kChoiceOne, k) ||
-				!is_measured(call_, source, n_before, kChoiceMany, k))
-				return false;
-			one.push_back(choice_of(source, query, call_.spec.dim, kChoiceOne, k));
-			many.push_back(choice_of(source, query, call_.spec.dim, kChoiceMany, k));
+			for (const auto &[n_queries, chosen] :
+				{std::pair{kChoiceOne, &choices.one}, {kChoiceMany, &choices.many}, {kChoiceLarge, &choices.large}})
+			{
+				if (!is_measured(call_, source, n_before, n_queries, k))
+					return false;
+				chosen->push_back(choice_of(source, query, call_.spec.dim, n_queries, k));
+			}
 		}
 		n_before += source.n_rows;
 	}
@@ -131,19 +133,7 @@ ListChooser::choose(const SearchQuery &query) const
 	pass.one_launch = all_bytes_ && is_by_dot(call_.spec.metric) && k <= kernels::kFinishMostK &&
 		call_.snapshot.sources.size() <= kernels::kMostParts;
 	pass.masked = masked_;
-	return !one.empty() && choose_pass(one, many, pass);
-}
-
-bool
-ListChooser::is_bytes(const SearchQuery &query, const SearchQuery &ahead)
-{
-	int32_t norm = 0;
-
-	if (call_.spec.element != ElementType::kFloat32)
-		return false;
-	bytes_.resize(call_.spec.dim);
-	return put_bytes(static_cast<const float *>(query.query), call_.spec.dim, bytes_.data(), &norm,
-		static_cast<const float *>(ahead.query));
+	return !choices.one.empty() && choose_pass(choices, pass);
 }
 
 } // namespace vectorgpu::cuda

@@ -27,7 +27,6 @@ public:
 
 private:
 	bool choose(const engine::SearchQuery &query) const;
-	bool is_bytes(const engine::SearchQuery &query, const engine::SearchQuery &ahead);
 
 	const SearchCall &call_;
 	const bool masked_;
