@@ -88,7 +88,7 @@ struct BeginCountsRequest
 {
 	uint32_t n_queries;  // from 1
 	uint32_t batch_rows; // from 1, a multiple of 32
-	uint32_t stride;     // from 1: rows far from a query count for so many
+	uint32_t stride;     // from 1: a row far from a query stands for this many rows
 	uint32_t zero;
 };
 static_assert(sizeof(BeginCountsRequest) == 16);

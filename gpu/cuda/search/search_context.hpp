@@ -56,7 +56,7 @@ private:
 };
 
 /// A search's work on other streams of its context, beside the search's own: it begins behind what that stream has now,
-/// and what comes later in that stream waits for it. So whoever waits for the search's stream waits for all.
+/// and what comes later in that stream waits for it. A wait for the search's stream is a wait for all.
 class SideStreams
 {
 public:

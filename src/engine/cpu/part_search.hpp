@@ -23,7 +23,7 @@ namespace vectorgpu::engine
 
 constexpr size_t kBlockRows = 256;   // scored at a time, on the stack
 constexpr size_t kFirstRows = 32;    // at a time, until rounded rows have a score to compare with
-constexpr uint64_t kLeastServed = 4; // rounded rows serve if one row in so many is left at most,
+constexpr uint64_t kLeastServed = 4; // rounded rows serve if one row in this many is left at most,
 constexpr uint64_t kTrial = 4096;    // and while this many have been looked at
 
 /// Places of a segment, or positions of the delta, that a query scores.

@@ -10,7 +10,7 @@ namespace vectorgpu::engine
 namespace
 {
 
-// If so many times more lists hold the rows than if these were spread evenly, they lie away from the query, where the
+// If this many times more lists hold the rows than if these were spread evenly, they lie away from the query, where the
 // order of the lists may say little about the order of their rows: the search finds out.
 constexpr double kUneven = 1.5;
 
