@@ -15,7 +15,7 @@ MADE = "made-768"                   # of gpu_search_bench
 MADE_SQL = "1000000x768-in-2000"    # of sql_bench --embeddings
 MADE_JOIN = "1000000x768 in groups" # of sql_bench --join-devices
 MADE_CODES = "300000x768-in-2000"   # of sql_bench --codes
-CURVES = {SIFT: 128, ARXIV: 256, MADE: 768} # sets of gpu_code_curves_bench, and their dimensions
+DIMS = {SIFT: 128, ARXIV: 256, MADE: 768, MADE_CODES: 768}
 
 
 class Run:
@@ -167,7 +167,8 @@ def large_rate(run, batch):
 
 def over_product(run, name, bits, target, clients):
     """How many times as many searches a second from SQL by RaBitQ as by a product quantiser of as many bits, at the same recall target."""
-    rate, product = (run.client(name, f"gpuivf, {storage}, recall_target {target}$", f"{clients}$") for storage in (f"storage = rabitq, bits = {bits}", r"storage = pq, pq_m = \d+"))
+    rate, product = (run.client(name, f"gpuivf, storage = {storage}, recall_target {target}$", f"{clients}$")
+                     for storage in (f"rabitq, bits = {bits}", f"pq, pq_m = {DIMS[name] * bits // 8}"))
     return round(rate / product, 3) if rate and product else None
 
 
@@ -179,7 +180,7 @@ def product_over(run, name, bits, target, batch):
     for words in (line.split() for line in run.read(os.path.join(run.logs, f"curves-{name}"))):
         if len(words) == 10 and words[1].isdigit() and float(words[4]) >= target:
             found[words[0]] = min(float(words[column]), found.get(words[0], float("inf")))
-    rabitq, product = found.get(f"rabitq{bits}"), found.get(f"pq{CURVES[name] * bits // 8}")
+    rabitq, product = found.get(f"rabitq{bits}"), found.get(f"pq{DIMS[name] * bits // 8}")
     return round(product / rabitq, 3) if rabitq and product else None
 
 
@@ -276,7 +277,7 @@ def floors(run):
           for name in (SIFT, ARXIV, MADE_CODES) for bits in (4, 2) for target in (0.95, 0.99) for clients in ("1 client", "16 clients", "64 clients")),
         *((("codes", f"{name}, {bits} bits, recall {target}, batch {batch:,}: over a product quantiser of as many bits", 1, least, "x",
             product_over(run, name, bits, target, batch), "gpu_code_curves_bench"))
-          for name in CURVES for bits in (4, 2, 1) for target in (0.95, 0.99) for batch in (1, 64, 10000)),
+          for name in (SIFT, ARXIV, MADE) for bits in (4, 2, 1) for target in (0.95, 0.99) for batch in (1, 64, 10000)),
         ("codes", "300,000 x 768, 4 bits, without rows: recall", 0.95, least, "",
          run.note(MADE_CODES, "gpuivf, storage = rabitq, bits = 4, refine = none, recall_target 0.99", "1 client$", r"recall ([0-9.]+)"), sql + " --codes"),
         ("lists", "k-means, 4,096 centroids, 20 iterations", 150, most, "ms", run.number("kmeans", r"20 iterations ([0-9.]+)"), "gpu_kmeans_bench"),
