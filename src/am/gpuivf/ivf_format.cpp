@@ -1,8 +1,8 @@
 // SegmentFormat of gpuivf. Rows wait in memory or in a temporary file. When all have come, each is assigned to a list
 // and coded (with the model of the segment that the rows come from, or a new one), and the stored data is written list
 // by list. PG dialect.
+#include "am/gpuivf/list_writers.hpp"
 #include "am/gpuivf/stored_rows.hpp"
-#include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -138,9 +138,15 @@ put_codes(IvfWriter *writer, const CodeBatch *batch, uint64 n)
 
 	for (uint64 i = 0; i < n; i++)
 	{
-		memcpy(batch->row, batch->arrays.codes + i * layout->code_bytes, layout->code_bytes);
-		if (layout->row_terms)
-			memcpy(batch->row + layout->code_bytes, &batch->arrays.terms[i], sizeof(float));
+		const uint8 *code = batch->arrays.codes + i * layout->code_bytes;
+
+		if (!layout->row_terms)
+		{
+			row_store_put(&writer->codes, code);
+			continue;
+		}
+		memcpy(batch->row, code, layout->code_bytes);
+		memcpy(batch->row + layout->code_bytes, &batch->arrays.terms[i], sizeof(float));
 		row_store_put(&writer->codes, batch->row);
 	}
 }
@@ -225,27 +231,38 @@ assign_rows(IvfWriter *writer)
 	return done;
 }
 
+/// True if there will be parallel workers for the lists: they write while recall is measured.
+bool
+calibrates_beside(const IvfWriter *writer)
+{
+	const Size numbers = writer->n_rows * sizeof(uint32); // once more: see scan_codes
+
+	return ivf_writes_lists_beside(
+		writer, has_codes(&writer->layout) ? numbers + ivf_code_calibration_bytes(writer, &writer->queries) : 0);
+}
+
+/// Trains a model, assigns all rows, and calibrates it, unless it is still to be calibrated (IvfWriter::queries) when
+/// the lists are written. False: it gave way.
 bool
 train_and_assign(IvfWriter *writer)
 {
-	CalibrationQueries queries = {};
 	RowErrors all;
 
 	(void) VG_FAULT("ivf_train");
 	if (!ivf_train(writer) || !ivf_train_codec(writer))
 		return false;
-	queries.n = ivf_calibration_queries(writer);
-	if (queries.n > 0 && writer->model.n_lists > 1)
+	writer->queries.n = writer->model.n_lists > 1 ? ivf_calibration_queries(writer) : 0;
+	if (writer->queries.n > 0)
 	{
-		ivf_begin_calibration(writer, &queries);
-		worker_build_queries(writer, &queries, kCalibrationFound);
+		ivf_begin_calibration(writer, &writer->queries);
+		worker_build_queries(writer, &writer->queries, kCalibrationFound);
 	}
 	if (!assign_rows(writer))
 		return false;
 	all = ivf_all_errors(writer);
 	writer->model.mean_error = ivf_mean_error(writer);
 	writer->model.out_of_range = static_cast<uint16>(1000 * all.n_out / all.n);
-	return queries.n == 0 || writer->model.n_lists == 1 || ivf_calibrate(writer, &queries);
+	return writer->queries.n == 0 || calibrates_beside(writer) || ivf_calibrate(writer);
 }
 
 /// The imbalance of the lists.
@@ -285,7 +302,8 @@ format_prepare(void *state, SegmentEntry *entry)
 	}
 	else
 		done = train_and_assign(writer);
-	worker_build_end(writer);
+	if (!done || writer->queries.n == 0)
+		worker_build_end(writer);
 	if (!done)
 		return false;
 	writer->model.segment_error = ivf_mean_error(writer);

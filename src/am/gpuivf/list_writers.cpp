@@ -1,6 +1,7 @@
 // See list_writers.hpp. The rows lie in files that the processes of the scan have written (SegmentFormat::share); the
 // leader puts their order behind them and extends the index to the last full page. Then every process takes ranges of
-// pages from a shared counter. No process waits for another, but the leader for the end of the workers.
+// pages from a shared counter, the leader when its other work is done: it measures recall and writes the other streams
+// behind these pages. No process waits for another, but the leader for the end of the workers.
 #include "am/gpuivf/list_writers.hpp"
 
 #include "am/build/build_context.hpp"
@@ -9,7 +10,6 @@
 
 extern "C"
 {
-#include "access/parallel.h"
 #include "access/xact.h"
 #include "port/atomics.h"
 }
@@ -23,6 +23,8 @@ namespace
 constexpr uint32 kRangePages = 128;
 constexpr uint64 kLeastPages = 1024; // for which workers are started
 constexpr uint64 kKeyLists = 1;
+
+} // namespace
 
 /// In the parallel context's shared memory.
 struct SharedLists
@@ -41,6 +43,9 @@ struct SharedLists
 	pg_atomic_uint64 next_range;
 	pg_atomic_uint64 n_written; // pages
 };
+
+namespace
+{
 
 /// Rows and their order, in the files' memory.
 struct OrderedRows
@@ -121,59 +126,92 @@ init_shared(SharedLists *shared, const IvfWriter *writer, const StreamWriter *st
 	pg_atomic_init_u64(&shared->n_written, 0);
 }
 
-/// Write all pages beside workers that are to be started. False: there is no shared memory for them.
+/// Start workers for what `plan` says, whose place in shared memory becomes `shared`. False: there is no shared memory
+/// for them.
 bool
-write_beside(IvfWriter *writer, const SharedLists *plan, const OrderedRows &rows)
+start_workers(ListWriters *writers, const SharedLists *plan)
 {
+	const SegmentPlan *segment = &writers->writer->plan;
 	ParallelContext *context;
-	SharedLists *shared;
-	bool begun;
 
 	EnterParallelMode();
-	context = CreateParallelContext("vectorgpu", "vectorgpu_list_writer_main", writer->plan.n_workers);
+	context = CreateParallelContext("vectorgpu", "vectorgpu_list_writer_main", segment->n_workers);
 	shm_toc_estimate_chunk(&context->estimator, sizeof(SharedLists));
 	shm_toc_estimate_keys(&context->estimator, 1);
-	build_context_estimate(context, writer->plan.n_workers);
+	build_context_estimate(context, segment->n_workers);
 	InitializeParallelDSM(context);
-	begun = context->seg != nullptr;
-	if (begun)
+	if (context->seg == nullptr)
 	{
-		shared = static_cast<SharedLists *>(shm_toc_allocate(context->toc, sizeof(SharedLists)));
-		memcpy(shared, plan, sizeof(*shared));
-		shm_toc_insert(context->toc, kKeyLists, shared);
-		build_context_store(context, writer->plan.n_workers);
-		LaunchParallelWorkers(context);
-		ereport(DEBUG1,
-			(errmsg_internal("index \"%s\": using %d parallel workers to write the lists",
-				RelationGetRelationName(writer->plan.index), context->nworkers_launched)));
-		write_ranges(shared, writer->plan.index, rows, writer);
-		WaitForParallelWorkersToFinish(context);
-		build_context_collect(context);
+		DestroyParallelContext(context);
+		ExitParallelMode();
+		return false;
 	}
-	DestroyParallelContext(context);
-	ExitParallelMode();
-	return begun;
+	writers->context = context;
+	writers->shared = static_cast<SharedLists *>(shm_toc_allocate(context->toc, sizeof(SharedLists)));
+	memcpy(writers->shared, plan, sizeof(*plan));
+	shm_toc_insert(context->toc, kKeyLists, writers->shared);
+	build_context_store(context, segment->n_workers);
+	LaunchParallelWorkers(context);
+	ereport(DEBUG1,
+		(errmsg_internal("index \"%s\": using %d parallel workers to write the lists",
+			RelationGetRelationName(segment->index), context->nworkers_launched)));
+	return true;
+}
+
+uint64
+full_pages(const IvfWriter *writer)
+{
+	return writer->n_rows * writer->vector_bytes / kPayloadBytes;
 }
 
 } // namespace
 
-uint32
-ivf_write_beside_workers(IvfWriter *writer, StreamWriter *stream, const uint32 *order)
+bool
+ivf_writes_lists_beside(const IvfWriter *writer, Size others)
 {
-	const uint64 n_pages = writer->n_rows * writer->vector_bytes / kPayloadBytes;
-	SharedLists shared;
+	return writer->plan.n_workers > 0 && writer->layout.kept_bytes > 0 && full_pages(writer) >= kLeastPages &&
+		writer->vectors.mapped != nullptr && ivf_are_in_memory(writer, others);
+}
 
-	if (writer->plan.n_workers == 0 || n_pages < kLeastPages || n_pages > MaxBlockNumber - stream->start_block)
+uint32
+ivf_begin_list_writers(ListWriters *writers, IvfWriter *writer, StreamWriter *stream, const uint32 *order)
+{
+	const uint64 n_pages = full_pages(writer);
+	SharedLists plan;
+
+	*writers = {writer, nullptr, nullptr, order};
+	if (!ivf_writes_lists_beside(writer, 0) || n_pages > MaxBlockNumber - stream->start_block)
 		return 0;
-	init_shared(&shared, writer, stream, n_pages);
+	init_shared(&plan, writer, stream, n_pages);
 	if (!row_store_append_shared(
-			&writer->vectors, order, writer->n_rows * sizeof(uint32), &shared.order_byte, &shared.paths))
+			&writer->vectors, order, writer->n_rows * sizeof(uint32), &plan.order_byte, &plan.paths))
 		return 0;
 	stream_reserve(writer->plan.index, static_cast<BlockNumber>(stream->start_block + n_pages - 1));
-	if (!write_beside(writer, &shared, {row_store_row(&writer->vectors, 0), order}))
-		write_ranges(&shared, writer->plan.index, {row_store_row(&writer->vectors, 0), order}, writer);
+	if (!start_workers(writers, &plan))
+	{
+		writers->shared = static_cast<SharedLists *>(palloc(sizeof(plan)));
+		memcpy(writers->shared, &plan, sizeof(plan));
+	}
 	stream_write_skip(stream, static_cast<uint32>(n_pages));
 	return static_cast<uint32>(n_pages);
+}
+
+void
+ivf_end_list_writers(ListWriters *writers)
+{
+	IvfWriter *writer = writers->writer;
+
+	if (writers->shared == nullptr)
+		return;
+	write_ranges(writers->shared, writer->plan.index, {row_store_row(&writer->vectors, 0), writers->order}, writer);
+	if (writers->context != nullptr)
+	{
+		WaitForParallelWorkersToFinish(writers->context);
+		build_context_collect(writers->context);
+		DestroyParallelContext(writers->context);
+		ExitParallelMode();
+	}
+	writers->shared = nullptr;
 }
 
 } // namespace vectorgpu::am

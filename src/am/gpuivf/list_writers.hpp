@@ -5,6 +5,7 @@
 
 extern "C"
 {
+#include "access/parallel.h"
 #include "storage/dsm.h"
 #include "storage/shm_toc.h"
 
@@ -15,8 +16,26 @@ extern "C"
 namespace vectorgpu::am
 {
 
-/// Write the full pages of kVectors, which the stream has just begun, beside parallel workers. order [n_rows]: numbers
-/// of the rows by place. Return the number of pages, which the stream has skipped: 0 if there are no workers for it.
-uint32 ivf_write_beside_workers(IvfWriter *writer, StreamWriter *stream, const uint32 *order);
+struct SharedLists;
+
+/// Parallel workers that write the full pages of kVectors while this process does other work, in parallel mode. After
+/// an error core ends them.
+struct ListWriters
+{
+	IvfWriter *writer;
+	ParallelContext *context; // null: there is no shared memory for workers
+	SharedLists *shared;      // null: not begun
+	const uint32 *order;      // [n_rows] numbers of the rows by place
+};
+
+/// True if there will be workers for the lists, with `others` bytes of memory beside rows and their order.
+bool ivf_writes_lists_beside(const IvfWriter *writer, Size others);
+
+/// Begin kVectors, which the stream has just begun and now skips, up to its last full page. order [n_rows]: must
+/// outlive the writers. Return the number of pages: 0 if there are no workers for it.
+uint32 ivf_begin_list_writers(ListWriters *writers, IvfWriter *writer, StreamWriter *stream, const uint32 *order);
+
+/// Write what is left of these pages, and wait for the workers. Nothing if they were not begun.
+void ivf_end_list_writers(ListWriters *writers);
 
 } // namespace vectorgpu::am

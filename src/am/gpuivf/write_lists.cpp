@@ -24,6 +24,7 @@ struct ListRun
 	IvfWriter *writer;
 	StreamRun streams;
 	uint32 *order; // [n_rows] numbers of the rows by place, if rows and codes are in memory; else null
+	ListWriters writers;
 };
 
 /// A range of lists that is put in order in memory. A single list that is larger needs no sort: its rows come in order.
@@ -223,7 +224,7 @@ write_from_memory(ListRun *run)
 
 	run->order = ivf_order_rows(writer);
 	if (kept_bytes > 0)
-		skipped = Size{ivf_write_beside_workers(writer, &run->streams.stream, run->order)} * kPayloadBytes;
+		skipped = Size{ivf_begin_list_writers(&run->writers, writer, &run->streams.stream, run->order)} * kPayloadBytes;
 	for (uint64 i = kept_bytes > 0 ? skipped / kept_bytes : 0; i < writer->n_rows; i++)
 	{
 		if (i % kLabelsPerRead == 0)
@@ -240,7 +241,6 @@ write_from_memory(ListRun *run)
 			skipped = 0;
 		}
 	}
-	ivf_report_rows(writer, writer->n_rows);
 	return true;
 }
 
@@ -274,7 +274,8 @@ write_parts(ListRun *run)
 	return done;
 }
 
-/// Writes kVectors, if vectors are kept; fills list_rows and ordered_codes. False: it gave way.
+/// Writes kVectors, if vectors are kept, or has workers begun to write most of it; fills list_rows and ordered_codes.
+/// False: it gave way.
 bool
 write_rows(ListRun *run)
 {
@@ -386,6 +387,40 @@ write_places(ListRun *run)
 	pfree(next);
 }
 
+/// Calibrates a model that is still to be calibrated. False: it gave way, without parallel workers.
+bool
+calibrate_beside(IvfWriter *writer)
+{
+	if (writer->queries.n == 0)
+		return true;
+	if (!ivf_calibrate(writer))
+		return false;
+	worker_build_end(writer);
+	ivf_start_phase(writer, kPhaseWriteLists);
+	return true;
+}
+
+/// The streams that follow kVectors.
+void
+write_other_streams(ListRun *run)
+{
+	IvfWriter *writer = run->writer;
+
+	if (run->order != nullptr)
+		stream_run_write(&run->streams, kListRowStream, run->order, writer->n_rows * sizeof(uint32));
+	else
+		(void) stream_run_copy(
+			&run->streams, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32), false);
+	write_places(run);
+	if (engine::ivf::code_unit_rows(writer->layout.codes) > 1)
+		write_code_blocks(run);
+	else if (writer->coded_bytes > 0)
+		write_plain_codes(run);
+	if (writer->layout.codec_floats > 0)
+		stream_run_write(
+			&run->streams, kCodecStream, writer->codec.floats, writer->layout.codec_floats * sizeof(float));
+}
+
 } // namespace
 
 bool
@@ -427,25 +462,15 @@ ivf_write_lists(IvfWriter *writer, SegmentEntry *entry, BlockNumber start)
 
 	run->writer = writer;
 	stream_run_begin(&run->streams, &writer->plan, entry, start);
-	stream_run_write(&run->streams, kModelStream, &writer->model, sizeof(writer->model));
 	stream_run_write(&run->streams, kCentroidStream, writer->centroids,
 		static_cast<Size>(writer->model.n_lists) * writer->meta->dim * sizeof(float));
 	stream_run_write(&run->streams, kOffsetStream, writer->offsets, (writer->model.n_lists + Size{1}) * sizeof(uint64));
-	if (!write_rows(run))
+	if (!write_rows(run) || !calibrate_beside(writer))
 		return InvalidBlockNumber;
-	if (run->order != nullptr)
-		stream_run_write(&run->streams, kListRowStream, run->order, writer->n_rows * sizeof(uint32));
-	else
-		(void) stream_run_copy(
-			&run->streams, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32), false);
-	write_places(run);
-	if (engine::ivf::code_unit_rows(writer->layout.codes) > 1)
-		write_code_blocks(run);
-	else if (writer->coded_bytes > 0)
-		write_plain_codes(run);
-	if (writer->layout.codec_floats > 0)
-		stream_run_write(
-			&run->streams, kCodecStream, writer->codec.floats, writer->layout.codec_floats * sizeof(float));
+	write_other_streams(run);
+	ivf_end_list_writers(&run->writers);
+	ivf_report_rows(writer, writer->n_rows);
+	stream_run_write(&run->streams, kModelStream, &writer->model, sizeof(writer->model));
 	return run->streams.block;
 }
 
