@@ -99,8 +99,19 @@ struct CodeBatch
 {
 	CodeEncoder encoder; // all zeros until this process codes rows
 	CodeArrays arrays;   // [batch_rows]
-	char *row;           // [coded_bytes]
+	char *rows;          // [batch_rows, coded_bytes] codes with their terms; null: no terms
+	bool placed;         // they go to shared files
 };
+
+/// Has codes go to files that workers read who write the lists. False: there will be none.
+bool
+share_codes(IvfWriter *writer)
+{
+	const Size n_bytes = writer->n_rows * writer->coded_bytes;
+
+	return n_bytes <= Min(ivf_room_for_rows(writer), kMostMappedBytes) && ivf_writes_lists_beside(writer, n_bytes) &&
+		row_store_share(&writer->codes) != nullptr;
+}
 
 void
 begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
@@ -108,7 +119,10 @@ begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
 	row_store_end(&writer->codes);
 	row_store_begin(&writer->codes, writer->coded_bytes, ivf_room_for_rows(writer));
 	*batch = {};
-	batch->row = static_cast<char *>(palloc(writer->coded_bytes));
+	batch->placed = share_codes(writer);
+	if (writer->layout.row_terms)
+		batch->rows =
+			static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, batch_rows * writer->coded_bytes));
 	batch->arrays.codes =
 		static_cast<uint8 *>(MemoryContextAllocHuge(CurrentMemoryContext, batch_rows * writer->layout.code_bytes));
 	batch->arrays.terms = static_cast<float *>(palloc(batch_rows * sizeof(float)));
@@ -131,34 +145,42 @@ make_codes(IvfWriter *writer, CodeBatch *batch, const Assigner *assigner, uint64
 	return encoder_run(&batch->encoder, assigner->floats, assigner->labels, n, &batch->arrays, &watch);
 }
 
+/// Keeps the codes of rows [first, first + n).
 void
-put_codes(IvfWriter *writer, const CodeBatch *batch, uint64 n)
+put_codes(IvfWriter *writer, const CodeBatch *batch, uint64 first, uint64 n)
 {
 	const IvfLayout *layout = &writer->layout;
+	const char *rows = reinterpret_cast<const char *>(batch->arrays.codes);
 
-	for (uint64 i = 0; i < n; i++)
+	if (batch->rows != nullptr)
 	{
-		const uint8 *code = batch->arrays.codes + i * layout->code_bytes;
-
-		if (!layout->row_terms)
+		rows = batch->rows;
+		for (uint64 i = 0; i < n; i++)
 		{
-			row_store_put(&writer->codes, code);
-			continue;
+			char *row = batch->rows + i * writer->coded_bytes;
+
+			memcpy(row, batch->arrays.codes + i * layout->code_bytes, layout->code_bytes);
+			memcpy(row + layout->code_bytes, &batch->arrays.terms[i], sizeof(float));
 		}
-		memcpy(batch->row, code, layout->code_bytes);
-		memcpy(batch->row + layout->code_bytes, &batch->arrays.terms[i], sizeof(float));
-		row_store_put(&writer->codes, batch->row);
 	}
+	if (batch->placed)
+		row_store_place(&writer->codes, first, rows, n);
+	else
+		for (uint64 i = 0; i < n; i++)
+			row_store_put(&writer->codes, rows + i * writer->coded_bytes);
 }
 
 void
-end_codes(CodeBatch *batch)
+end_codes(IvfWriter *writer, CodeBatch *batch, bool done)
 {
+	if (batch->placed && done)
+		row_store_take_shared(&writer->codes, writer->n_rows);
 	encoder_end(&batch->encoder);
 	pfree(batch->arrays.codes);
 	pfree(batch->arrays.terms);
 	pfree(batch->arrays.is_out);
-	pfree(batch->row);
+	if (batch->rows != nullptr)
+		pfree(batch->rows);
 }
 
 /// Gets labels of the next batch, from `first` on, from the worker or by itself; its rows as floats, unless the worker
@@ -213,7 +235,7 @@ assign_rows(IvfWriter *writer)
 		if (!done)
 			break;
 		if (to_code)
-			put_codes(writer, &batch, n);
+			put_codes(writer, &batch, first, n);
 		for (uint64 i = 0; i < n; i++)
 			offsets[assigner.labels[i] + 1]++;
 		ivf_sample_depths(writer, &writer->depths, first, assigner.vectors, assigner.labels, n);
@@ -224,7 +246,7 @@ assign_rows(IvfWriter *writer)
 	}
 	worker_assign_end(&by_worker);
 	if (to_code)
-		end_codes(&batch);
+		end_codes(writer, &batch, done);
 	assigner_end(&assigner);
 	for (uint32 i = 0; i < writer->model.n_lists; i++)
 		offsets[i + 1] += offsets[i];

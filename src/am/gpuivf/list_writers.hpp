@@ -1,7 +1,8 @@
-// Several processes of a build write the vectors of the lists. PG dialect.
+// Several processes of a build write the vectors and codes of the lists. PG dialect.
 #pragma once
 
 #include "am/gpuivf/writer.hpp"
+#include "storage/stream_run.hpp"
 
 extern "C"
 {
@@ -18,8 +19,8 @@ namespace vectorgpu::am
 
 struct SharedLists;
 
-/// Parallel workers that write the full pages of kVectors while this process does other work, in parallel mode. After
-/// an error core ends them.
+/// Parallel workers that write kVectors, and kCodeStream where codes are in shared files, while this process does other
+/// work, in parallel mode. After an error core ends them.
 struct ListWriters
 {
 	IvfWriter *writer;
@@ -31,11 +32,14 @@ struct ListWriters
 /// True if there will be workers for the lists, with `others` bytes of memory beside rows and their order.
 bool ivf_writes_lists_beside(const IvfWriter *writer, Size others);
 
-/// Begin kVectors, which the stream has just begun and now skips, up to its last full page. order [n_rows]: must
-/// outlive the writers. Return the number of pages: 0 if there are no workers for it.
-uint32 ivf_begin_list_writers(ListWriters *writers, IvfWriter *writer, StreamWriter *stream, const uint32 *order);
+/// True if such workers write kCodeStream as well.
+bool ivf_shares_codes(const IvfWriter *writer);
 
-/// Write what is left of these pages, and wait for the workers. Nothing if they were not begun.
+/// Begin these streams at the run's next block, which moves behind them. order [n_rows]: must outlive the writers.
+/// False: there are no workers, and nothing has begun.
+bool ivf_begin_list_writers(ListWriters *writers, IvfWriter *writer, StreamRun *run, const uint32 *order);
+
+/// Write what is left of the streams, and wait for the workers. Nothing if they were not begun.
 void ivf_end_list_writers(ListWriters *writers);
 
 } // namespace vectorgpu::am

@@ -220,12 +220,8 @@ write_from_memory(ListRun *run)
 {
 	IvfWriter *writer = run->writer;
 	const Size kept_bytes = writer->layout.kept_bytes;
-	Size skipped = 0; // bytes of the first row to write
 
-	run->order = ivf_order_rows(writer);
-	if (kept_bytes > 0)
-		skipped = Size{ivf_begin_list_writers(&run->writers, writer, &run->streams.stream, run->order)} * kPayloadBytes;
-	for (uint64 i = kept_bytes > 0 ? skipped / kept_bytes : 0; i < writer->n_rows; i++)
+	for (uint64 i = 0; i < writer->n_rows; i++)
 	{
 		if (i % kLabelsPerRead == 0)
 		{
@@ -234,12 +230,7 @@ write_from_memory(ListRun *run)
 			ivf_report_rows(writer, i);
 		}
 		if (kept_bytes > 0)
-		{
-			skipped %= kept_bytes;
-			stream_write(
-				&run->streams.stream, row_store_row(&writer->vectors, run->order[i]) + skipped, kept_bytes - skipped);
-			skipped = 0;
-		}
+			stream_write(&run->streams.stream, row_store_row(&writer->vectors, run->order[i]), kept_bytes);
 	}
 	return true;
 }
@@ -274,8 +265,8 @@ write_parts(ListRun *run)
 	return done;
 }
 
-/// Writes kVectors, if vectors are kept, or has workers begun to write most of it; fills list_rows and ordered_codes.
-/// False: it gave way.
+/// Writes kVectors, if vectors are kept, or has workers begin with it; fills list_rows and ordered_codes. False: it
+/// gave way.
 bool
 write_rows(ListRun *run)
 {
@@ -283,9 +274,13 @@ write_rows(ListRun *run)
 	bool done;
 
 	ivf_start_phase(writer, kPhaseWriteLists);
+	if (ivf_are_in_memory(writer, 0))
+		run->order = ivf_order_rows(writer);
+	if (run->order != nullptr && ivf_begin_list_writers(&run->writers, writer, &run->streams, run->order))
+		return true;
 	if (writer->layout.kept_bytes > 0)
 		stream_run_open(&run->streams, StreamKind::kVectors);
-	done = ivf_are_in_memory(writer, 0) ? write_from_memory(run) : write_parts(run);
+	done = run->order != nullptr ? write_from_memory(run) : write_parts(run);
 	if (done && writer->layout.kept_bytes > 0)
 		stream_run_close(&run->streams);
 	return done;
@@ -362,6 +357,36 @@ write_code_blocks(ListRun *run)
 	pfree(block);
 }
 
+/// kRowTermStream of codes that workers write.
+void
+write_terms(ListRun *run)
+{
+	const IvfWriter *writer = run->writer;
+
+	stream_run_open(&run->streams, kRowTermStream);
+	for (uint64 i = 0; i < writer->n_rows; i++)
+		stream_write(&run->streams.stream, row_store_row(&writer->codes, run->order[i]) + writer->layout.code_bytes,
+			sizeof(float));
+	stream_run_close(&run->streams);
+}
+
+/// kCodeStream, if there are codes, and kRowTermStream.
+void
+write_codes(ListRun *run)
+{
+	const IvfLayout *layout = &run->writer->layout;
+
+	if (run->writers.shared != nullptr && ivf_shares_codes(run->writer))
+	{
+		if (layout->row_terms)
+			write_terms(run);
+	}
+	else if (engine::ivf::code_unit_rows(layout->codes) > 1)
+		write_code_blocks(run);
+	else if (has_codes(layout))
+		write_plain_codes(run);
+}
+
 /// Within a list rows are in TID order, so that one pass over the labels in that order gives each row its place.
 void
 write_places(ListRun *run)
@@ -412,10 +437,7 @@ write_other_streams(ListRun *run)
 		(void) stream_run_copy(
 			&run->streams, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32), false);
 	write_places(run);
-	if (engine::ivf::code_unit_rows(writer->layout.codes) > 1)
-		write_code_blocks(run);
-	else if (writer->coded_bytes > 0)
-		write_plain_codes(run);
+	write_codes(run);
 	if (writer->layout.codec_floats > 0)
 		stream_run_write(
 			&run->streams, kCodecStream, writer->codec.floats, writer->layout.codec_floats * sizeof(float));
