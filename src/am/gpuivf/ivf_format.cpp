@@ -145,12 +145,12 @@ make_codes(IvfWriter *writer, CodeBatch *batch, const Assigner *assigner, uint64
 	return encoder_run(&batch->encoder, assigner->floats, assigner->labels, n, &batch->arrays, &watch);
 }
 
-/// Keeps the codes of rows [first, first + n).
+/// Keeps the codes of rows [first, first + n): codes [n, code_bytes], and the batch's terms.
 void
-put_codes(IvfWriter *writer, const CodeBatch *batch, uint64 first, uint64 n)
+put_codes(IvfWriter *writer, const CodeBatch *batch, const uint8 *codes, uint64 first, uint64 n)
 {
 	const IvfLayout *layout = &writer->layout;
-	const char *rows = reinterpret_cast<const char *>(batch->arrays.codes);
+	const char *rows = reinterpret_cast<const char *>(codes);
 
 	if (batch->rows != nullptr)
 	{
@@ -159,7 +159,7 @@ put_codes(IvfWriter *writer, const CodeBatch *batch, uint64 first, uint64 n)
 		{
 			char *row = batch->rows + i * writer->coded_bytes;
 
-			memcpy(row, batch->arrays.codes + i * layout->code_bytes, layout->code_bytes);
+			memcpy(row, codes + i * layout->code_bytes, layout->code_bytes);
 			memcpy(row + layout->code_bytes, &batch->arrays.terms[i], sizeof(float));
 		}
 	}
@@ -235,7 +235,7 @@ assign_rows(IvfWriter *writer)
 		if (!done)
 			break;
 		if (to_code)
-			put_codes(writer, &batch, first, n);
+			put_codes(writer, &batch, coded ? by_worker.codes : batch.arrays.codes, first, n);
 		for (uint64 i = 0; i < n; i++)
 			offsets[assigner.labels[i] + 1]++;
 		ivf_sample_depths(writer, &writer->depths, first, assigner.vectors, assigner.labels, n);

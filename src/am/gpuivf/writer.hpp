@@ -76,6 +76,7 @@ struct IvfWriter
 	IvfModel model;
 	float *centroids;              // [model.n_lists, dim]
 	Codec codec;                   // trained, or taken over with the model
+	bool has_codec;                // the codec that needs no lists is trained, for the model that is being made
 	uint64 *offsets;               // [model.n_lists + 1], of the lists of this segment
 	bool same_model[kMaxSegments]; // by number of the segment: it has the model that is taken over
 	bool has_trained_rows;         // one of them has the rows that this model was trained for
@@ -114,6 +115,10 @@ bool ivf_train(IvfWriter *writer);
 
 /// train_codec.cpp. Trains the codec for the writer's centroids. False: it gave way.
 bool ivf_train_codec(IvfWriter *writer);
+
+/// train_codec.cpp. Trains a codec that needs no centroids (SQ8, RaBitQ), if it is not trained yet. The model has its
+/// id.
+void ivf_train_codec_alone(IvfWriter *writer);
 
 /// train.cpp. A sample [n, dim] of the rows, evenly spread; of length 1 for cosine. palloc'd.
 float *ivf_read_sample(IvfWriter *writer, uint64 n);
