@@ -1,8 +1,8 @@
 // See list_writers.hpp. The rows lie in files that the processes of the scan have written (SegmentFormat::share), and
 // so do their codes, if there are any, which the leader has written. The leader puts the order of the rows behind them
 // and extends the index by the streams' pages. Then every process takes ranges of pages from a shared counter, the
-// leader when its other work is done: it measures recall and writes the other streams behind these pages. No process
-// waits for another, but the leader for the end of the workers.
+// leader when its other work is done: it measures recall and writes the other streams behind these pages. Processes
+// wait for the last page and for the leader's other work, which reads rows and codes, and then free the files together.
 #include "am/gpuivf/list_writers.hpp"
 
 #include "am/build/build_context.hpp"
@@ -14,7 +14,9 @@
 extern "C"
 {
 #include "access/xact.h"
+#include "pgstat.h"
 #include "port/atomics.h"
+#include "storage/condition_variable.h"
 }
 
 namespace vectorgpu::am
@@ -57,7 +59,9 @@ struct SharedLists
 	Size code_bytes; // of a code, which codes.row_bytes begin with
 	uint64 n_pages;  // of both streams
 	pg_atomic_uint64 next_range;
-	pg_atomic_uint64 n_written; // pages
+	pg_atomic_uint64 n_left; // pages that are not written yet, and one for the leader's other work
+	ConditionVariable none_left;
+	int n_processes; // that were asked for
 };
 
 namespace
@@ -145,6 +149,17 @@ write_range(
 	stream_write_part_end(&stream);
 }
 
+/// Return what is left after n.
+uint64
+take_off(SharedLists *shared, uint64 n)
+{
+	const uint64 left = pg_atomic_sub_fetch_u64(&shared->n_left, static_cast<int64>(n));
+
+	if (left == 0)
+		ConditionVariableBroadcast(&shared->none_left);
+	return left;
+}
+
 /// Write ranges until none is left. writer: for the progress that the leader reports; null in a worker.
 void
 write_ranges(SharedLists *shared, Relation index, const OrderedRows &rows, const IvfWriter *writer)
@@ -165,10 +180,23 @@ write_ranges(SharedLists *shared, Relation index, const OrderedRows &rows, const
 		}
 		n = Min(static_cast<uint64>(kRangePages), stream_blocks(to->n_bytes) - range * kRangePages);
 		write_range(shared, to, index, rows, range * kRangePages, n);
-		n += pg_atomic_fetch_add_u64(&shared->n_written, n);
+		n = take_off(shared, n);
 		if (writer != nullptr)
-			ivf_report_rows(writer, writer->n_rows * n / shared->n_pages);
+			ivf_report_rows(writer, writer->n_rows * (shared->n_pages - n) / shared->n_pages);
 	}
+}
+
+/// Wait until nothing is left; then free the files, as one of the processes: the leader is number 0.
+void
+free_files(SharedLists *shared, int number)
+{
+	ConditionVariablePrepareToSleep(&shared->none_left);
+	while (pg_atomic_read_u64(&shared->n_left) > 0)
+		ConditionVariableSleep(&shared->none_left, PG_WAIT_EXTENSION);
+	ConditionVariableCancelSleep();
+	row_files_free(&shared->vectors.paths, number, shared->n_processes);
+	if (shared->codes.n_bytes > 0)
+		row_files_free(&shared->codes.paths, number, shared->n_processes);
 }
 
 /// Describe a stream at the run's next block, which moves behind it.
@@ -212,7 +240,9 @@ init_shared(SharedLists *shared, const IvfWriter *writer, StreamRun *run, const 
 	shared->n_pages = stream_blocks(shared->vectors.n_bytes) + stream_blocks(shared->codes.n_bytes);
 	stream_reserve(writer->plan.index, run->block - 1);
 	pg_atomic_init_u64(&shared->next_range, 0);
-	pg_atomic_init_u64(&shared->n_written, 0);
+	pg_atomic_init_u64(&shared->n_left, shared->n_pages + 1);
+	ConditionVariableInit(&shared->none_left);
+	shared->n_processes = writer->plan.n_workers + 1;
 }
 
 /// Start workers for what `plan` says, whose place in shared memory becomes `shared`. False: there is no shared memory
@@ -300,10 +330,12 @@ ivf_end_list_writers(ListWriters *writers)
 
 	if (writers->shared == nullptr)
 		return;
+	(void) take_off(writers->shared, 1);
 	write_ranges(writers->shared, writer->plan.index,
 		{writer->vectors.mapped, ivf_shares_codes(writer) ? writer->codes.mapped : nullptr, writers->order}, writer);
 	if (writers->context != nullptr)
 	{
+		free_files(writers->shared, 0);
 		WaitForParallelWorkersToFinish(writers->context);
 		build_context_collect(writers->context);
 		DestroyParallelContext(writers->context);
@@ -331,5 +363,6 @@ vectorgpu_list_writer_main(dsm_segment *, shm_toc *toc)
 	unmap_stream(&shared->vectors, rows.rows);
 	unmap_stream(&shared->codes, rows.codes);
 	index_close(index, NoLock);
+	free_files(shared, ParallelWorkerNumber + 1);
 	build_context_leave(toc);
 }

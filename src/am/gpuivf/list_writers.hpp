@@ -39,7 +39,8 @@ bool ivf_shares_codes(const IvfWriter *writer);
 /// False: there are no workers, and nothing has begun.
 bool ivf_begin_list_writers(ListWriters *writers, IvfWriter *writer, StreamRun *run, const uint32 *order);
 
-/// Write what is left of the streams, and wait for the workers. Nothing if they were not begun.
+/// Write what is left of the streams, and wait for the workers. The rows and codes of the writer are lost. Nothing if
+/// they were not begun.
 void ivf_end_list_writers(ListWriters *writers);
 
 } // namespace vectorgpu::am
