@@ -14,6 +14,7 @@ namespace
 {
 
 constexpr uint64 kMaxSegmentRows = PG_UINT32_MAX; // numbers of rows are stored in 32 bits
+constexpr Size kStoreSlack = 2 * 1024 * 1024;     // a store has room for whole blocks of rows, of 1 MB
 
 void *
 format_begin(const SegmentPlan *plan)
@@ -103,23 +104,35 @@ struct CodeBatch
 	bool placed;         // they go to shared files
 };
 
-/// Has codes go to files that workers read who write the lists. False: there will be none.
+/// Bytes that a calibration beside the lists' writers takes at most, but for what it takes with full vectors, too.
+Size
+calibration_bytes(const IvfWriter *writer)
+{
+	const Size numbers = writer->n_rows * sizeof(uint32); // once more: see scan_codes
+
+	return has_codes(&writer->layout) ? numbers + ivf_code_calibration_bytes(writer, &writer->queries) : 0;
+}
+
+/// Begins the store of codes. True: they go to files that workers read who write the lists; these may take what memory
+/// vectors and a calibration leave.
 bool
-share_codes(IvfWriter *writer)
+begin_code_store(IvfWriter *writer)
 {
 	const Size n_bytes = writer->n_rows * writer->coded_bytes;
+	bool shares;
 
-	return n_bytes <= Min(ivf_room_for_rows(writer), kMostMappedBytes) && ivf_writes_lists_beside(writer, n_bytes) &&
-		row_store_share(&writer->codes) != nullptr;
+	row_store_end(&writer->codes);
+	shares = n_bytes <= kMostMappedBytes && ivf_writes_lists_beside(writer, n_bytes + calibration_bytes(writer));
+	row_store_begin(&writer->codes, writer->coded_bytes,
+		shares ? Max(n_bytes + kStoreSlack, ivf_room_for_rows(writer)) : ivf_room_for_rows(writer));
+	return shares && row_store_share(&writer->codes) != nullptr;
 }
 
 void
 begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
 {
-	row_store_end(&writer->codes);
-	row_store_begin(&writer->codes, writer->coded_bytes, ivf_room_for_rows(writer));
 	*batch = {};
-	batch->placed = share_codes(writer);
+	batch->placed = begin_code_store(writer);
 	if (writer->layout.row_terms)
 		batch->rows =
 			static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, batch_rows * writer->coded_bytes));
@@ -257,10 +270,7 @@ assign_rows(IvfWriter *writer)
 bool
 calibrates_beside(const IvfWriter *writer)
 {
-	const Size numbers = writer->n_rows * sizeof(uint32); // once more: see scan_codes
-
-	return ivf_writes_lists_beside(
-		writer, has_codes(&writer->layout) ? numbers + ivf_code_calibration_bytes(writer, &writer->queries) : 0);
+	return ivf_writes_lists_beside(writer, calibration_bytes(writer));
 }
 
 /// Trains a model, assigns all rows, and calibrates it, unless it is still to be calibrated (IvfWriter::queries) when
