@@ -2,9 +2,11 @@
 #include "engine/cpu/cpu_engine_graph_builder.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <numeric>
 
 #include "common/huge_pages.hpp"
@@ -23,6 +25,7 @@ namespace
 constexpr uint32_t kLeastRows = 20000;   // smaller graphs are measured as sessions do, whose lists may be exact as well
 constexpr uint32_t kRowsPerLeftOut = 10; // a smaller limit if near copies are left out with them: a group of copies
 										 // goes as a whole, and other paths do not lead over it
+constexpr size_t kReadBytes = size_t{2} << 20; // of rows, by a thread at a time
 constexpr double kLeastHeldOut = 0.4;    // of them: else their copies stay in the graph and are not counted
 constexpr double kMostCopies = 0.1; // near copies held out with each row on average: with more, the search for them
 									// is measured too, for which they must be in the graph
@@ -34,20 +37,53 @@ public:
 		: spec_(spec), pool_(pool), control_(control), searcher_(searcher),
 		  row_bytes_(vector_bytes(spec.rows.element, spec.rows.dim))
 	{
-		vectors_.reserve(size_t{spec.n_rows} * row_bytes_);
-		ask_for_huge_pages(vectors_.data(), vectors_.capacity());
+		const size_t n_bytes = size_t{spec.n_rows} * row_bytes_;
+
+		vectors_ = std::make_unique_for_overwrite<unsigned char[]>(n_bytes);
+		ask_for_huge_pages(vectors_.get(), n_bytes);
 		base_edges_.reserve(size_t{spec.n_base} * spec.degree);
 		base_numbers_.reserve(spec.n_base);
 	}
 
 	Status add_rows(const void *vectors, size_t n) override
 	{
-		const unsigned char *bytes = static_cast<const unsigned char *>(vectors);
-
-		if (progress_.stage != GraphStage::kRows || n > spec_.n_rows - vectors_.size() / row_bytes_)
-			return Status::error(StatusCode::kInvalidArgument, "more rows than were announced");
-		vectors_.insert(vectors_.end(), bytes, bytes + n * row_bytes_);
+		if (!takes_rows(n))
+			return too_many_rows();
+		memcpy(vectors_.get() + n_added_ * row_bytes_, vectors, n * row_bytes_);
+		n_added_ += n;
 		return Status::ok();
+	}
+
+	Status read_rows(size_t n, const ReadBytes &read) override
+	{
+		if (!takes_rows(n))
+			return too_many_rows();
+
+		unsigned char *to = vectors_.get() + n_added_ * row_bytes_;
+		const size_t n_bytes = n * row_bytes_;
+		std::atomic<size_t> next{0};
+		std::mutex mutex;
+		Status status; // the first failure
+
+		pool_->run(std::min(pool_->n_threads(), (n_bytes + kReadBytes - 1) / kReadBytes),
+			[&](size_t)
+			{
+				for (size_t first; (first = next.fetch_add(kReadBytes)) < n_bytes;)
+				{
+					Status part = read(first, std::min(kReadBytes, n_bytes - first), to + first);
+
+					if (part.is_ok())
+						continue;
+					next = n_bytes; // the others end as well
+
+					const std::lock_guard lock(mutex);
+
+					if (status.is_ok())
+						status = std::move(part);
+				}
+			});
+		n_added_ += status.is_ok() ? n : 0;
+		return status;
 	}
 
 	Status add_base(GraphBasePiece piece, const void *items, size_t n) override
@@ -70,7 +106,7 @@ public:
 
 	Status build() override
 	{
-		if (progress_.stage != GraphStage::kRows || vectors_.size() != spec_.n_rows * row_bytes_ || !base_is_whole())
+		if (progress_.stage != GraphStage::kRows || n_added_ != spec_.n_rows || !base_is_whole())
 			return Status::error(StatusCode::kInvalidArgument, "the graph has not all of its rows");
 
 		Status status = Status::error(StatusCode::kInternal, "the build of a graph was left");
@@ -104,6 +140,13 @@ public:
 	const std::vector<uint8_t> &codes() const override { return codes_; }
 
 private:
+	bool takes_rows(size_t n) const { return progress_.stage == GraphStage::kRows && n <= spec_.n_rows - n_added_; }
+
+	static Status too_many_rows()
+	{
+		return Status::error(StatusCode::kInvalidArgument, "more rows than were announced");
+	}
+
 	static Status status_of(const graph::Outcome &outcome)
 	{
 		return outcome.is_ok() ? Status::ok() : Status::error(outcome.code, outcome.message);
@@ -118,7 +161,7 @@ private:
 
 	void finish(const Status &status)
 	{
-		std::vector<unsigned char>().swap(vectors_);
+		vectors_.reset();
 		std::vector<uint32_t>().swap(base_edges_);
 		std::vector<uint32_t>().swap(base_numbers_);
 		std::vector<uint32_t>().swap(base_entries_);
@@ -156,7 +199,7 @@ private:
 
 		rows.spec = spec_.rows;
 		rows.spec.metric = graph::build_metric(spec_.rows.metric);
-		rows.rows = vectors_.data();
+		rows.rows = vectors_.get();
 		rows.row_stride = row_bytes_;
 		rows.n_rows = spec_.n_rows;
 		return rows;
@@ -447,8 +490,9 @@ private:
 	std::vector<uint32_t> base_edges_;   // [n_base, degree]
 	std::vector<uint32_t> base_numbers_; // [n_base]
 	std::vector<uint32_t> base_entries_;
-	std::vector<unsigned char> vectors_; // [n_rows, row_bytes_], until the graph is built
-	std::unique_ptr<uint8_t[]> work_;    // of the graph's build, until it is measured
+	std::unique_ptr<unsigned char[]> vectors_; // [n_rows, row_bytes_], until the graph is built
+	size_t n_added_ = 0;                       // of these
+	std::unique_ptr<uint8_t[]> work_;          // of the graph's build, until it is measured
 	size_t work_bytes_ = 0;
 	std::unique_ptr<SearcherRows> held_; // of a searcher that found all neighbours, until the build has ended
 	const graph::Helper helper_ = make_helper();
