@@ -8,10 +8,13 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "common/huge_pages.hpp"
+#include "engine/cpu/beside.hpp"
 #include "engine/cpu/nearest_rows.hpp"
 #include "engine/graph/calibrate/calibrate.hpp"
+#include "engine/graph/entries.hpp"
 #include "engine/graph/insert.hpp"
 #include "engine/graph/calibrate/measure.hpp"
 #include "engine/interface/graph_layout.hpp"
@@ -26,15 +29,16 @@ constexpr uint32_t kLeastRows = 20000;   // smaller graphs are measured as sessi
 constexpr uint32_t kRowsPerLeftOut = 10; // a smaller limit if near copies are left out with them: a group of copies
 										 // goes as a whole, and other paths do not lead over it
 constexpr size_t kReadBytes = size_t{2} << 20; // of rows, by a thread at a time
-constexpr double kLeastHeldOut = 0.4;    // of them: else their copies stay in the graph and are not counted
+constexpr double kLeastHeldOut = 0.4;          // of them: else their copies stay in the graph and are not counted
 constexpr double kMostCopies = 0.1; // near copies held out with each row on average: with more, the search for them
 									// is measured too, for which they must be in the graph
 
 class CpuGraphBuilder final : public GraphBuilder
 {
 public:
-	CpuGraphBuilder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher)
-		: spec_(spec), pool_(pool), control_(control), searcher_(searcher),
+	CpuGraphBuilder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher,
+		const NearGroupsTuning &near_groups)
+		: spec_(spec), pool_(pool), control_(control), searcher_(searcher), near_groups_(near_groups),
 		  row_bytes_(vector_bytes(spec.rows.element, spec.rows.dim))
 	{
 		const size_t n_bytes = size_t{spec.n_rows} * row_bytes_;
@@ -267,6 +271,14 @@ private:
 		if (spec_.n_base > 0)
 			return insert_rows(spec, hooks);
 		hooks.helper = &helper_;
+		hooks.entries = [](void *context, uint32_t *entries, uint32_t *n_entries)
+		{
+			const std::vector<uint32_t> &early = static_cast<CpuGraphBuilder *>(context)->early_entries_;
+
+			std::copy(early.begin(), early.end(), entries);
+			*n_entries = static_cast<uint32_t>(early.size());
+			return early.empty() ? graph::Found::kNo : graph::Found::kYes;
+		};
 		work_bytes_ = graph::graph_build_bytes(rows(), spec, pool_->n_threads());
 		work_ = std::make_unique_for_overwrite<uint8_t[]>(work_bytes_);
 		ask_for_huge_pages(work_.get(), work_bytes_);
@@ -326,7 +338,8 @@ private:
 	}
 
 	/// Measure the graph without the queries. With exact neighbours near copies are left out with them, and the
-	/// neighbours of the queries are known, unless searches have another metric.
+	/// neighbours of the queries are known, unless searches have another metric, or neighbours were looked for among
+	/// near rows alone.
 	Status hold_out(graph::MeasuredGraph *measured)
 	{
 		const graph::BuildSpec spec = build_spec();
@@ -378,7 +391,8 @@ private:
 		measured->left_out = held.rows;
 		measured->n_left_out = held.n_rows;
 		measured->copies_left_out = true;
-		measured->nearest = graph::build_metric(spec_.rows.metric) == spec_.rows.metric ? nearest_.data() : nullptr;
+		measured->nearest =
+			!near_neighbors_ && graph::build_metric(spec_.rows.metric) == spec_.rows.metric ? nearest_.data() : nullptr;
 		return Status::ok();
 	}
 
@@ -416,13 +430,67 @@ private:
 		if (searcher_ == nullptr)
 			return graph::Found::kNo;
 
-		graph::Found found = hold_rows(rows);
+		NearGroups groups;
+		bool grouped = false;
+		const std::jthread entries = // joined at the end, whatever happens
+			spec_.n_base == 0 ? beside([this, rows] { choose_entries_early(rows); }) : std::jthread();
+		graph::Found found = hold_rows_and_group(rows, &groups, &grouped);
 
+		near_neighbors_ = false;
 		if (found == graph::Found::kYes)
-			found = held_->find(lists);
+			found = grouped ? held_->find_near(&groups, lists, &near_neighbors_) : held_->find(lists);
 		if (found != graph::Found::kYes || spec_.n_base > 0) // then these are the new rows
 			held_.reset();
 		exact_neighbors_ = found == graph::Found::kYes;
+		return found;
+	}
+
+	/// As call(), for work beside the stage that shows its progress.
+	graph::Call call_beside()
+	{
+		graph::Call quiet = call();
+
+		quiet.progress = [](void *context, uint64_t, uint64_t)
+		{
+			SearchControl *control = static_cast<CpuGraphBuilder *>(context)->control_;
+
+			control->progress.fetch_add(1, std::memory_order_relaxed);
+			return !control->stop.load(std::memory_order_relaxed);
+		};
+		return quiet;
+	}
+
+	/// Choose the first entry points while the searcher works. The memory of the stages that they are chosen in
+	/// otherwise is not used meanwhile, so that the build takes no more.
+	void choose_entries_early(const graph::GraphRows &rows)
+	{
+		const graph::BuildSpec spec = build_spec();
+		std::vector<uint32_t> entries(graph::entry_count(rows.n_rows, spec));
+		const size_t bytes = graph::choose_entries_bytes(rows, spec, pool_->n_threads());
+		const auto work = std::make_unique_for_overwrite<uint8_t[]>(bytes);
+		uint32_t n_entries = 0;
+
+		if (graph::choose_entries(rows, spec, entries.data(), &n_entries, work.get(), bytes, call_beside()).is_ok())
+		{
+			entries.resize(n_entries);
+			early_entries_ = std::move(entries);
+		}
+	}
+
+	/// Hand rows to the searcher, and meanwhile group many rows. *grouped: whether that was done.
+	graph::Found hold_rows_and_group(const graph::GraphRows &rows, NearGroups *groups, bool *grouped)
+	{
+		std::jthread grouping;
+
+		*grouped = false;
+		if (spec_.n_base == 0 && NearGroups::serve(rows, near_groups_))
+			grouping = beside([this, rows, groups, grouped]
+				{ *grouped = groups->make(searcher_, rows, near_groups_, control_, call_beside()).is_ok(); });
+
+		const graph::Found found = hold_rows(rows);
+
+		if (grouping.joinable())
+			grouping.join();
 		return found;
 	}
 
@@ -449,43 +517,11 @@ private:
 		return held_ != nullptr;
 	}
 
-	/// What asks the searcher that holds the rows, if there is one.
-	graph::Helper make_helper()
-	{
-		graph::Helper helper;
-
-		helper.context = this;
-		helper.choose_edges = [](void *context, const graph::EdgeJob &job)
-		{
-			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
-
-			return held != nullptr ? held->choose_edges(job) : graph::Helped::kNo;
-		};
-		helper.give_graph = [](void *context, const graph::GivenGraph &graph)
-		{
-			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
-
-			return held != nullptr ? held->give_graph(graph) : graph::Helped::kNo;
-		};
-		helper.search = [](void *context, const graph::NodeSearch &search)
-		{
-			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
-
-			return held != nullptr ? held->search(search) : graph::Helped::kNo;
-		};
-		helper.leave_out = [](void *context, const uint32_t *rows, uint32_t n)
-		{
-			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
-
-			return held != nullptr ? held->leave_out(rows, n) : graph::Helped::kNo;
-		};
-		return helper;
-	}
-
 	const GraphBuildSpec spec_;
 	ThreadPool *const pool_;
 	SearchControl *const control_;
 	Engine *const searcher_;
+	const NearGroupsTuning near_groups_;
 	const size_t row_bytes_;
 	std::vector<uint32_t> base_edges_;   // [n_base, degree]
 	std::vector<uint32_t> base_numbers_; // [n_base]
@@ -495,10 +531,11 @@ private:
 	std::unique_ptr<uint8_t[]> work_;          // of the graph's build, until it is measured
 	size_t work_bytes_ = 0;
 	std::unique_ptr<SearcherRows> held_; // of a searcher that found all neighbours, until the build has ended
-	const graph::Helper helper_ = make_helper();
-	std::vector<uint32_t> held_out_; // rows that measure the graph
-	std::vector<uint32_t> left_out_; // all rows left out for that
-	std::vector<uint32_t> nearest_;  // [held_out_, kCalibrationNeighbors]
+	const graph::Helper helper_ = helper_of(&held_);
+	std::vector<uint32_t> early_entries_; // that the build begins with; empty: it chooses them
+	std::vector<uint32_t> held_out_;      // rows that measure the graph
+	std::vector<uint32_t> left_out_;      // all rows left out for that
+	std::vector<uint32_t> nearest_;       // [held_out_, kCalibrationNeighbors]
 	std::vector<uint32_t> edges_;
 	std::vector<uint32_t> entries_;
 	std::vector<uint8_t> hash_;
@@ -509,6 +546,7 @@ private:
 	graph::BuildReport report_;
 	GraphProgress progress_;
 	bool exact_neighbors_ = false;
+	bool near_neighbors_ = false; // ... by exact searches of near rows alone
 };
 
 } // namespace
@@ -536,9 +574,10 @@ graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads)
 }
 
 std::unique_ptr<GraphBuilder>
-make_cpu_graph_builder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher)
+make_cpu_graph_builder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher,
+	const NearGroupsTuning &near_groups)
 {
-	return std::make_unique<CpuGraphBuilder>(spec, pool, control, searcher);
+	return std::make_unique<CpuGraphBuilder>(spec, pool, control, searcher, near_groups);
 }
 
 } // namespace vectorgpu::engine
