@@ -13,7 +13,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 23;
+constexpr uint16_t kProtocolVersion = 24;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // one vector of 16,000 floats with headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache
@@ -123,13 +123,14 @@ enum class RequestType : uint32_t
 	kBeginCounts = 38,      // BeginCountsRequest
 	kAddCounted = 39,       // BuildRowsRequest, counted queries [n]
 	kCountCodes = 40,       // BuildRowsRequest, u32 lists [n], codes with terms [n]
+	kAddGraphPages = 41,    // AddGraphPagesRequest, path
 };
 
 constexpr bool
 is_build(RequestType type)
 {
 	return (type >= RequestType::kReadBuild && type <= RequestType::kEndBuild) ||
-		(type >= RequestType::kBeginCounts && type <= RequestType::kCountCodes);
+		(type >= RequestType::kBeginCounts && type <= RequestType::kAddGraphPages);
 }
 
 enum class ReplyStatus : uint32_t
