@@ -60,7 +60,7 @@ constexpr double kScaledUs = 6;      // rows rounded to bytes: more of them are
 constexpr double kOrderedUs = 12e-6; // of a row in the order of lists: the nearest ones lie together, and more of them
 constexpr double kOrderedScaledUs = 27e-6; // are scored; of one rounded to bytes; ...
 constexpr double kOrderedQueryUs = 1.2e-6; // ... of bytes, for each query
-constexpr double kOrderedLargeUs = 5.1e-6; // in all, of a row and a query, in batches of kChoiceLarge and more
+constexpr double kOrderedLargeUs = 5.1e-6; // at least, of a row and a query, in batches of kChoiceLarge and more
 constexpr double kProductsUs = 5e8;        // of a query, a row and a dimension, in a microsecond
 constexpr double kSegmentUs = 18;          // each segment but the first
 constexpr double kKeptBytes = 24e6;        // of the first segment stay in L2 from one batch to the next
@@ -140,7 +140,7 @@ list_pass_us(std::span<const ListChoice> segments, uint32_t n_queries, const Lis
 		us += kSegmentUs * static_cast<double>(std::max<size_t>(segments.size(), 1) - 1);
 	us += all_rows * ((any_scaled ? kOrderedScaledUs : kOrderedUs) + (all_bytes ? n * kOrderedQueryUs : 0));
 	if (n_queries >= kChoiceLarge)
-		us = kPassUs + n * all_rows * kOrderedLargeUs;
+		us = kPassUs + std::max(n * all_rows * kOrderedLargeUs, products / kProductsUs + bytes / kBytesUs); // wide rows
 	return us * (pass.masked ? kMaskedFactor : 1) + more_results_us(pass.k);
 }
 

@@ -186,7 +186,7 @@ bool ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries);
 /// lists. False: it gave way.
 bool ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries);
 
-/// calibrate_codes.cpp. Bytes of memory that this takes at most, of which ivf_reserve knows.
+/// calibrate_codes.cpp. The most bytes of memory that this passes to ivf_reserve.
 Size ivf_code_calibration_bytes(const IvfWriter *writer, const CalibrationQueries *queries);
 
 /// write_lists.cpp. True if rows and codes are in memory, with room for the numbers of all rows and for `others`: bytes

@@ -80,6 +80,13 @@ TEST(ListChoice, PassesTakeNearlyWhatWasMeasured)
 	EXPECT_NEAR(pass_us(arxiv(1, 256), 256), 196, 35);
 }
 
+TEST(ListChoice, ALargeBatchOverWideRowsTakesItsProductsAndBytes)
+{
+	const ListChoice wide = {500000, 4096, 707, 1, 16384, 8192, 8192, false, false};
+
+	EXPECT_GT(pass_us(wide, kChoiceLarge), 1000 + 950); // 5.2e11 products, 4.1e9 bytes
+}
+
 TEST(ListChoice, ListsTakeNearlyWhatWasMeasured)
 {
 	EXPECT_NEAR(lists_us_of(sift(30, true, 1), 1), 40, 3);
