@@ -117,13 +117,12 @@ ListChooser::choose(const SearchQuery &query) const
 	{
 		if (source.lists != nullptr && source.n_rows > 0)
 		{
+			if (!is_measured(call_, source, n_before, kChoiceOne, k) ||
+				!is_measured(call_, source, n_before, kChoiceMany, k))
+				return false;
 			for (const auto &[n_queries, chosen] :
 				{std::pair{kChoiceOne, &choices.one}, {kChoiceMany, &choices.many}, {kChoiceLarge, &choices.large}})
-			{
-				if (!is_measured(call_, source, n_before, n_queries, k))
-					return false;
 				chosen->push_back(choice_of(source, query, call_.spec.dim, n_queries, k));
-			}
 		}
 		n_before += source.n_rows;
 	}

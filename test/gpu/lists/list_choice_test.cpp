@@ -230,7 +230,7 @@ TEST(ListChoice, OthersSearchLists)
 	ASSERT_NO_FATAL_FAILURE(held.expect_lists());
 }
 
-TEST(ListChoice, FewListsOfManyRowsAreSearched)
+TEST(ListChoice, ListsOfManyRowsAreSearched)
 {
 	constexpr size_t kMany = 900000;
 	constexpr uint32_t kManyLists = 300;
@@ -276,7 +276,7 @@ TEST(ListChoice, FewListsOfManyRowsAreSearched)
 		ASSERT_OK(engine->search(copy, batch, &found, nullptr));
 		for (size_t i = 0; i < coverage.size(); i++)
 		{
-			EXPECT_EQ(coverage[i], n_probes == 1 || !chooses() ? Coverage::kPart : Coverage::kAll);
+			EXPECT_EQ(coverage[i], Coverage::kPart); // a join's batches of nearly all lists are faster, too
 			ASSERT_EQ(found[i].size(), 10u);
 			EXPECT_EQ(found[i][0].row, rows.ids[i * 3000]) << n_probes;
 		}
