@@ -106,7 +106,8 @@ tap_entries() {
 	[ "$LONG" -eq 0 ] && [ -z "$FILES$TAP_EXCEPT" ] || every_method=1
 
 	cd "$ROOT" || return
-	find "$1" -maxdepth 1 -name '*.pl' 2>/dev/null | grep -E "${TAP_ONLY:-.}" | grep -vE "${TAP_EXCEPT:-^$}" | sort | while read -r file; do
+	# The last ones first: those of the worker take longest, and should not begin at the end.
+	find "$1" -maxdepth 1 -name '*.pl' 2>/dev/null | grep -E "${TAP_ONLY:-.}" | grep -vE "${TAP_EXCEPT:-^$}" | sort -r | while read -r file; do
 		# It needs servers of several versions: see versions.sh.
 		[[ ! $file =~ $FROM_VERSION_FILES || "${TAP_ENVIRONMENT[*]}" == *VECTORGPU_INSTALLATIONS* ]] || continue
 		echo "$file"

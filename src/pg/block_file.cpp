@@ -19,6 +19,20 @@ constexpr uint32 kBlocksPerCall = kWrittenBytes / BLCKSZ;
 
 } // namespace
 
+char *
+block_file_path(Relation relation)
+{
+	const SMgrRelation smgr = RelationGetSmgr(relation);
+
+#if PG_VERSION_NUM >= 180000
+	return pstrdup(relpath(smgr->smgr_rlocator, MAIN_FORKNUM).str);
+#elif PG_VERSION_NUM >= 160000
+	return relpath(smgr->smgr_rlocator, MAIN_FORKNUM);
+#else
+	return relpath(smgr->smgr_rnode, MAIN_FORKNUM);
+#endif
+}
+
 void
 write_zero_blocks(Relation relation, BlockNumber block, BlockNumber n)
 {
@@ -77,12 +91,7 @@ namespace
 void
 open_segment(BlockFile *file, Relation relation, BlockNumber segment)
 {
-	const SMgrRelation smgr = RelationGetSmgr(relation);
-#if PG_VERSION_NUM >= 160000
-	char *path = relpath(smgr->smgr_rlocator, MAIN_FORKNUM);
-#else
-	char *path = relpath(smgr->smgr_rnode, MAIN_FORKNUM);
-#endif
+	char *path = block_file_path(relation);
 
 	if (segment > 0)
 	{

@@ -33,4 +33,7 @@ void block_file_read(BlockFile *file, Relation relation, BlockNumber first, char
 
 void block_file_close(BlockFile *file);
 
+/// Return the path of the main fork's first file, relative to the data directory.
+char *block_file_path(Relation relation);
+
 } // namespace vectorgpu::pg

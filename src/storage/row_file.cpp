@@ -3,7 +3,9 @@
 
 #include "pg/block_file.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 extern "C"
 {
@@ -116,6 +118,26 @@ row_files_read(const RowFiles *files, uint64 byte, void *data, Size n_bytes)
 		byte += place.n_bytes;
 		n_bytes -= place.n_bytes;
 	}
+}
+
+void
+row_files_free(const RowPaths *paths, int first, int n)
+{
+#ifdef FALLOC_FL_PUNCH_HOLE
+	for (int i = first; i < kRowFiles; i += n)
+	{
+		const int descriptor = OpenTransientFile(paths->names[i], O_RDWR);
+		struct stat status;
+
+		if (descriptor < 0)
+			continue; // a failure leaves it to row_files_close
+		if (fstat(descriptor, &status) == 0 && status.st_size > 0)
+			(void) fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, status.st_size);
+		CloseTransientFile(descriptor);
+	}
+#else
+	(void) paths, (void) first, (void) n;
+#endif
 }
 
 void

@@ -30,6 +30,10 @@ void row_files_paths(const RowFiles *files, RowPaths *paths);
 void row_files_write(const RowFiles *files, uint64 byte, const void *data, Size n_bytes);
 void row_files_read(const RowFiles *files, uint64 byte, void *data, Size n_bytes);
 
+/// Give back the room of every n-th file, from number `first` on; nobody reads their bytes any more. Processes share
+/// the time that row_files_close takes otherwise (0.1 s for 1 GB). The files keep their size.
+void row_files_free(const RowPaths *paths, int first, int n);
+
 /// Close the files, if there are any.
 void row_files_close(RowFiles *files);
 

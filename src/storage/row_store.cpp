@@ -131,15 +131,28 @@ row_store_take_shared(RowStore *store, uint64 n_rows)
 	}
 }
 
-bool
-row_store_append_shared(RowStore *store, const void *data, Size n_bytes, uint64 *byte, RowPaths *paths)
+void
+row_store_place(const RowStore *store, uint64 first, const void *rows, uint64 n)
 {
-	if (store->mapped == nullptr)
-		return false;
-	*byte = MAXALIGN(store->n_rows * store->row_bytes);
-	row_files_write(&store->shared, *byte, data, n_bytes);
+	Assert(store->is_shared);
+	row_files_write(&store->shared, first * store->row_bytes, rows, n * store->row_bytes);
+}
+
+void
+row_store_paths(const RowStore *store, RowPaths *paths)
+{
+	Assert(store->mapped != nullptr);
 	row_files_paths(&store->shared, paths);
-	return true;
+}
+
+uint64
+row_store_append_shared(const RowStore *store, const void *data, Size n_bytes)
+{
+	const uint64 byte = MAXALIGN(store->n_rows * store->row_bytes);
+
+	Assert(store->mapped != nullptr);
+	row_files_write(&store->shared, byte, data, n_bytes);
+	return byte;
 }
 
 void

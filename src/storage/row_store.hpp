@@ -1,5 +1,5 @@
 // Rows of one size that wait while a segment is made: in memory as far as there is room, else in a temporary file.
-// Other processes may write them, to files that are memory as soon as all have come. PG dialect.
+// Several processes may write them, to files that are memory as soon as all have come. PG dialect.
 #pragma once
 
 #include "storage/row_file.hpp"
@@ -30,15 +30,21 @@ struct RowStore
 void row_store_begin(RowStore *store, Size row_bytes, Size memory_bytes);
 void row_store_put(RowStore *store, const void *row);
 
-/// Have other processes write rows, row i at byte i * row_bytes of the files whose paths are returned. The store is
+/// Have several processes write rows, row i at byte i * row_bytes of the files whose paths are returned. The store is
 /// empty. Null: they cannot. A row_store_put instead ends that.
 const RowPaths *row_store_share(RowStore *store);
+
+/// Write rows [first, first + n) of these files.
+void row_store_place(const RowStore *store, uint64 first, const void *rows, uint64 n);
 
 /// They have written n_rows, which are in memory then, as far as there is room.
 void row_store_take_shared(RowStore *store, uint64 n_rows);
 
-/// Write n_bytes behind the rows of these files, at *byte. False: rows do not lie in such files.
-bool row_store_append_shared(RowStore *store, const void *data, Size n_bytes, uint64 *byte, RowPaths *paths);
+/// The paths of the files of a store whose rows are mapped.
+void row_store_paths(const RowStore *store, RowPaths *paths);
+
+/// Write n_bytes behind the rows of these files; return the byte at which they begin.
+uint64 row_store_append_shared(const RowStore *store, const void *data, Size n_bytes);
 
 /// Copy rows [first, first + n) to `rows`.
 void row_store_read(RowStore *store, uint64 first, uint64 n, void *rows);

@@ -38,6 +38,13 @@ stream_run_close(StreamRun *run)
 }
 
 void
+stream_run_reserve(StreamRun *run, StreamKind kind, uint64 n_bytes)
+{
+	run->entry->streams[static_cast<int>(kind)] = {run->block, 0, n_bytes};
+	run->block += static_cast<BlockNumber>(stream_blocks(n_bytes));
+}
+
+void
 stream_run_write(StreamRun *run, StreamKind kind, const void *data, Size n_bytes)
 {
 	stream_run_open(run, kind);

@@ -27,6 +27,10 @@ void stream_run_begin(StreamRun *run, const SegmentPlan *plan, SegmentEntry *ent
 void stream_run_open(StreamRun *run, StreamKind kind);
 void stream_run_close(StreamRun *run);
 
+/// Leave the blocks of a stream to others, which write its pages by stream_write_part_begin once stream_reserve has
+/// made the blocks.
+void stream_run_reserve(StreamRun *run, StreamKind kind, uint64 n_bytes);
+
 /// Write a stream from memory.
 void stream_run_write(StreamRun *run, StreamKind kind, const void *data, Size n_bytes);
 

@@ -191,7 +191,8 @@ stream_write_part_begin(StreamWriter *writer, Relation index, bool logged, const
 void
 stream_write_part_end(StreamWriter *writer)
 {
-	Assert(writer->page_fill == 0);
+	if (writer->page_fill > 0)
+		close_page(writer);
 	flush(writer);
 	end_batch(writer);
 }

@@ -44,9 +44,9 @@ void stream_write(StreamWriter *writer, const void *data, Size n_bytes);
 /// Extend the file, so that it ends behind block `last`. Other blocks that this adds are zeros. One process at a time.
 void stream_reserve(Relation index, BlockNumber last);
 
-/// Write whole pages of a stream from page `position` on, in blocks that are reserved: stream_write, in all a multiple
-/// of a page's payload, then stream_write_part_end. logged: whether the relation is; the creating process
-/// decides.
+/// Write pages of a stream from page `position` on, in blocks that are reserved: stream_write, in all a multiple of a
+/// page's payload but at the end of the stream, then stream_write_part_end. logged: whether the relation is; the
+/// creating process decides.
 void stream_write_part_begin(StreamWriter *writer, Relation index, bool logged, const IndexUuid &uuid, uint32 segment,
 	StreamKind kind, BlockNumber start_block, uint32 position);
 void stream_write_part_end(StreamWriter *writer);

@@ -4,8 +4,8 @@
 //   Lists:  BEGIN_LISTS, ADD_TRAINING*, TRAIN (or ADD_CENTROIDS*), ADD_QUERIES*, ASSIGN*, READ_BUILD*, END_BUILD
 //           with codes, before the first ASSIGN: BEGIN_CODES, ADD_CODES_TRAINING*, TRAIN_CODES (or ADD_CODES_MODEL*)
 //           and behind it: BEGIN_COUNTS, ADD_COUNTED*, COUNT_CODES*
-//   Graph:  BEGIN_GRAPH, ADD_GRAPH_ROWS*, START_GRAPH, READ_BUILD*, END_BUILD
-//   Insert: BEGIN_INSERT, ADD_GRAPH_ROWS*, ADD_BASE_EDGES*, ADD_BASE_NUMBERS*, ADD_BASE_ENTRIES, START_GRAPH, ...
+//   Graph:  BEGIN_GRAPH, ADD_GRAPH_ROWS*, START_GRAPH, READ_BUILD*, END_BUILD; ADD_GRAPH_PAGES in place of any of the
+//   rows Insert: BEGIN_INSERT, ADD_GRAPH_ROWS*, ADD_BASE_EDGES*, ADD_BASE_NUMBERS*, ADD_BASE_ENTRIES, START_GRAPH, ...
 #pragma once
 
 #include "wire/messages.hpp"
@@ -127,6 +127,39 @@ struct BeginGraphRequest
 	uint32_t zero;
 };
 static_assert(sizeof(BeginGraphRequest) == 32);
+
+/// The tag of a page of the index, as stored; what each page has of its own is 0.
+struct WirePageTag
+{
+	uint32_t checksum; // 0
+	uint16_t role;
+	uint16_t stream;
+	uint32_t owner;
+	uint32_t position; // of the page within its stream; 0
+	uint32_t used;     // 0
+	uint32_t magic;
+	uint8_t uuid[16];
+};
+static_assert(sizeof(WirePageTag) == 40);
+
+constexpr uint32_t kMostPathBytes = 1024;
+constexpr uint32_t kMostPageBytes = 32768;
+
+/// The body of ADD_GRAPH_PAGES: rows that follow each other in pages of an index, one stream of bytes; the worker reads
+/// the file. The path follows: of the relation's first file, relative to the data directory.
+struct AddGraphPagesRequest
+{
+	uint64_t position;   // number of the first row
+	uint64_t first;      // byte of the stream where it begins
+	uint32_t n_rows;     // from 1
+	uint32_t start_page; // of the relation: the stream's first
+	uint32_t page_bytes;
+	uint32_t file_pages; // pages of a file; the others are in files whose names end in .1, .2, ...
+	uint32_t tag_offset; // in a page; the payload lies behind the tag, up to the page's end
+	uint32_t path_bytes; // 1 .. kMostPathBytes
+	WirePageTag tag;
+};
+static_assert(sizeof(AddGraphPagesRequest) == 80);
 
 /// Build a graph by insertion into an earlier one, the base.
 struct BeginInsertRequest

@@ -47,6 +47,7 @@ struct RequestView
 		BeginGraphRequest begin_graph;
 		BeginInsertRequest begin_insert;
 		BuildRowsRequest build_rows;
+		AddGraphPagesRequest graph_pages;
 		ReadBuildRequest read_build;
 	};
 	uint32_t segment_ids[kMaxSegmentsPerCopy]; // MANIFEST: [n_segments], ascending
@@ -63,6 +64,7 @@ struct RequestView
 	size_t n_structure_bytes;
 	const uint8_t *searches; // SEARCH_MANY: [searches_bytes], for parse_next_search
 	size_t searches_bytes;
+	const uint8_t *path; // ADD_GRAPH_PAGES: [path_bytes]
 	const uint8_t *bits; // TOMBSTONES: [(n_bits + 7) / 8]
 };
 

@@ -127,6 +127,26 @@ parse_build_rows(const uint8_t *body, size_t length, RequestView *view)
 	return ParseResult::kOk;
 }
 
+/// The path's bytes may still change: the caller copies and looks at them.
+ParseResult
+parse_graph_pages(const uint8_t *body, size_t length, RequestView *view)
+{
+	AddGraphPagesRequest &pages = view->graph_pages;
+
+	if (length < sizeof(AddGraphPagesRequest))
+		return ParseResult::kTruncated;
+	copy_out(body, &pages);
+	if (pages.n_rows == 0 || pages.position >= kMaxRowNumber || pages.first >= kMaxRowNumber ||
+		pages.page_bytes > kMostPageBytes || pages.file_pages == 0 || pages.tag_offset >= pages.page_bytes ||
+		pages.page_bytes - pages.tag_offset <= sizeof(WirePageTag) || pages.path_bytes == 0 ||
+		pages.path_bytes > kMostPathBytes || pages.tag.checksum != 0 || pages.tag.position != 0 || pages.tag.used != 0)
+		return ParseResult::kField;
+	if (length - sizeof(AddGraphPagesRequest) != pages.path_bytes)
+		return ParseResult::kLength;
+	view->path = body + sizeof(AddGraphPagesRequest);
+	return ParseResult::kOk;
+}
+
 ParseResult
 parse_read_build(const uint8_t *body, size_t length, RequestView *view)
 {
@@ -172,6 +192,8 @@ parse_build_body(const uint8_t *body, size_t length, RequestView *view)
 		case RequestType::kAddBaseNumbers:
 		case RequestType::kAddBaseEntries:
 			return parse_build_rows(body, length, view);
+		case RequestType::kAddGraphPages:
+			return parse_graph_pages(body, length, view);
 		case RequestType::kReadBuild:
 			return parse_read_build(body, length, view);
 		case RequestType::kTrain:

@@ -123,13 +123,14 @@ enum class RequestType : uint32_t
 	kBeginCounts = 38,      // BeginCountsRequest
 	kAddCounted = 39,       // BuildRowsRequest, counted queries [n]
 	kCountCodes = 40,       // BuildRowsRequest, u32 lists [n], codes with terms [n]
+	kAddGraphPages = 41,    // AddGraphPagesRequest, path
 };
 
 constexpr bool
 is_build(RequestType type)
 {
 	return (type >= RequestType::kReadBuild && type <= RequestType::kEndBuild) ||
-		(type >= RequestType::kBeginCounts && type <= RequestType::kCountCodes);
+		(type >= RequestType::kBeginCounts && type <= RequestType::kAddGraphPages);
 }
 
 enum class ReplyStatus : uint32_t

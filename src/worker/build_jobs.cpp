@@ -191,6 +191,8 @@ BuildJobs::graph_request(Job *job, const wire::RequestView &view)
 	{
 		case RequestType::kAddGraphRows:
 			return job->graph->add_rows(view);
+		case RequestType::kAddGraphPages:
+			return job->graph->add_pages(view, &control_);
 		case RequestType::kAddBaseEdges:
 			return job->graph->add_base(view, engine::GraphBasePiece::kEdges);
 		case RequestType::kAddBaseNumbers:

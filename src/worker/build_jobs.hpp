@@ -95,7 +95,7 @@ private:
 	bool cancelled() const { return control_.stop.load(std::memory_order_relaxed); }
 	wire::ReplyStatus begin_lists(uint64_t session, const wire::BeginListsRequest &spec);
 	wire::ReplyStatus begin_graph(uint64_t session, const engine::GraphBuildSpec &spec);
-	static wire::ReplyStatus graph_request(Job *job, const wire::RequestView &view);
+	wire::ReplyStatus graph_request(Job *job, const wire::RequestView &view);
 	wire::ReplyStatus list_request(Job *job, const wire::RequestView &view, size_t room, Answer *answer);
 	static wire::ReplyStatus begin_codes(Job *job, const wire::BeginCodesRequest &spec);
 	static wire::ReplyStatus begin_counts(Job *job, const wire::BeginCountsRequest &spec);

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <utility>
 
+#include "worker/builds/page_reader.hpp"
 #include "worker/worker_fault.hpp"
 #include "worker/residency/residency.hpp"
 #include "worker/result_part.hpp"
@@ -99,6 +101,34 @@ GraphJob::add_rows(const wire::RequestView &view)
 
 	if (status.is_ok())
 		n_rows_ += view.build_rows.n_rows;
+	return reply_status(status);
+}
+
+ReplyStatus
+GraphJob::add_pages(const wire::RequestView &view, engine::SearchControl *control)
+{
+	const engine::DistanceSpec &rows = builder_->spec().rows;
+	const uint32_t n = view.graph_pages.n_rows;
+
+	if (thread_.joinable() || view.graph_pages.position != n_rows_ || n > builder_->spec().n_rows - n_rows_)
+		return ReplyStatus::kInvalid;
+
+	const std::optional<PageReader> reader = PageReader::make(view, uint64_t{n} * vector_bytes(rows.element, rows.dim));
+
+	if (!reader)
+		return ReplyStatus::kInvalid;
+
+	const Status status = builder_->read_rows(n,
+		[&](uint64_t first, size_t n_bytes, unsigned char *to)
+		{
+			if (control->stop.load(std::memory_order_relaxed))
+				return Status::error(StatusCode::kCancelled, "canceled");
+			control->progress.fetch_add(1, std::memory_order_relaxed);
+			return reader->read(first, n_bytes, to);
+		});
+
+	if (status.is_ok())
+		n_rows_ += n;
 	return reply_status(status);
 }
 

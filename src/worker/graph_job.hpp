@@ -42,6 +42,8 @@ public:
 
 	/// One thread at a time.
 	wire::ReplyStatus add_rows(const wire::RequestView &view);
+	/// control: progress of the reading, and its end.
+	wire::ReplyStatus add_pages(const wire::RequestView &view, engine::SearchControl *control);
 	wire::ReplyStatus add_base(const wire::RequestView &view, engine::GraphBasePiece piece);
 	wire::ReplyStatus start();
 	wire::ReplyStatus read(const wire::ReadBuildRequest &request, std::vector<uint8_t> *bytes) const;

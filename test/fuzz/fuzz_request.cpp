@@ -133,6 +133,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			require(view.build_rows.n_rows > 0);
 			touch(view.vectors, view.build_rows.n_rows * view.row_bytes);
 			break;
+		case RequestType::kAddGraphPages:
+			require(view.graph_pages.n_rows > 0 && view.graph_pages.path_bytes > 0);
+			touch(view.path, view.graph_pages.path_bytes);
+			break;
 		case RequestType::kTombstones:
 			touch(view.bits, (static_cast<size_t>(view.tombstones.n_bits) + 7) / 8);
 			break;

@@ -15,7 +15,8 @@ MADE = "made-768"                   # of gpu_search_bench
 MADE_SQL = "1000000x768-in-2000"    # of sql_bench --embeddings
 MADE_JOIN = "1000000x768 in groups" # of sql_bench --join-devices
 MADE_CODES = "300000x768-in-2000"   # of sql_bench --codes
-CURVES = {SIFT: 128, ARXIV: 256, MADE: 768} # sets of gpu_code_curves_bench, and their dimensions
+CAGRA = (("sift", (0.973, 0.994), 1.5), ("arxiv", (0.95, 0.985), 1.5), ("made", (0.95, 0.988), 1.2)) # of the phase graphs: recalls, floor of large batches
+DIMS = {SIFT: 128, ARXIV: 256, MADE: 768, MADE_CODES: 768}
 
 
 class Run:
@@ -26,7 +27,7 @@ class Run:
         self.parts = parts
         self.devices = self.read(os.path.join(parts, "devices.bench"))
         self.clients = []
-        named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "join-devices.md", "large.md", "embeddings.md")]
+        named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "join-devices.md", "large.md", "embeddings.md", "builds.md")]
         for name in named + [path for kind in ("conditions", "codes") for path in sorted(glob.glob(os.path.join(parts, kind + "*.md")))]:
             self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
                              for line in self.read(name) if line.startswith("| ")]
@@ -107,6 +108,25 @@ def over_peer(run, name, batch):
     return next((round(ours / peer, 2) for n, ours, peer, _ in beside_peer(run, name) if n == batch), None)
 
 
+def beside_cagra(run, name, batch, recall):
+    """A batch of searches of a graph: (queries/s of the fastest width with at least this recall, that recall, CAGRA's degree, queries/s and recall).
+    CAGRA's is its fastest point that has at least the recall of its point next below ours: it is not helped by the distance of its points."""
+    ours = max(((float(words[4]), float(words[5])) for words in run.rows(f"graph-{name}") if words[0] == str(batch) and float(words[5]) >= recall), default=None)
+    points = [(float(words[5]), float(words[6]), path.rsplit("-", 1)[1]) for path in glob.glob(os.path.join(run.logs, f"peers-graph-{name}-*"))
+              for words in (line.split() for line in run.read(path)) if len(words) == 7 and words[0] == "cagra" and words[2] == str(batch)]
+    below = max((found for _, found, _ in points if ours and found <= ours[1]), default=None)
+    if below is None:
+        return None
+    rate, found, degree = max(point for point in points if point[1] >= below)
+    return (*ours, degree, rate, found)
+
+
+def over_cagra(run, name, batch, recall):
+    """How many times as many queries/s as CAGRA."""
+    found = beside_cagra(run, name, batch, recall)
+    return round(found[0] / found[3], 2) if found else None
+
+
 def looked_at_all(run, name, index, what):
     """The share of the scans of such a line that looked at all rows, in words."""
     share = run.note(name, index, what, r"(\d+)% of the scans came to look at all rows")
@@ -167,7 +187,8 @@ def large_rate(run, batch):
 
 def over_product(run, name, bits, target, clients):
     """How many times as many searches a second from SQL by RaBitQ as by a product quantiser of as many bits, at the same recall target."""
-    rate, product = (run.client(name, f"gpuivf, {storage}, recall_target {target}$", f"{clients}$") for storage in (f"storage = rabitq, bits = {bits}", r"storage = pq, pq_m = \d+"))
+    rate, product = (run.client(name, f"gpuivf, storage = {storage}, recall_target {target}$", f"{clients}$")
+                     for storage in (f"rabitq, bits = {bits}", f"pq, pq_m = {DIMS[name] * bits // 8}"))
     return round(rate / product, 3) if rate and product else None
 
 
@@ -179,8 +200,15 @@ def product_over(run, name, bits, target, batch):
     for words in (line.split() for line in run.read(os.path.join(run.logs, f"curves-{name}"))):
         if len(words) == 10 and words[1].isdigit() and float(words[4]) >= target:
             found[words[0]] = min(float(words[column]), found.get(words[0], float("inf")))
-    rabitq, product = found.get(f"rabitq{bits}"), found.get(f"pq{CURVES[name] * bits // 8}")
+    rabitq, product = found.get(f"rabitq{bits}"), found.get(f"pq{DIMS[name] * bits // 8}")
     return round(product / rabitq, 3) if rabitq and product else None
+
+
+def over_kmeans(run):
+    """How many times as long cuVS takes for the iterations of k-means from given centroids."""
+    ours = run.number("kmeans", r"20 iterations ([0-9.]+)")
+    peer = run.number("peers-graph-sift-32", r"^kmeans \d+ \d+ - ([0-9.]+)", min)
+    return round(peer / ours, 2) if ours and peer else None
 
 
 def lost_to_conditions(run):
@@ -276,9 +304,14 @@ def floors(run):
           for name in (SIFT, ARXIV, MADE_CODES) for bits in (4, 2) for target in (0.95, 0.99) for clients in ("1 client", "16 clients", "64 clients")),
         *((("codes", f"{name}, {bits} bits, recall {target}, batch {batch:,}: over a product quantiser of as many bits", 1, least, "x",
             product_over(run, name, bits, target, batch), "gpu_code_curves_bench"))
-          for name in CURVES for bits in (4, 2, 1) for target in (0.95, 0.99) for batch in (1, 64, 10000)),
+          for name in (SIFT, ARXIV, MADE) for bits in (4, 2, 1) for target in (0.95, 0.99) for batch in (1, 64, 10000)),
         ("codes", "300,000 x 768, 4 bits, without rows: recall", 0.95, least, "",
          run.note(MADE_CODES, "gpuivf, storage = rabitq, bits = 4, refine = none, recall_target 0.99", "1 client$", r"recall ([0-9.]+)"), sql + " --codes"),
+        ("lists", "k-means, 4,096 centroids, 20 iterations: over cuVS", 1.5, least, "x", over_kmeans(run), "gpu_kmeans_bench, peers.py"),
+        ("lists", "SIFT as float32, recall .962, batch 10,000", 1400000, least, "/s", run.fastest(("ivf-1024--fp32",), 10000, 5, 6, 0.962), "gpu_ivf_bench --fp32"),
+        *((("builds", f"CREATE INDEX, 1M x 768, {label}, 2 workers: over a sequential read", ceiling, most, "x",
+            run.client(MADE_SQL, f"{label}$", "CREATE INDEX over the read, 2 workers"), sql + " --builds"))
+          for label, ceiling in (("gpuflat", 1.3), ("gpuivf", 2.3), ("gpuivf, storage = pq", 3), ("gpugraph", 3))),
         ("lists", "k-means, 4,096 centroids, 20 iterations", 150, most, "ms", run.number("kmeans", r"20 iterations ([0-9.]+)"), "gpu_kmeans_bench"),
         ("lists", "CREATE INDEX USING gpuivf, SIFT", 3, most, "s", run.client(SIFT, "gpuivf", "CREATE INDEX"), sql),
         ("lists", "SQL, SIFT, 64 clients, recall .98", 150000, least, "/s", run.client(SIFT, "gpuivf, recall", "64 clients", recall=0.98), sql),
@@ -317,6 +350,8 @@ def floors(run):
         ("match counts", "SQL, documents, 16 clients, over GIN", 20, least, "x", run.client("", "gpumatch", "over that", name_has="package descriptions"), sql),
         *((("graph", f"SIFT, recall {recall}, batch 10,000", floor, least, "/s", run.fastest(graph, 10000, 4, 5, recall), "gpu_graph_bench --steps N"))
           for recall, floor in ((0.95, 1500000), (0.99, 600000))),
+        *((("graph", f"{name} as float32, recall {recall}, batch {batch:,}: over CAGRA", floor, least, "x", over_cagra(run, name, batch, recall), "gpu_graph_bench, peers.py"))
+          for name, recalls, large in CAGRA for recall in recalls for batch, floor in ((10000, large), (64, 3), (1, 3))),
         ("graph", "one query, recall .95", 0.08, most, "ms", one_query(run), "gpu_graph_bench --targets"),
         ("graph", "build of SIFT, engine", 5, most, "s", graph_build(run), "gpu_graph_bench"),
         ("graph", "device memory beside the vectors, degree 32", 160, most, "B a row", graph_memory(run), "gpu_graph_bench"),
@@ -336,6 +371,8 @@ def write_figures(run, table, path, card, trees):
     for name in (ARXIV, MADE):
         lines += [(f"exact: {name}, batch {batch}", f"{ours:.6g}", "/s", "1", "cuVS brute force", f"{peer:.6g}", f"{recall:.4g}")
                   for batch, ours, peer, recall in beside_peer(run, name)]
+    lines += [(f"graph: {name} as float32, batch {batch}", f"{found[0]:.6g}", "/s", f"{found[1]:.4g}", f"CAGRA of degree {found[2]}", f"{found[3]:.6g}", f"{found[4]:.4g}")
+              for name, recalls, _ in CAGRA for recall in recalls for batch in (10000, 64, 1) if (found := beside_cagra(run, name, batch, recall))]
     lines += [(name, f"{value:.6g}", unit, recall, "", "", "") for name, value, unit, recall in large_engine(run)]
     with open(path, "w", encoding="utf-8") as file:
         file.write("name\tvalue\tunit\trecall\tcard\tgit trees\tpeer\tpeer's value\tpeer's recall\n")

@@ -55,6 +55,28 @@ is(beside('SET max_parallel_maintenance_workers = 0; REINDEX INDEX t_lists'), 0,
 is($node->safe_psql('postgres', q{SELECT pg_relation_size('t_lists')}), $pages, 'with the same size');
 is(beside('REINDEX INDEX t_lists'), 1, 'workers write the lists of a REINDEX');
 check_index($node, 't_lists', narrow => 0);
+for my $storage ("storage = 'sq8'", "storage = 'pq', pq_m = 28", "storage = 'rabitq'") # the last one's rotation is random
+{
+	my $coded = $lists =~ s/lists = 12/lists = 12, $storage/r;
+	my $same = sub {
+		my ($processes, $first) = @_;
+		my ($rc, $out, $err) = $node->psql('postgres', "DROP INDEX t_lists; SET client_min_messages = debug1; SET max_parallel_maintenance_workers = $processes; $first; $coded");
+
+		is($rc, 0, "$storage, $processes workers") or diag($err);
+		is($err =~ $beside ? 1 : 0, $processes > 0 ? 1 : 0, "$storage: $processes workers write the lists");
+		check_index($node, 't_lists');
+		return $err =~ /(take \d+ candidates.*)/ ? $1 : 'no message';
+	};
+	my $alone = $same->(0, 'SELECT 1');
+	my $together = $same->(2, 'SELECT 1');
+
+	like($alone, qr/candidates/, "$storage is calibrated");
+	like($together, qr/candidates/, "$storage is calibrated beside workers");
+	next if $storage =~ /rabitq/;
+	is($together, $alone, "$storage: as many candidates when recall is measured while workers write");
+	is($same->(2, q{SET vectorgpu.fault = 'ivf_calibrate:1:sleep'}), $alone, "$storage: and when they have written all before") if faults_enabled($node);
+}
+$node->safe_psql('postgres', "DROP INDEX t_lists; $lists");
 is(beside('SET temp_file_limit = 1000000; REINDEX INDEX t_lists'), 0, 'a limit of temporary files counts what the leader writes');
 check_index($node, 't_lists');
 is(beside('REINDEX INDEX CONCURRENTLY t_lists'), 0, 'beside other sessions the leader writes');
@@ -117,7 +139,7 @@ if (faults_enabled($node))
 		is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_class WHERE relname = 't_lists'}), 0, "no index $when");
 	};
 
-	for my $fault (map { ("ivf_write_range:$_", "build_place:$_") } 1 .. 3)
+	for my $fault ('ivf_calibrate:1', map { ("ivf_write_range:$_", "build_place:$_") } 1 .. 3)
 	{
 		my $from = -s $node->logfile;
 		my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = '$fault:error'; $lists; DROP INDEX t_lists");
@@ -127,7 +149,12 @@ if (faults_enabled($node))
 		ok($acted ? $rc != 0 && $err =~ /fault point/ : $rc == 0, "an error at $fault") or diag($err);
 		$sound->("after $fault");
 	}
-	for my $point (qw(ivf_write_range build_place))
+	my ($rc, $out, $err) = $node->psql('postgres', "SET vectorgpu.fault = 'ivf_calibrate:1:sleep'; SET statement_timeout = '2s'; $lists");
+
+	isnt($rc, 0, 'a build is canceled while recall is measured');
+	like($err, qr/statement timeout/, 'at its time limit');
+	$sound->('after that');
+	for my $point (qw(ivf_calibrate ivf_write_range build_place))
 	{
 		$node->psql('postgres', "SET vectorgpu.fault = '$point:1:exit'; $lists");
 		$node->poll_query_until('postgres', 'SELECT true') or die 'no restart';

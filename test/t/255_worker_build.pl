@@ -113,6 +113,23 @@ for my $case (['graph, l2', 'vector_l2_ops', 'v'], ['graph, inner product', 'vec
 	my $which = $class eq 'bit_jaccard_ops' && $node->safe_psql('postgres', 'SELECT engine FROM vectorgpu_worker') eq 'cuda' ? qr/\n(.*)/ : qr/(.*)/s;
 	is(join(' ', graph_edges() =~ $which), join(' ', $edges =~ $which), "$name: the graph is the same");
 }
+# A parallel build writes the vectors into the index; the worker reads them there, or gets them if it cannot.
+my $parallel = q{SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers = 2; SET maintenance_work_mem = '128MB'};
+
+for my $fault ('', 'graph_worker_pages:1:corrupt')
+{
+	next if $fault && !faults_enabled($node);
+	my ($rc, $out, $err) = $node->psql('postgres',
+		"DROP INDEX IF EXISTS t_g; SET client_min_messages = debug1; $parallel; SET vectorgpu.fault = '$fault'; CREATE INDEX t_g ON t USING gpugraph (v vector_l2_ops) WITH (degree = 12) WHERE id % 2 = 0 OR id > 5000"
+		  =~ s/SET vectorgpu.fault = ''; //r);
+
+	like($err, $built, "graph, parallel $fault: the worker built the graph");
+	like($err, $fault ? qr/the worker has read 0 of \d+ rows from the index/ : qr/the worker has read (\d+) of \1 rows from the index/,
+		"graph, parallel $fault: rows from the index");
+	is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('t_g', true))"), '1', "graph, parallel $fault: the check passes");
+	is(graph_edges(), $graph, "graph, parallel $fault: the graph is the same");
+}
+
 # A part of all rows of the segments and the delta.
 build_graph('graph, merged', 'vector_l2_ops', 'v', 'SELECT 1');
 $node->safe_psql('postgres', 'INSERT INTO t SELECT id + 10000, v, h FROM t WHERE id <= 1000');

@@ -1,4 +1,5 @@
-// Codes of rows that are on the device, by product quantisers whose parts are short: those of engine/ivf, bit for bit.
+// Codes of rows that are on the device, of SQ8 and of product quantisers whose parts are short: those of engine/ivf,
+// bit for bit.
 #pragma once
 
 #include "cuda/build/kmeans.hpp"
@@ -23,15 +24,18 @@ public:
 
 private:
 	Status make_room(const engine::ListCoder &coder, uint32_t most_rows);
+	Status encode_sq8(const ClusterRows &rows, uint8_t *is_out);
+	Status encode_pq(const ClusterRows &rows, const ClusterCentroids &centroids, const uint32_t *labels, float *terms);
 
 	ClusterContext *context_ = nullptr;
-	engine::ivf::PqSpec spec_;
+	engine::ivf::CodeSpec spec_;
 	bool is_ready_ = false;
 	bool has_failed_ = false;
-	Held codebook_; // [m, sub_dim, codewords]
-	Held labels_;   // [most_rows]
-	Held codes_;    // [most_rows, code_bytes]
-	Held terms_;    // [most_rows]
+	Held model_;  // floats of the codes' model
+	Held labels_; // [most_rows]; PQ only
+	Held codes_;  // [most_rows, code_bytes]
+	Held terms_;  // [most_rows] float; PQ only
+	Held is_out_; // [most_rows]; SQ8 only
 };
 
 } // namespace vectorgpu::cuda

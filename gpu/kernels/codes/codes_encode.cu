@@ -1,5 +1,5 @@
-// See codes_encode.hpp. A thread takes a row and a byte of its code, and compares the row's part with every codeword,
-// which all threads of the block read from shared memory at the same time.
+// See codes_encode.hpp. Of PQ a thread takes a row and a byte of its code, and compares the row's part with every
+// codeword, which all threads of the block read from shared memory at the same time. Of SQ8 a warp takes a row.
 #include "kernels/codes/codes_encode.hpp"
 
 namespace vectorgpu::kernels
@@ -10,6 +10,8 @@ namespace
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kTermThreads = 128;
 constexpr uint32_t kMostCodewords = 256;
+constexpr uint32_t kSq8Rows = 8; // of a block
+constexpr uint32_t kWarp = 32;
 
 __host__ __device__ constexpr uint32_t
 encoded_bytes(const EncodeArgs &args)
@@ -134,7 +136,43 @@ encode_terms_kernel(const EncodeArgs args)
 	args.terms[row] = __double2float_rn(sum);
 }
 
+/// Grid ceil(n_rows / 8), block (32, 8): the codes of sq8_encode, by its operations in double.
+__global__ void __launch_bounds__(kWarp * kSq8Rows)
+encode_sq8_kernel(const EncodeSq8Args args)
+{
+	const uint32_t row = blockIdx.x * kSq8Rows + threadIdx.y;
+	bool out = false;
+
+	if (row >= args.n_rows) // for the whole warp
+		return;
+
+	const float *vector = args.rows + static_cast<size_t>(row) * args.dim_pad;
+	uint8_t *codes = args.codes + static_cast<size_t>(row) * args.dim;
+
+	for (uint32_t d = threadIdx.x; d < args.dim; d += kWarp)
+	{
+		const double above = __dsub_rn(vector[d], args.ranges[d]);
+		const double step = args.ranges[args.dim + d];
+		const double level = step > 0 ? __ddiv_rn(above, step) : 0;
+
+		out |= !(above >= -step / 2 && above <= __dmul_rn(255.5, step));
+		codes[d] = level > 0 ? static_cast<uint8_t>(rint(fmin(level, 255.0))) : uint8_t{0}; // 0 for NaN
+	}
+	out = __any_sync(0xFFFFFFFFu, out);
+	if (threadIdx.x == 0)
+		args.is_out[row] = out ? 1 : 0;
+}
+
 } // namespace
+
+cudaError_t
+launch_encode_sq8(const EncodeSq8Args &args, cudaStream_t stream)
+{
+	if (args.n_rows == 0)
+		return cudaSuccess;
+	encode_sq8_kernel<<<(args.n_rows + kSq8Rows - 1) / kSq8Rows, dim3(kWarp, kSq8Rows), 0, stream>>>(args);
+	return cudaGetLastError();
+}
 
 cudaError_t
 launch_encode_pq(const EncodeArgs &args, cudaStream_t stream)

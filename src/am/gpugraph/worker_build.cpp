@@ -5,6 +5,7 @@
 #include "bridge/require.hpp"
 #include "bridge/rows_request.hpp"
 #include "bridge/settings.hpp"
+#include "pg/block_file.hpp"
 #include "pg/fault.hpp"
 #include "wire/build_messages.hpp"
 
@@ -31,6 +32,7 @@ constexpr long kFirstPauseMs = 2; // between two looks at a running build
 constexpr long kMostPauseMs = 50;
 constexpr uint64 kNsPerMs = 1000000;
 constexpr Size kMostItemBytes = 4 * 1024 * 1024; // of a request: a cache holds them until the worker has copied them
+constexpr Size kPagesBytes = 256 * 1024 * 1024;  // of rows that the worker reads at a time
 constexpr uint64 kRowsPerMs = 10;                // that the session's own build connects
 constexpr const char *kGoesOn = "The session goes on with the index build by itself.";
 
@@ -145,11 +147,74 @@ begin(Stay *stay)
 	return send(wire::RequestType::kBeginGraph, spec);
 }
 
-/// Sends items [n_items], in several requests if needed. part: its rows are the items, and are read as they are sent,
-/// to be forgotten: memory for all of them would be touched in vain. Some are read while the worker takes those before;
-/// null: all are there.
+/// Has the worker read the rows from the index's pages: all of them, or the first *n_read where it then cannot.
 Found
-send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n_items, Size item_bytes, PartRows *part)
+read_pages(const Stay *stay, uint64 *n_read)
+{
+	static_assert(sizeof(wire::WirePageTag) == sizeof(PageTag) &&
+		offsetof(wire::WirePageTag, owner) == offsetof(PageTag, owner) &&
+		offsetof(wire::WirePageTag, position) == offsetof(PageTag, position) &&
+		offsetof(wire::WirePageTag, magic) == offsetof(PageTag, magic) &&
+		offsetof(wire::WirePageTag, uuid) == offsetof(PageTag, uuid) &&
+		kPayloadOffset == kTagOffset + sizeof(wire::WirePageTag) && BLCKSZ <= wire::kMostPageBytes);
+	const GraphWriter *writer = stay->writer;
+	const engine::graph::Call call = graph_call(stay->writer);
+	const uint32 n_rows = stay->rows->n_rows;
+	const uint32 at_a_time = static_cast<uint32>(Max(kPagesBytes / writer->vector_bytes, 1));
+	char *path = pg::block_file_path(writer->plan.index);
+	wire::AddGraphPagesRequest pages = {};
+
+	pages.start_page = writer->placed.streams[static_cast<int>(StreamKind::kVectors)].start_block;
+	pages.page_bytes = BLCKSZ;
+	pages.file_pages = RELSEG_SIZE;
+	pages.tag_offset = kTagOffset;
+	pages.path_bytes = static_cast<uint32>(strlen(path));
+	pages.tag.role = static_cast<uint16>(PageRole::kStream);
+	pages.tag.stream = static_cast<uint16>(StreamKind::kVectors);
+	pages.tag.owner = writer->placed.id;
+	pages.tag.magic = kPageMagic;
+	memcpy(pages.tag.uuid, &writer->meta->uuid, sizeof(pages.tag.uuid));
+	while (*n_read < n_rows)
+	{
+		const wire::Part parts[] = {{&pages, sizeof(pages)}, {path, pages.path_bytes}};
+		wire::ReplyHeader header;
+		bridge::Fallback reason;
+
+		if (!call.progress(call.progress_context, *n_read, n_rows))
+			return Found::kCancelled;
+		pages.position = *n_read;
+		pages.first = (stay->part->first_row + *n_read) * writer->vector_bytes;
+		if (VG_FAULT("graph_worker_pages")) // then the next pages are another segment's
+			pages.tag.owner++;
+		pages.n_rows = static_cast<uint32>(Min(n_rows - *n_read, at_a_time));
+		if (!submit(wire::RequestType::kAddGraphPages, parts, lengthof(parts)))
+			return Found::kNo;
+		if (!bridge::session_receive(&header, nullptr, 0, &reason))
+		{
+			(void) give_up(reason);
+			return Found::kNo;
+		}
+		if (header.status == wire::ReplyStatus::kUnsupported)
+			break;
+		if (header.status != wire::ReplyStatus::kOk)
+		{
+			(void) give_up(bridge::fallback_of(header.status));
+			return Found::kNo;
+		}
+		*n_read += pages.n_rows;
+	}
+	pfree(path);
+	ereport(
+		DEBUG1, (errmsg_internal("the worker has read " UINT64_FORMAT " of %u rows from the index", *n_read, n_rows)));
+	return Found::kYes;
+}
+
+/// Sends items [first_item, n_items), in several requests if needed. part: its rows are the items, and are read as they
+/// are sent, to be forgotten: memory for all of them would be touched in vain. Some are read while the worker takes
+/// those before; null: all are there.
+Found
+send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 first_item, uint64 n_items,
+	Size item_bytes, PartRows *part)
 {
 	const engine::graph::Call call = graph_call(stay->writer);
 	const Size capacity = Min(bridge::session_body_capacity(), kMostItemBytes);
@@ -160,7 +225,7 @@ send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n
 
 	if (at_a_time == 0)
 		return Found::kNo;
-	for (uint64 first = 0; first < n_items; first += at_a_time)
+	for (uint64 first = first_item; first < n_items; first += at_a_time)
 	{
 		const uint64 n = Min(at_a_time, n_items - first);
 
@@ -169,8 +234,8 @@ send_items(const Stay *stay, wire::RequestType type, const void *items, uint64 n
 		const char *here = part != nullptr ? read : static_cast<const char *>(items) + first * item_bytes;
 		const uint64 n_next = Min(at_a_time, n_items - first - n);
 
-		if (part != nullptr && first == 0)
-			graph_read_some(part, 0, n, read);
+		if (part != nullptr && first == first_item)
+			graph_read_some(part, first, n, read);
 		before_request();
 		if (!bridge::rows_submit(&last, type, first, here, n, item_bytes, &reason))
 		{
@@ -192,26 +257,30 @@ Found
 send_base(const Stay *stay)
 {
 	const engine::graph::BaseGraph *base = stay->base;
-	Found sent = send_items(stay, wire::RequestType::kAddBaseEdges, base->edges, base->n_rows,
+	Found sent = send_items(stay, wire::RequestType::kAddBaseEdges, base->edges, 0, base->n_rows,
 		stay->writer->model.degree * sizeof(uint32), nullptr);
 
 	if (sent == Found::kYes)
-		sent =
-			send_items(stay, wire::RequestType::kAddBaseNumbers, base->numbers, base->n_rows, sizeof(uint32), nullptr);
+		sent = send_items(
+			stay, wire::RequestType::kAddBaseNumbers, base->numbers, 0, base->n_rows, sizeof(uint32), nullptr);
 	if (sent == Found::kYes) // they are few: one request, which has no position
 		sent = send_items(
-			stay, wire::RequestType::kAddBaseEntries, base->entries, base->n_entries, sizeof(uint32), nullptr);
+			stay, wire::RequestType::kAddBaseEntries, base->entries, 0, base->n_entries, sizeof(uint32), nullptr);
 	return sent;
 }
 
 Found
 send_rows(const Stay *stay)
 {
-	Found sent;
+	uint64 n_read = 0;
+	Found sent = Found::kYes;
 
 	graph_start_phase(stay->writer, kPhaseSendRows);
-	sent = send_items(stay, wire::RequestType::kAddGraphRows, stay->rows->rows, stay->rows->n_rows,
-		stay->rows->row_stride, stay->part);
+	if (stay->writer->vectors == nullptr)
+		sent = read_pages(stay, &n_read);
+	if (sent == Found::kYes)
+		sent = send_items(stay, wire::RequestType::kAddGraphRows, stay->rows->rows, n_read, stay->rows->n_rows,
+			stay->rows->row_stride, stay->part);
 	if (sent == Found::kYes && stay->base != nullptr)
 		sent = send_base(stay);
 	if (sent == Found::kYes && !request(wire::RequestType::kStartGraph, nullptr, 0, nullptr, 0))

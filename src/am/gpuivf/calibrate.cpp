@@ -6,6 +6,7 @@
 #include "engine/ivf/list_metric.hpp"
 #include "engine/recall/near_copies.hpp"
 #include "engine/recall/stratified.hpp"
+#include "pg/fault.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -284,11 +285,13 @@ ivf_true_neighbors(const IvfWriter *writer, const CalibrationQueries *queries, u
 }
 
 bool
-ivf_calibrate(IvfWriter *writer, Queries *queries)
+ivf_calibrate(IvfWriter *writer)
 {
+	Queries *queries = &writer->queries;
 	engine::ivf::Calibration *calibration = &writer->model.calibration;
 
 	ivf_start_phase(writer, kPhaseCalibrate);
+	(void) VG_FAULT("ivf_calibrate");
 	if (!worker_build_neighbors(writer, queries, kCalibrationFound))
 	{
 		keep_queries(writer, queries, Min(queries->n, ivf_own_queries(writer)));
@@ -305,8 +308,10 @@ ivf_calibrate(IvfWriter *writer, Queries *queries)
 	engine::ivf::calibrate_by_rank(queries->ranks, queries->n, kNeighbors, calibration);
 	heed_nearest(queries, calibration);
 	engine::ivf::lower_by_chance(queries->ranks, queries->n, kNeighbors, calibration);
-	ivf_calibrate_depths(writer, queries);
-	return !has_codes(&writer->layout) || ivf_calibrate_codes(writer, queries);
+	if (!ivf_calibrate_depths(writer, queries) || (has_codes(&writer->layout) && !ivf_calibrate_codes(writer, queries)))
+		return false;
+	queries->n = 0;
+	return true;
 }
 
 } // namespace vectorgpu::am

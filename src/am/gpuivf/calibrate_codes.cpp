@@ -460,6 +460,22 @@ affordable_queries(const IvfWriter *writer)
 	return Max(static_cast<uint64>(Min(kCodeWork / each, static_cast<double>(PG_UINT32_MAX))), kWantedQueries);
 }
 
+Size
+query_bytes(const IvfWriter *writer)
+{
+	return sizeof(CodedQuery) + writer->model.n_lists * (sizeof(float) + 1) + writer->meta->dim * sizeof(float) +
+		code_query_bytes(&writer->codec);
+}
+
+/// The number of queries: those there is time and memory for.
+uint64
+queries_of_codes(const IvfWriter *writer, const CalibrationQueries *queries)
+{
+	const uint64 fitting = Max(writer->memory / kMemoryShare / query_bytes(writer), kMinQueries);
+
+	return Min(Min(queries->n, affordable_queries(writer)), fitting);
+}
+
 /// Counts, by the worker or here. False: it gave way.
 bool
 count_codes(IvfWriter *writer, CodedQuery *queries, uint64 n, Size held, CodeRows *rows)
@@ -493,24 +509,28 @@ sum_better(const CodedQuery *queries, uint64 n)
 
 } // namespace
 
+Size
+ivf_code_calibration_bytes(const IvfWriter *writer, const CalibrationQueries *queries)
+{
+	return queries_of_codes(writer, queries) * query_bytes(writer);
+}
+
 bool
 ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries)
 {
-	const Size query_bytes = sizeof(CodedQuery) + writer->model.n_lists * (sizeof(float) + 1) +
-		writer->meta->dim * sizeof(float) + code_query_bytes(&writer->codec);
-	const uint64 fitting = Max(writer->memory / kMemoryShare / query_bytes, kMinQueries);
-	const uint64 n = Min(Min(queries->n, affordable_queries(writer)), fitting);
+	const uint64 n = queries_of_codes(writer, queries);
+	const Size held = n * query_bytes(writer);
 	CodedQuery *coded = static_cast<CodedQuery *>(MemoryContextAllocHuge(CurrentMemoryContext, n * sizeof(CodedQuery)));
 	CodeRows rows;
 
-	ivf_reserve(writer, n * query_bytes);
+	ivf_reserve(writer, held);
 	begin_rows(writer, &rows);
 	for (uint64 i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
 		begin_query(writer, &coded[i], queries, i * queries->n / n, &rows);
 	}
-	if (!count_codes(writer, coded, n, n * query_bytes, &rows))
+	if (!count_codes(writer, coded, n, held, &rows))
 		return false;
 	correct_model(&writer->model, coded, n);
 	ereport(DEBUG1,

@@ -82,6 +82,45 @@ compare_waiting(const IvfWriter *writer, DepthQueries *depths)
 	memset(depths->left_out, 0, sizeof(depths->left_out));
 }
 
+/// Notes that a row of the first sample is the next waiting one, and compares them if they are enough.
+void
+add_waiting(const IvfWriter *writer, DepthQueries *depths, uint64 number, uint32 label)
+{
+	const uint64 to = depths->n_waiting++;
+
+	depths->ids[to] = number << 32 | label;
+	for (uint32 s = 1; s < kDepthSamples; s++)
+		if (!in_sample(number, kStrides[s]))
+			depths->left_out[s][to / 8] |= static_cast<uint8>(1 << (to % 8));
+	if (depths->n_waiting == depths->batch)
+		compare_waiting(writer, depths);
+}
+
+/// Compares the rows of the first sample. False: it gave way.
+bool
+compare_all(IvfWriter *writer, DepthQueries *depths)
+{
+	uint32 labels[kMostWaiting * kStep];
+
+	spool_seek(writer->labels, 0);
+	for (uint64 first = 0; first < writer->n_rows && depths->n > 0; first += lengthof(labels))
+	{
+		const uint64 n = Min(lengthof(labels), writer->n_rows - first);
+
+		if (ivf_gives_way(writer))
+			return false;
+		spool_read(writer->labels, labels, n * sizeof(uint32));
+		for (uint64 i = 0; i < n; i++)
+		{
+			if (!in_sample(first + i, kStrides[0]))
+				continue;
+			ivf_read_spooled(writer, first + i, 1, depths->waiting + depths->n_waiting * writer->vector_bytes);
+			add_waiting(writer, depths, first + i, labels[i]);
+		}
+	}
+	return true;
+}
+
 /// Ranks [n] of the lists of a query's nearest rows in a sample, then PG_UINT32_MAX.
 void
 ranks_in_sample(DepthQueries *depths, uint32 sample, uint64 i, const uint32 *list_ranks, uint32 *ranks)
@@ -137,6 +176,7 @@ ivf_begin_depths(const IvfWriter *writer, const CalibrationQueries *queries, Dep
 	const uint64 n = Min(queries->n, affordable_queries(writer));
 
 	depths->n = n;
+	depths->later = row_store_in_memory(&writer->vectors);
 	depths->batch = Max(UINT64CONST(1), Min(static_cast<uint64>(kMostWaiting), kBatchBytes / writer->vector_bytes));
 	depths->numbers = static_cast<uint64 *>(palloc(n * sizeof(uint64)));
 	depths->vectors = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, n * writer->vector_bytes));
@@ -165,25 +205,17 @@ void
 ivf_sample_depths(
 	const IvfWriter *writer, DepthQueries *depths, uint64 first, const char *vectors, const uint32 *labels, uint64 n)
 {
-	for (uint64 i = 0; i < n && depths->n > 0; i++)
+	for (uint64 i = 0; i < n && depths->n > 0 && !depths->later; i++)
 	{
-		const uint64 number = first + i;
-		const uint64 to = depths->n_waiting;
-
-		if (!in_sample(number, kStrides[0]))
+		if (!in_sample(first + i, kStrides[0]))
 			continue;
-		memcpy(depths->waiting + to * writer->vector_bytes, vectors + i * writer->vector_bytes, writer->vector_bytes);
-		depths->ids[to] = number << 32 | labels[i];
-		for (uint32 s = 1; s < kDepthSamples; s++)
-			if (!in_sample(number, kStrides[s]))
-				depths->left_out[s][to / 8] |= static_cast<uint8>(1 << (to % 8));
-		depths->n_waiting++;
-		if (depths->n_waiting == depths->batch)
-			compare_waiting(writer, depths);
+		memcpy(depths->waiting + depths->n_waiting * writer->vector_bytes, vectors + i * writer->vector_bytes,
+			writer->vector_bytes);
+		add_waiting(writer, depths, first + i, labels[i]);
 	}
 }
 
-void
+bool
 ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries)
 {
 	DepthQueries *depths = &writer->depths;
@@ -192,6 +224,8 @@ ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries)
 		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, writer->model.n_lists * sizeof(uint32)));
 	uint32 *ranks[kDepthSamples];
 
+	if (depths->later && !compare_all(writer, depths))
+		return false;
 	compare_waiting(writer, depths);
 	for (uint32 *&of_sample : ranks)
 		of_sample = static_cast<uint32 *>(palloc(depths->n * each * sizeof(uint32)));
@@ -218,6 +252,7 @@ ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries)
 		pfree(of_sample);
 	pfree(list_ranks);
 	end_depths(depths);
+	return true;
 }
 
 } // namespace vectorgpu::am

@@ -1,8 +1,8 @@
 // SegmentFormat of gpuivf. Rows wait in memory or in a temporary file. When all have come, each is assigned to a list
 // and coded (with the model of the segment that the rows come from, or a new one), and the stored data is written list
 // by list. PG dialect.
+#include "am/gpuivf/list_writers.hpp"
 #include "am/gpuivf/stored_rows.hpp"
-#include "am/gpuivf/writer.hpp"
 #include "pg/fault.hpp"
 
 #include <cstring>
@@ -14,6 +14,7 @@ namespace
 {
 
 constexpr uint64 kMaxSegmentRows = PG_UINT32_MAX; // numbers of rows are stored in 32 bits
+constexpr Size kStoreSlack = 2 * 1024 * 1024;     // a store has room for whole blocks of rows, of 1 MB
 
 void *
 format_begin(const SegmentPlan *plan)
@@ -99,16 +100,42 @@ struct CodeBatch
 {
 	CodeEncoder encoder; // all zeros until this process codes rows
 	CodeArrays arrays;   // [batch_rows]
-	char *row;           // [coded_bytes]
+	char *rows;          // [batch_rows, coded_bytes] codes with their terms; null: no terms
+	bool placed;         // they go to shared files
 };
+
+/// Bytes that a calibration beside the lists' writers takes at most, but for what it takes with full vectors, too.
+Size
+calibration_bytes(const IvfWriter *writer)
+{
+	const Size numbers = writer->n_rows * sizeof(uint32); // once more: see scan_codes
+
+	return has_codes(&writer->layout) ? numbers + ivf_code_calibration_bytes(writer, &writer->queries) : 0;
+}
+
+/// Begins the store of codes. True: they go to files that workers read who write the lists; these may take what memory
+/// vectors and a calibration leave.
+bool
+begin_code_store(IvfWriter *writer)
+{
+	const Size n_bytes = writer->n_rows * writer->coded_bytes;
+	bool shares;
+
+	row_store_end(&writer->codes);
+	shares = n_bytes <= kMostMappedBytes && ivf_writes_lists_beside(writer, n_bytes + calibration_bytes(writer));
+	row_store_begin(&writer->codes, writer->coded_bytes,
+		shares ? Max(n_bytes + kStoreSlack, ivf_room_for_rows(writer)) : ivf_room_for_rows(writer));
+	return shares && row_store_share(&writer->codes) != nullptr;
+}
 
 void
 begin_codes(IvfWriter *writer, CodeBatch *batch, uint32 batch_rows)
 {
-	row_store_end(&writer->codes);
-	row_store_begin(&writer->codes, writer->coded_bytes, ivf_room_for_rows(writer));
 	*batch = {};
-	batch->row = static_cast<char *>(palloc(writer->coded_bytes));
+	batch->placed = begin_code_store(writer);
+	if (writer->layout.row_terms)
+		batch->rows =
+			static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, batch_rows * writer->coded_bytes));
 	batch->arrays.codes =
 		static_cast<uint8 *>(MemoryContextAllocHuge(CurrentMemoryContext, batch_rows * writer->layout.code_bytes));
 	batch->arrays.terms = static_cast<float *>(palloc(batch_rows * sizeof(float)));
@@ -131,28 +158,42 @@ make_codes(IvfWriter *writer, CodeBatch *batch, const Assigner *assigner, uint64
 	return encoder_run(&batch->encoder, assigner->floats, assigner->labels, n, &batch->arrays, &watch);
 }
 
+/// Keeps the codes of rows [first, first + n): codes [n, code_bytes], and the batch's terms.
 void
-put_codes(IvfWriter *writer, const CodeBatch *batch, uint64 n)
+put_codes(IvfWriter *writer, const CodeBatch *batch, const uint8 *codes, uint64 first, uint64 n)
 {
 	const IvfLayout *layout = &writer->layout;
+	const char *rows = reinterpret_cast<const char *>(codes);
 
-	for (uint64 i = 0; i < n; i++)
+	if (batch->rows != nullptr)
 	{
-		memcpy(batch->row, batch->arrays.codes + i * layout->code_bytes, layout->code_bytes);
-		if (layout->row_terms)
-			memcpy(batch->row + layout->code_bytes, &batch->arrays.terms[i], sizeof(float));
-		row_store_put(&writer->codes, batch->row);
+		rows = batch->rows;
+		for (uint64 i = 0; i < n; i++)
+		{
+			char *row = batch->rows + i * writer->coded_bytes;
+
+			memcpy(row, codes + i * layout->code_bytes, layout->code_bytes);
+			memcpy(row + layout->code_bytes, &batch->arrays.terms[i], sizeof(float));
+		}
 	}
+	if (batch->placed)
+		row_store_place(&writer->codes, first, rows, n);
+	else
+		for (uint64 i = 0; i < n; i++)
+			row_store_put(&writer->codes, rows + i * writer->coded_bytes);
 }
 
 void
-end_codes(CodeBatch *batch)
+end_codes(IvfWriter *writer, CodeBatch *batch, bool done)
 {
+	if (batch->placed && done)
+		row_store_take_shared(&writer->codes, writer->n_rows);
 	encoder_end(&batch->encoder);
 	pfree(batch->arrays.codes);
 	pfree(batch->arrays.terms);
 	pfree(batch->arrays.is_out);
-	pfree(batch->row);
+	if (batch->rows != nullptr)
+		pfree(batch->rows);
 }
 
 /// Gets labels of the next batch, from `first` on, from the worker or by itself; its rows as floats, unless the worker
@@ -207,7 +248,7 @@ assign_rows(IvfWriter *writer)
 		if (!done)
 			break;
 		if (to_code)
-			put_codes(writer, &batch, n);
+			put_codes(writer, &batch, coded ? by_worker.codes : batch.arrays.codes, first, n);
 		for (uint64 i = 0; i < n; i++)
 			offsets[assigner.labels[i] + 1]++;
 		ivf_sample_depths(writer, &writer->depths, first, assigner.vectors, assigner.labels, n);
@@ -218,34 +259,42 @@ assign_rows(IvfWriter *writer)
 	}
 	worker_assign_end(&by_worker);
 	if (to_code)
-		end_codes(&batch);
+		end_codes(writer, &batch, done);
 	assigner_end(&assigner);
 	for (uint32 i = 0; i < writer->model.n_lists; i++)
 		offsets[i + 1] += offsets[i];
 	return done;
 }
 
+/// True if there will be parallel workers for the lists: they write while recall is measured.
+bool
+calibrates_beside(const IvfWriter *writer)
+{
+	return ivf_writes_lists_beside(writer, calibration_bytes(writer));
+}
+
+/// Trains a model, assigns all rows, and calibrates it, unless it is still to be calibrated (IvfWriter::queries) when
+/// the lists are written. False: it gave way.
 bool
 train_and_assign(IvfWriter *writer)
 {
-	CalibrationQueries queries = {};
 	RowErrors all;
 
 	(void) VG_FAULT("ivf_train");
 	if (!ivf_train(writer) || !ivf_train_codec(writer))
 		return false;
-	queries.n = ivf_calibration_queries(writer);
-	if (queries.n > 0 && writer->model.n_lists > 1)
+	writer->queries.n = writer->model.n_lists > 1 ? ivf_calibration_queries(writer) : 0;
+	if (writer->queries.n > 0)
 	{
-		ivf_begin_calibration(writer, &queries);
-		worker_build_queries(writer, &queries, kCalibrationFound);
+		ivf_begin_calibration(writer, &writer->queries);
+		worker_build_queries(writer, &writer->queries, kCalibrationFound);
 	}
 	if (!assign_rows(writer))
 		return false;
 	all = ivf_all_errors(writer);
 	writer->model.mean_error = ivf_mean_error(writer);
 	writer->model.out_of_range = static_cast<uint16>(1000 * all.n_out / all.n);
-	return queries.n == 0 || writer->model.n_lists == 1 || ivf_calibrate(writer, &queries);
+	return writer->queries.n == 0 || calibrates_beside(writer) || ivf_calibrate(writer);
 }
 
 /// The imbalance of the lists.
@@ -285,7 +334,8 @@ format_prepare(void *state, SegmentEntry *entry)
 	}
 	else
 		done = train_and_assign(writer);
-	worker_build_end(writer);
+	if (!done || writer->queries.n == 0)
+		worker_build_end(writer);
 	if (!done)
 		return false;
 	writer->model.segment_error = ivf_mean_error(writer);

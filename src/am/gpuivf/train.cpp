@@ -191,6 +191,10 @@ ivf_train(IvfWriter *writer)
 		pfree(writer->centroids);
 	writer->centroids = static_cast<float *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, static_cast<Size>(spec.n_clusters) * dim * sizeof(float)));
+	writer->model = IvfModel();
+	if (!pg_strong_random(&writer->model.id, sizeof(writer->model.id)))
+		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate a random identifier")));
+	writer->has_codec = false;
 	if (!worker_build_train(writer, &spec, writer->centroids, &n_used))
 	{
 		writer->worker.by_gpu = false;
@@ -198,12 +202,9 @@ ivf_train(IvfWriter *writer)
 			return false;
 	}
 
-	writer->model = IvfModel();
 	// Clusters behind n_used are copies of the first one: there are fewer different rows than lists.
 	writer->model.n_lists = Max(n_used, 1u);
 	writer->model.n_trained_rows = static_cast<uint32>(writer->n_rows);
-	if (!pg_strong_random(&writer->model.id, sizeof(writer->model.id)))
-		ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not generate a random identifier")));
 	tell_of_lists(writer);
 	return true;
 }

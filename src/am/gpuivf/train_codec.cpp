@@ -122,36 +122,28 @@ sample_rows(const IvfWriter *writer)
 	return Max(Min(Min(writer->n_rows, kSampleRows), fitting), UINT64CONST(1));
 }
 
-void
-train_sq8(IvfWriter *writer)
-{
-	const uint64 n = sample_rows(writer);
-	float *sample;
-
-	ivf_reserve(writer, n * writer->meta->dim * sizeof(float));
-	if (worker_build_train_codec(writer, n))
-		return;
-	sample = ivf_read_sample(writer, n);
-	engine::ivf::sq8_train(sample, n, writer->meta->dim, writer->codec.model.sq8);
-	pfree(sample);
-}
-
-/// The centre is the mean of the rows that SQ8 would take; the seed of the rotation is the training's. The worker, if
-/// it has the lists, codes the rows with them.
-void
-train_rabitq(IvfWriter *writer)
-{
-	const uint64 n = sample_rows(writer);
-	float *sample;
-
-	ivf_reserve(writer, n * writer->meta->dim * sizeof(float));
-	sample = ivf_read_sample(writer, n);
-	engine::ivf::rabitq_train(writer->codec.model.rabitq, sample, n, writer->model.id);
-	pfree(sample);
-	worker_build_take_codec(writer);
-}
-
 } // namespace
+
+void
+ivf_train_codec_alone(IvfWriter *writer)
+{
+	const IvfStorage storage = writer->layout.storage;
+	uint64 n;
+	float *sample;
+
+	if (writer->has_codec || (storage != IvfStorage::kSq8 && storage != IvfStorage::kRabitq))
+		return;
+	n = sample_rows(writer);
+	ivf_reserve(writer, n * writer->meta->dim * sizeof(float));
+	codec_begin(&writer->codec, writer->meta);
+	sample = ivf_read_sample(writer, n);
+	if (storage == IvfStorage::kSq8)
+		engine::ivf::sq8_train(sample, n, writer->meta->dim, writer->codec.model.sq8);
+	else // the centre is the mean of the rows, and the seed of the rotation is the training's
+		engine::ivf::rabitq_train(writer->codec.model.rabitq, sample, n, writer->model.id);
+	pfree(sample);
+	writer->has_codec = true;
+}
 
 bool
 ivf_train_codec(IvfWriter *writer)
@@ -161,20 +153,14 @@ ivf_train_codec(IvfWriter *writer)
 	if (writer->watch.report)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, kPhaseTrainCodes);
 	(void) VG_FAULT("ivf_train_codec");
-	codec_begin(&writer->codec, writer->meta);
-	switch (writer->layout.storage)
+	ivf_train_codec_alone(writer);
+	if (writer->has_codec)
 	{
-		case IvfStorage::kSq8:
-			train_sq8(writer);
-			return true;
-		case IvfStorage::kPq:
-			return train_pq(writer);
-		case IvfStorage::kRabitq:
-			train_rabitq(writer);
-			return true;
-		default:
-			return true;
+		worker_build_take_codec(writer);
+		return true;
 	}
+	codec_begin(&writer->codec, writer->meta);
+	return writer->layout.storage != IvfStorage::kPq || train_pq(writer);
 }
 
 } // namespace vectorgpu::am

@@ -151,6 +151,7 @@ worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, float
 	WorkerBuild *build = &writer->worker;
 	wire::BeginListsRequest wanted = {};
 	wire::BuildReport report;
+	wire::ReplyHeader header;
 
 	wanted.n_clusters = spec->n_clusters;
 	wanted.n_training = static_cast<uint32>(spec->n_rows);
@@ -166,7 +167,10 @@ worker_build_train(IvfWriter *writer, const engine::ivf::KMeansSpec *spec, float
 	}
 	if (spec->n_rows == 0 || !begin(writer, &wanted) ||
 		!send_sample(writer, wire::RequestType::kAddTraining, spec->n_rows) ||
-		!send_empty(build, wire::RequestType::kTrain) ||
+		!submit(build, wire::RequestType::kTrain, nullptr, 0))
+		return false;
+	ivf_train_codec_alone(writer); // meanwhile
+	if (!receive(build, &header, nullptr, 0) ||
 		!read_result(build, wire::BuildResult::kReport, &report, sizeof(report)))
 		return false;
 	if (report.n_used < 1 || report.n_used > spec->n_clusters)
@@ -382,18 +386,16 @@ submit_batch(WorkerAssign *state, uint64 first)
 	return true;
 }
 
-/// Takes the codes of a reply: terms, then codes.
+/// Finds the codes of a reply: terms, then codes.
 void
-take_codes(const WorkerAssign *state, const char *coded)
+find_codes(WorkerAssign *state, const char *coded)
 {
-	const IvfLayout *layout = &state->writer->layout;
-
-	if (layout->row_terms)
+	if (state->writer->layout.row_terms)
 	{
 		memcpy(state->coded->terms, coded, state->n * sizeof(float));
 		coded += state->n * sizeof(float);
 	}
-	memcpy(state->coded->codes, coded, state->n * layout->code_bytes);
+	state->codes = reinterpret_cast<const uint8 *>(coded);
 }
 
 } // namespace
@@ -410,6 +412,7 @@ worker_assign_begin(WorkerAssign *state, IvfWriter *writer, Assigner *assigner, 
 	state->read[0] = assigner->vectors;
 	state->read[1] = static_cast<char *>(palloc(assigner->batch_rows * writer->vector_bytes));
 	state->request = {};
+	state->codes = nullptr;
 	state->first = 0;
 	state->n = 0;
 	if (writer->worker.lists)
@@ -453,7 +456,7 @@ next_of_worker(WorkerAssign *state, uint64 *n, bool *has_codes)
 		assigner->scores[i] = label.score;
 	}
 	if (build->codes)
-		take_codes(state, state->reply + state->n * sizeof(wire::RowLabel));
+		find_codes(state, state->reply + state->n * sizeof(wire::RowLabel));
 	build->n_seen = state->first + state->n;
 	assigner->vectors = state->next;
 	(void) submit_batch(state, build->n_seen); // the next request reports a failure

@@ -55,9 +55,10 @@ struct WorkerAssign
 {
 	IvfWriter *writer;
 	Assigner *assigner;          // its arrays take the batch,
-	const CodeArrays *coded;     // ... and these its codes; null: no codes
+	const CodeArrays *coded;     // ... and these the terms of its codes and more; null: no codes
 	char *reply;                 // scratch for a reply
 	Size reply_bytes;            // room in `reply`
+	const uint8 *codes;          // [n, code_bytes] of the last batch, there
 	bridge::RowsRequest request; // the last one
 	char *next;                  // [batch_rows] the batch that the worker has: where the rows wait in memory, or
 	char *read[2];               // ... read into one of these; the first is the assigner's own

@@ -24,6 +24,7 @@ struct ListRun
 	IvfWriter *writer;
 	StreamRun streams;
 	uint32 *order; // [n_rows] numbers of the rows by place, if rows and codes are in memory; else null
+	ListWriters writers;
 };
 
 /// A range of lists that is put in order in memory. A single list that is larger needs no sort: its rows come in order.
@@ -219,12 +220,8 @@ write_from_memory(ListRun *run)
 {
 	IvfWriter *writer = run->writer;
 	const Size kept_bytes = writer->layout.kept_bytes;
-	Size skipped = 0; // bytes of the first row to write
 
-	run->order = ivf_order_rows(writer);
-	if (kept_bytes > 0)
-		skipped = Size{ivf_write_beside_workers(writer, &run->streams.stream, run->order)} * kPayloadBytes;
-	for (uint64 i = kept_bytes > 0 ? skipped / kept_bytes : 0; i < writer->n_rows; i++)
+	for (uint64 i = 0; i < writer->n_rows; i++)
 	{
 		if (i % kLabelsPerRead == 0)
 		{
@@ -233,14 +230,8 @@ write_from_memory(ListRun *run)
 			ivf_report_rows(writer, i);
 		}
 		if (kept_bytes > 0)
-		{
-			skipped %= kept_bytes;
-			stream_write(
-				&run->streams.stream, row_store_row(&writer->vectors, run->order[i]) + skipped, kept_bytes - skipped);
-			skipped = 0;
-		}
+			stream_write(&run->streams.stream, row_store_row(&writer->vectors, run->order[i]), kept_bytes);
 	}
-	ivf_report_rows(writer, writer->n_rows);
 	return true;
 }
 
@@ -274,7 +265,8 @@ write_parts(ListRun *run)
 	return done;
 }
 
-/// Writes kVectors, if vectors are kept; fills list_rows and ordered_codes. False: it gave way.
+/// Writes kVectors, if vectors are kept, or has workers begin with it; fills list_rows and ordered_codes. False: it
+/// gave way.
 bool
 write_rows(ListRun *run)
 {
@@ -282,9 +274,13 @@ write_rows(ListRun *run)
 	bool done;
 
 	ivf_start_phase(writer, kPhaseWriteLists);
+	if (ivf_are_in_memory(writer, 0))
+		run->order = ivf_order_rows(writer);
+	if (run->order != nullptr && ivf_begin_list_writers(&run->writers, writer, &run->streams, run->order))
+		return true;
 	if (writer->layout.kept_bytes > 0)
 		stream_run_open(&run->streams, StreamKind::kVectors);
-	done = ivf_are_in_memory(writer, 0) ? write_from_memory(run) : write_parts(run);
+	done = run->order != nullptr ? write_from_memory(run) : write_parts(run);
 	if (done && writer->layout.kept_bytes > 0)
 		stream_run_close(&run->streams);
 	return done;
@@ -361,6 +357,36 @@ write_code_blocks(ListRun *run)
 	pfree(block);
 }
 
+/// kRowTermStream of codes that workers write.
+void
+write_terms(ListRun *run)
+{
+	const IvfWriter *writer = run->writer;
+
+	stream_run_open(&run->streams, kRowTermStream);
+	for (uint64 i = 0; i < writer->n_rows; i++)
+		stream_write(&run->streams.stream, row_store_row(&writer->codes, run->order[i]) + writer->layout.code_bytes,
+			sizeof(float));
+	stream_run_close(&run->streams);
+}
+
+/// kCodeStream, if there are codes, and kRowTermStream.
+void
+write_codes(ListRun *run)
+{
+	const IvfLayout *layout = &run->writer->layout;
+
+	if (run->writers.shared != nullptr && ivf_shares_codes(run->writer))
+	{
+		if (layout->row_terms)
+			write_terms(run);
+	}
+	else if (engine::ivf::code_unit_rows(layout->codes) > 1)
+		write_code_blocks(run);
+	else if (has_codes(layout))
+		write_plain_codes(run);
+}
+
 /// Within a list rows are in TID order, so that one pass over the labels in that order gives each row its place.
 void
 write_places(ListRun *run)
@@ -384,6 +410,37 @@ write_places(ListRun *run)
 	}
 	stream_run_close(&run->streams);
 	pfree(next);
+}
+
+/// Calibrates a model that is still to be calibrated. False: it gave way, without parallel workers.
+bool
+calibrate_beside(IvfWriter *writer)
+{
+	if (writer->queries.n == 0)
+		return true;
+	if (!ivf_calibrate(writer))
+		return false;
+	worker_build_end(writer);
+	ivf_start_phase(writer, kPhaseWriteLists);
+	return true;
+}
+
+/// The streams that follow kVectors.
+void
+write_other_streams(ListRun *run)
+{
+	IvfWriter *writer = run->writer;
+
+	if (run->order != nullptr)
+		stream_run_write(&run->streams, kListRowStream, run->order, writer->n_rows * sizeof(uint32));
+	else
+		(void) stream_run_copy(
+			&run->streams, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32), false);
+	write_places(run);
+	write_codes(run);
+	if (writer->layout.codec_floats > 0)
+		stream_run_write(
+			&run->streams, kCodecStream, writer->codec.floats, writer->layout.codec_floats * sizeof(float));
 }
 
 } // namespace
@@ -427,25 +484,15 @@ ivf_write_lists(IvfWriter *writer, SegmentEntry *entry, BlockNumber start)
 
 	run->writer = writer;
 	stream_run_begin(&run->streams, &writer->plan, entry, start);
-	stream_run_write(&run->streams, kModelStream, &writer->model, sizeof(writer->model));
 	stream_run_write(&run->streams, kCentroidStream, writer->centroids,
 		static_cast<Size>(writer->model.n_lists) * writer->meta->dim * sizeof(float));
 	stream_run_write(&run->streams, kOffsetStream, writer->offsets, (writer->model.n_lists + Size{1}) * sizeof(uint64));
-	if (!write_rows(run))
+	if (!write_rows(run) || !calibrate_beside(writer))
 		return InvalidBlockNumber;
-	if (run->order != nullptr)
-		stream_run_write(&run->streams, kListRowStream, run->order, writer->n_rows * sizeof(uint32));
-	else
-		(void) stream_run_copy(
-			&run->streams, kListRowStream, writer->list_rows, writer->n_rows * sizeof(uint32), false);
-	write_places(run);
-	if (engine::ivf::code_unit_rows(writer->layout.codes) > 1)
-		write_code_blocks(run);
-	else if (writer->coded_bytes > 0)
-		write_plain_codes(run);
-	if (writer->layout.codec_floats > 0)
-		stream_run_write(
-			&run->streams, kCodecStream, writer->codec.floats, writer->layout.codec_floats * sizeof(float));
+	write_other_streams(run);
+	ivf_end_list_writers(&run->writers);
+	ivf_report_rows(writer, writer->n_rows);
+	stream_run_write(&run->streams, kModelStream, &writer->model, sizeof(writer->model));
 	return run->streams.block;
 }
 

@@ -31,6 +31,7 @@ constexpr uint32 kMostWaiting = 256; // rows of a sample that are compared at a 
 struct DepthQueries
 {
 	uint64 n;                                        // 0: none
+	bool later;                                      // they are compared when rows are assigned: rows are in memory
 	uint64 *numbers;                                 // [n] of their rows
 	char *vectors;                                   // [n, vector_bytes] as in IvfWriter::vectors
 	engine::TopK *topks[kDepthSamples];              // [n] each: number << 32 | list in place of row ids
@@ -41,6 +42,18 @@ struct DepthQueries
 	RowId *ids;                                      // [batch] as in topks
 	double *scores;                                  // [batch], scratch
 	uint8 left_out[kDepthSamples][kMostWaiting / 8]; // a bit for each of these rows: it is not in the sample
+};
+
+/// Queries of a calibration: rows of the segment.
+struct CalibrationQueries
+{
+	uint64 n;              // 0: none
+	uint64 *numbers;       // [n] of their rows
+	char *vectors;         // [n, vector_bytes] as in IvfWriter::vectors
+	engine::TopK *topks;   // [n] their true neighbours: row numbers in place of row ids, their own row among them
+	uint32 *ranks;         // [n, kCalibrationNeighbors] of the neighbours' lists; PG_UINT32_MAX: no neighbour
+	uint32 *nearest_ranks; // the same for the very nearest rows; none is passed over
+	uint32 *near_ranks;    // [n, kNearDepth] the same for more neighbours
 };
 
 struct IvfWriter
@@ -63,15 +76,17 @@ struct IvfWriter
 	IvfModel model;
 	float *centroids;              // [model.n_lists, dim]
 	Codec codec;                   // trained, or taken over with the model
+	bool has_codec;                // the codec that needs no lists is trained, for the model that is being made
 	uint64 *offsets;               // [model.n_lists + 1], of the lists of this segment
 	bool same_model[kMaxSegments]; // by number of the segment: it has the model that is taken over
 	bool has_trained_rows;         // one of them has the rows that this model was trained for
 	uint8 *old_rows;               // a bit for each row: it comes from such a segment; null: none does
 	Size old_bytes;
-	RowErrors old_errors; // of these rows,
-	RowErrors new_errors; // and of the others
-	WorkerBuild worker;   // the worker's part
-	DepthQueries depths;  // of the calibration of a new model
+	RowErrors old_errors;       // of these rows,
+	RowErrors new_errors;       // and of the others
+	WorkerBuild worker;         // the worker's part
+	CalibrationQueries queries; // of a new model, until it is calibrated
+	DepthQueries depths;
 };
 
 /// train.cpp. Takes over the model of the segment that the rows come from, if it still fits the number of rows.
@@ -101,6 +116,10 @@ bool ivf_train(IvfWriter *writer);
 /// train_codec.cpp. Trains the codec for the writer's centroids. False: it gave way.
 bool ivf_train_codec(IvfWriter *writer);
 
+/// train_codec.cpp. Trains a codec that needs no centroids (SQ8, RaBitQ), if it is not trained yet. The model has its
+/// id.
+void ivf_train_codec_alone(IvfWriter *writer);
+
 /// train.cpp. A sample [n, dim] of the rows, evenly spread; of length 1 for cosine. palloc'd.
 float *ivf_read_sample(IvfWriter *writer, uint64 n);
 
@@ -112,18 +131,6 @@ uint64 ivf_own_queries(const IvfWriter *writer);
 
 /// calibrate.cpp. The cost of comparing a query with a row, in elements of a vector.
 double ivf_compared_elements(const IvfWriter *writer);
-
-/// Queries of a calibration: rows of the segment.
-struct CalibrationQueries
-{
-	uint64 n;
-	uint64 *numbers;       // [n] of their rows
-	char *vectors;         // [n, vector_bytes] as in IvfWriter::vectors
-	engine::TopK *topks;   // [n] their true neighbours: row numbers in place of row ids, their own row among them
-	uint32 *ranks;         // [n, kCalibrationNeighbors] of the neighbours' lists; PG_UINT32_MAX: no neighbour
-	uint32 *nearest_ranks; // the same for the very nearest rows; none is passed over
-	uint32 *near_ranks;    // [n, kNearDepth] the same for more neighbours
-};
 
 constexpr uint64 kCalibrationNeighbors = 10;
 // Rows of a table have nearer neighbours in it than queries from elsewhere, above all the nearest one: that is passed
@@ -152,8 +159,9 @@ struct TrueNeighbors
 /// calibrate.cpp. Chooses the queries, before rows are assigned. n is set: see ivf_calibration_queries.
 void ivf_begin_calibration(IvfWriter *writer, CalibrationQueries *queries);
 
-/// calibrate.cpp. Measures recall by probes on some of the rows. Rows have been assigned. False: it gave way.
-bool ivf_calibrate(IvfWriter *writer, CalibrationQueries *queries);
+/// calibrate.cpp. Measures recall by probes on some of the rows, IvfWriter::queries, which are none then. Rows have
+/// been assigned. False: it gave way.
+bool ivf_calibrate(IvfWriter *writer);
 
 /// calibrate.cpp. The rows that query i should find, at most kCalibrationNeighbors, after the search for its
 /// neighbours.
@@ -165,16 +173,21 @@ void ivf_rank_lists(const IvfWriter *writer, const char *vector, uint32 *ranks);
 /// calibrate_depths.cpp. Chooses some of the queries, or all. Before rows are assigned.
 void ivf_begin_depths(const IvfWriter *writer, const CalibrationQueries *queries, DepthQueries *depths);
 
-/// calibrate_depths.cpp. Compares waiting rows [first, first + n), which were assigned to these lists.
+/// calibrate_depths.cpp. Compares waiting rows [first, first + n), which were assigned to these lists, unless this is
+/// done later.
 void ivf_sample_depths(
 	const IvfWriter *writer, DepthQueries *depths, uint64 first, const char *vectors, const uint32 *labels, uint64 n);
 
-/// calibrate_depths.cpp. Measures IvfModel::depths at the points of its calibration, after all rows were compared.
-void ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries);
+/// calibrate_depths.cpp. Measures IvfModel::depths at the points of its calibration, after all rows were assigned.
+/// False: it gave way.
+bool ivf_calibrate_depths(IvfWriter *writer, const CalibrationQueries *queries);
 
 /// calibrate_codes.cpp. Measures how many candidates codes need, and their recall. The model is calibrated for the
 /// lists. False: it gave way.
 bool ivf_calibrate_codes(IvfWriter *writer, const CalibrationQueries *queries);
+
+/// calibrate_codes.cpp. Bytes of memory that this takes at most, of which ivf_reserve knows.
+Size ivf_code_calibration_bytes(const IvfWriter *writer, const CalibrationQueries *queries);
 
 /// write_lists.cpp. True if rows and codes are in memory, with room for the numbers of all rows and for `others`: bytes
 /// that the caller holds.

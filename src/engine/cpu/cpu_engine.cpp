@@ -236,7 +236,7 @@ public:
 				const Status good = check_graph_build(spec);
 
 				if (good.is_ok())
-					*builder = make_cpu_graph_builder(spec, &build_pool(), control, searcher);
+					*builder = make_cpu_graph_builder(spec, &build_pool(), control, searcher, options_.near_groups);
 				return good;
 			});
 	}

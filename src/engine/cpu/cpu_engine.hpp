@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "engine/cpu/near_groups_tuning.hpp"
 #include "engine/interface/engine.hpp"
 
 namespace vectorgpu::engine
@@ -16,6 +17,8 @@ struct CpuEngineOptions
 
 	/// From this many queries on a batch goes through the GEMM filter; below, every row is scored canonically.
 	size_t gemm_min_queries = 8;
+
+	NearGroupsTuning near_groups = {}; // of graphs whose nearest rows another engine finds
 };
 
 /// Return null only if out of memory.

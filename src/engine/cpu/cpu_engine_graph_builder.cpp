@@ -2,14 +2,19 @@
 #include "engine/cpu/cpu_engine_graph_builder.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "common/huge_pages.hpp"
+#include "engine/cpu/beside.hpp"
 #include "engine/cpu/nearest_rows.hpp"
 #include "engine/graph/calibrate/calibrate.hpp"
+#include "engine/graph/entries.hpp"
 #include "engine/graph/insert.hpp"
 #include "engine/graph/calibrate/measure.hpp"
 #include "engine/interface/graph_layout.hpp"
@@ -23,31 +28,66 @@ namespace
 constexpr uint32_t kLeastRows = 20000;   // smaller graphs are measured as sessions do, whose lists may be exact as well
 constexpr uint32_t kRowsPerLeftOut = 10; // a smaller limit if near copies are left out with them: a group of copies
 										 // goes as a whole, and other paths do not lead over it
-constexpr double kLeastHeldOut = 0.4;    // of them: else their copies stay in the graph and are not counted
+constexpr size_t kReadBytes = size_t{2} << 20; // of rows, by a thread at a time
+constexpr double kLeastHeldOut = 0.4;          // of them: else their copies stay in the graph and are not counted
 constexpr double kMostCopies = 0.1; // near copies held out with each row on average: with more, the search for them
 									// is measured too, for which they must be in the graph
 
 class CpuGraphBuilder final : public GraphBuilder
 {
 public:
-	CpuGraphBuilder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher)
-		: spec_(spec), pool_(pool), control_(control), searcher_(searcher),
+	CpuGraphBuilder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher,
+		const NearGroupsTuning &near_groups)
+		: spec_(spec), pool_(pool), control_(control), searcher_(searcher), near_groups_(near_groups),
 		  row_bytes_(vector_bytes(spec.rows.element, spec.rows.dim))
 	{
-		vectors_.reserve(size_t{spec.n_rows} * row_bytes_);
-		ask_for_huge_pages(vectors_.data(), vectors_.capacity());
+		const size_t n_bytes = size_t{spec.n_rows} * row_bytes_;
+
+		vectors_ = std::make_unique_for_overwrite<unsigned char[]>(n_bytes);
+		ask_for_huge_pages(vectors_.get(), n_bytes);
 		base_edges_.reserve(size_t{spec.n_base} * spec.degree);
 		base_numbers_.reserve(spec.n_base);
 	}
 
 	Status add_rows(const void *vectors, size_t n) override
 	{
-		const unsigned char *bytes = static_cast<const unsigned char *>(vectors);
-
-		if (progress_.stage != GraphStage::kRows || n > spec_.n_rows - vectors_.size() / row_bytes_)
-			return Status::error(StatusCode::kInvalidArgument, "more rows than were announced");
-		vectors_.insert(vectors_.end(), bytes, bytes + n * row_bytes_);
+		if (!takes_rows(n))
+			return too_many_rows();
+		memcpy(vectors_.get() + n_added_ * row_bytes_, vectors, n * row_bytes_);
+		n_added_ += n;
 		return Status::ok();
+	}
+
+	Status read_rows(size_t n, const ReadBytes &read) override
+	{
+		if (!takes_rows(n))
+			return too_many_rows();
+
+		unsigned char *to = vectors_.get() + n_added_ * row_bytes_;
+		const size_t n_bytes = n * row_bytes_;
+		std::atomic<size_t> next{0};
+		std::mutex mutex;
+		Status status; // the first failure
+
+		pool_->run(std::min(pool_->n_threads(), (n_bytes + kReadBytes - 1) / kReadBytes),
+			[&](size_t)
+			{
+				for (size_t first; (first = next.fetch_add(kReadBytes)) < n_bytes;)
+				{
+					Status part = read(first, std::min(kReadBytes, n_bytes - first), to + first);
+
+					if (part.is_ok())
+						continue;
+					next = n_bytes; // the others end as well
+
+					const std::lock_guard lock(mutex);
+
+					if (status.is_ok())
+						status = std::move(part);
+				}
+			});
+		n_added_ += status.is_ok() ? n : 0;
+		return status;
 	}
 
 	Status add_base(GraphBasePiece piece, const void *items, size_t n) override
@@ -70,7 +110,7 @@ public:
 
 	Status build() override
 	{
-		if (progress_.stage != GraphStage::kRows || vectors_.size() != spec_.n_rows * row_bytes_ || !base_is_whole())
+		if (progress_.stage != GraphStage::kRows || n_added_ != spec_.n_rows || !base_is_whole())
 			return Status::error(StatusCode::kInvalidArgument, "the graph has not all of its rows");
 
 		Status status = Status::error(StatusCode::kInternal, "the build of a graph was left");
@@ -104,6 +144,13 @@ public:
 	const std::vector<uint8_t> &codes() const override { return codes_; }
 
 private:
+	bool takes_rows(size_t n) const { return progress_.stage == GraphStage::kRows && n <= spec_.n_rows - n_added_; }
+
+	static Status too_many_rows()
+	{
+		return Status::error(StatusCode::kInvalidArgument, "more rows than were announced");
+	}
+
 	static Status status_of(const graph::Outcome &outcome)
 	{
 		return outcome.is_ok() ? Status::ok() : Status::error(outcome.code, outcome.message);
@@ -118,7 +165,7 @@ private:
 
 	void finish(const Status &status)
 	{
-		std::vector<unsigned char>().swap(vectors_);
+		vectors_.reset();
 		std::vector<uint32_t>().swap(base_edges_);
 		std::vector<uint32_t>().swap(base_numbers_);
 		std::vector<uint32_t>().swap(base_entries_);
@@ -156,7 +203,7 @@ private:
 
 		rows.spec = spec_.rows;
 		rows.spec.metric = graph::build_metric(spec_.rows.metric);
-		rows.rows = vectors_.data();
+		rows.rows = vectors_.get();
 		rows.row_stride = row_bytes_;
 		rows.n_rows = spec_.n_rows;
 		return rows;
@@ -224,6 +271,14 @@ private:
 		if (spec_.n_base > 0)
 			return insert_rows(spec, hooks);
 		hooks.helper = &helper_;
+		hooks.entries = [](void *context, uint32_t *entries, uint32_t *n_entries)
+		{
+			const std::vector<uint32_t> &early = static_cast<CpuGraphBuilder *>(context)->early_entries_;
+
+			std::copy(early.begin(), early.end(), entries);
+			*n_entries = static_cast<uint32_t>(early.size());
+			return early.empty() ? graph::Found::kNo : graph::Found::kYes;
+		};
 		work_bytes_ = graph::graph_build_bytes(rows(), spec, pool_->n_threads());
 		work_ = std::make_unique_for_overwrite<uint8_t[]>(work_bytes_);
 		ask_for_huge_pages(work_.get(), work_bytes_);
@@ -283,7 +338,8 @@ private:
 	}
 
 	/// Measure the graph without the queries. With exact neighbours near copies are left out with them, and the
-	/// neighbours of the queries are known, unless searches have another metric.
+	/// neighbours of the queries are known, unless searches have another metric, or neighbours were looked for among
+	/// near rows alone.
 	Status hold_out(graph::MeasuredGraph *measured)
 	{
 		const graph::BuildSpec spec = build_spec();
@@ -335,7 +391,8 @@ private:
 		measured->left_out = held.rows;
 		measured->n_left_out = held.n_rows;
 		measured->copies_left_out = true;
-		measured->nearest = graph::build_metric(spec_.rows.metric) == spec_.rows.metric ? nearest_.data() : nullptr;
+		measured->nearest =
+			!near_neighbors_ && graph::build_metric(spec_.rows.metric) == spec_.rows.metric ? nearest_.data() : nullptr;
 		return Status::ok();
 	}
 
@@ -373,13 +430,67 @@ private:
 		if (searcher_ == nullptr)
 			return graph::Found::kNo;
 
-		graph::Found found = hold_rows(rows);
+		NearGroups groups;
+		bool grouped = false;
+		const std::jthread entries = // joined at the end, whatever happens
+			spec_.n_base == 0 ? beside([this, rows] { choose_entries_early(rows); }) : std::jthread();
+		graph::Found found = hold_rows_and_group(rows, &groups, &grouped);
 
+		near_neighbors_ = false;
 		if (found == graph::Found::kYes)
-			found = held_->find(lists);
+			found = grouped ? held_->find_near(&groups, lists, &near_neighbors_) : held_->find(lists);
 		if (found != graph::Found::kYes || spec_.n_base > 0) // then these are the new rows
 			held_.reset();
 		exact_neighbors_ = found == graph::Found::kYes;
+		return found;
+	}
+
+	/// As call(), for work beside the stage that shows its progress.
+	graph::Call call_beside()
+	{
+		graph::Call quiet = call();
+
+		quiet.progress = [](void *context, uint64_t, uint64_t)
+		{
+			SearchControl *control = static_cast<CpuGraphBuilder *>(context)->control_;
+
+			control->progress.fetch_add(1, std::memory_order_relaxed);
+			return !control->stop.load(std::memory_order_relaxed);
+		};
+		return quiet;
+	}
+
+	/// Choose the first entry points while the searcher works. The memory of the stages that they are chosen in
+	/// otherwise is not used meanwhile, so that the build takes no more.
+	void choose_entries_early(const graph::GraphRows &rows)
+	{
+		const graph::BuildSpec spec = build_spec();
+		std::vector<uint32_t> entries(graph::entry_count(rows.n_rows, spec));
+		const size_t bytes = graph::choose_entries_bytes(rows, spec, pool_->n_threads());
+		const auto work = std::make_unique_for_overwrite<uint8_t[]>(bytes);
+		uint32_t n_entries = 0;
+
+		if (graph::choose_entries(rows, spec, entries.data(), &n_entries, work.get(), bytes, call_beside()).is_ok())
+		{
+			entries.resize(n_entries);
+			early_entries_ = std::move(entries);
+		}
+	}
+
+	/// Hand rows to the searcher, and meanwhile group many rows. *grouped: whether that was done.
+	graph::Found hold_rows_and_group(const graph::GraphRows &rows, NearGroups *groups, bool *grouped)
+	{
+		std::jthread grouping;
+
+		*grouped = false;
+		if (spec_.n_base == 0 && NearGroups::serve(rows, near_groups_))
+			grouping = beside([this, rows, groups, grouped]
+				{ *grouped = groups->make(searcher_, rows, near_groups_, control_, call_beside()).is_ok(); });
+
+		const graph::Found found = hold_rows(rows);
+
+		if (grouping.joinable())
+			grouping.join();
 		return found;
 	}
 
@@ -406,55 +517,25 @@ private:
 		return held_ != nullptr;
 	}
 
-	/// What asks the searcher that holds the rows, if there is one.
-	graph::Helper make_helper()
-	{
-		graph::Helper helper;
-
-		helper.context = this;
-		helper.choose_edges = [](void *context, const graph::EdgeJob &job)
-		{
-			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
-
-			return held != nullptr ? held->choose_edges(job) : graph::Helped::kNo;
-		};
-		helper.give_graph = [](void *context, const graph::GivenGraph &graph)
-		{
-			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
-
-			return held != nullptr ? held->give_graph(graph) : graph::Helped::kNo;
-		};
-		helper.search = [](void *context, const graph::NodeSearch &search)
-		{
-			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
-
-			return held != nullptr ? held->search(search) : graph::Helped::kNo;
-		};
-		helper.leave_out = [](void *context, const uint32_t *rows, uint32_t n)
-		{
-			SearcherRows *held = static_cast<CpuGraphBuilder *>(context)->held_.get();
-
-			return held != nullptr ? held->leave_out(rows, n) : graph::Helped::kNo;
-		};
-		return helper;
-	}
-
 	const GraphBuildSpec spec_;
 	ThreadPool *const pool_;
 	SearchControl *const control_;
 	Engine *const searcher_;
+	const NearGroupsTuning near_groups_;
 	const size_t row_bytes_;
 	std::vector<uint32_t> base_edges_;   // [n_base, degree]
 	std::vector<uint32_t> base_numbers_; // [n_base]
 	std::vector<uint32_t> base_entries_;
-	std::vector<unsigned char> vectors_; // [n_rows, row_bytes_], until the graph is built
-	std::unique_ptr<uint8_t[]> work_;    // of the graph's build, until it is measured
+	std::unique_ptr<unsigned char[]> vectors_; // [n_rows, row_bytes_], until the graph is built
+	size_t n_added_ = 0;                       // of these
+	std::unique_ptr<uint8_t[]> work_;          // of the graph's build, until it is measured
 	size_t work_bytes_ = 0;
 	std::unique_ptr<SearcherRows> held_; // of a searcher that found all neighbours, until the build has ended
-	const graph::Helper helper_ = make_helper();
-	std::vector<uint32_t> held_out_; // rows that measure the graph
-	std::vector<uint32_t> left_out_; // all rows left out for that
-	std::vector<uint32_t> nearest_;  // [held_out_, kCalibrationNeighbors]
+	const graph::Helper helper_ = helper_of(&held_);
+	std::vector<uint32_t> early_entries_; // that the build begins with; empty: it chooses them
+	std::vector<uint32_t> held_out_;      // rows that measure the graph
+	std::vector<uint32_t> left_out_;      // all rows left out for that
+	std::vector<uint32_t> nearest_;       // [held_out_, kCalibrationNeighbors]
 	std::vector<uint32_t> edges_;
 	std::vector<uint32_t> entries_;
 	std::vector<uint8_t> hash_;
@@ -465,6 +546,7 @@ private:
 	graph::BuildReport report_;
 	GraphProgress progress_;
 	bool exact_neighbors_ = false;
+	bool near_neighbors_ = false; // ... by exact searches of near rows alone
 };
 
 } // namespace
@@ -492,9 +574,10 @@ graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads)
 }
 
 std::unique_ptr<GraphBuilder>
-make_cpu_graph_builder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher)
+make_cpu_graph_builder(const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher,
+	const NearGroupsTuning &near_groups)
 {
-	return std::make_unique<CpuGraphBuilder>(spec, pool, control, searcher);
+	return std::make_unique<CpuGraphBuilder>(spec, pool, control, searcher, near_groups);
 }
 
 } // namespace vectorgpu::engine

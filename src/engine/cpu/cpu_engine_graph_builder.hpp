@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "engine/cpu/near_groups_tuning.hpp"
 #include "engine/cpu/thread_pool.hpp"
 #include "engine/interface/engine.hpp"
 #include "engine/interface/graph_builder.hpp"
@@ -12,7 +13,7 @@ namespace vectorgpu::engine
 
 /// control: progress and stop of long steps. searcher: finds the nearest rows of each row by exact searches, in a
 /// temporary copy; if it is null or fails, the pool's threads find them. All outlive the builder. Throws bad_alloc.
-std::unique_ptr<GraphBuilder> make_cpu_graph_builder(
-	const GraphBuildSpec &spec, ThreadPool *pool, SearchControl *control, Engine *searcher);
+std::unique_ptr<GraphBuilder> make_cpu_graph_builder(const GraphBuildSpec &spec, ThreadPool *pool,
+	SearchControl *control, Engine *searcher, const NearGroupsTuning &near_groups = {});
 
 } // namespace vectorgpu::engine

@@ -26,6 +26,12 @@ cancelled()
 	return Status::error(StatusCode::kCancelled, "canceled");
 }
 
+SearcherRows *
+rows_of(void *context)
+{
+	return static_cast<std::unique_ptr<SearcherRows> *>(context)->get();
+}
+
 } // namespace
 
 SearcherRows::SearcherRows(
@@ -111,8 +117,16 @@ SearcherRows::find(const graph::KnnLists &lists)
 	return guarded([&] { return search_all(lists); });
 }
 
+graph::Found
+SearcherRows::find_near(NearGroups *groups, const graph::KnnLists &lists, bool *near)
+{
+	*near = false;
+	return guarded([&] { return search_near(groups, lists, near); });
+}
+
+/// Run work by threads of its own, each with a batch of its own; return the first failure, after which the others end.
 Status
-SearcherRows::search_all(const graph::KnnLists &lists)
+SearcherRows::in_threads(const std::function<Status(Batch *)> &work)
 {
 	const size_t n_callers = kCallers * searcher_->n_batches_at_once();
 	std::mutex mutex;
@@ -123,7 +137,9 @@ SearcherRows::search_all(const graph::KnnLists &lists)
 
 		try
 		{
-			status = search_batches(lists);
+			Batch batch;
+
+			status = work(&batch);
 		}
 		catch (const std::exception &)
 		{
@@ -138,6 +154,8 @@ SearcherRows::search_all(const graph::KnnLists &lists)
 			first_failure = std::move(status);
 	};
 
+	next_ = 0;
+	n_searched_ = 0;
 	{
 		std::vector<std::jthread> callers; // joined at the end of the block
 
@@ -148,45 +166,127 @@ SearcherRows::search_all(const graph::KnnLists &lists)
 	return first_failure;
 }
 
-/// Take batches of rows until none are left.
 Status
-SearcherRows::search_batches(const graph::KnnLists &lists)
+SearcherRows::search_all(const graph::KnnLists &lists)
 {
-	std::vector<SearchQuery> queries;
-	std::vector<std::vector<Neighbor>> found;
-
-	for (size_t first; (first = next_.fetch_add(kSearchRows)) < rows_.n_rows;)
-	{
-		if (!go_on_(first))
-			return cancelled();
-		queries.resize(std::min<size_t>(kSearchRows, rows_.n_rows - first));
-		for (size_t i = 0; i < queries.size(); i++)
+	return in_threads(
+		[&](Batch *batch)
 		{
-			queries[i].query = rows_.row(static_cast<uint32_t>(first + i));
-			queries[i].k = size_t{lists.k} + 1; // one is usually the row itself
+			for (size_t first; (first = next_.fetch_add(kSearchRows)) < rows_.n_rows;)
+			{
+				batch->nodes.resize(std::min<size_t>(kSearchRows, rows_.n_rows - first));
+				std::iota(batch->nodes.begin(), batch->nodes.end(), static_cast<uint32_t>(first));
+				if (Status status = search_batch(nullptr, lists, batch); !status.is_ok())
+					return status;
+			}
+			return Status::ok();
+		});
+}
+
+/// Some rows, by all rows.
+Status
+SearcherRows::search_some(std::span<const uint32_t> nodes, const graph::KnnLists &lists)
+{
+	return in_threads(
+		[&](Batch *batch)
+		{
+			for (size_t first; (first = next_.fetch_add(kSearchRows)) < nodes.size();)
+			{
+				const std::span<const uint32_t> some =
+					nodes.subspan(first, std::min(kSearchRows, nodes.size() - first));
+
+				batch->nodes.assign(some.begin(), some.end());
+				if (Status status = search_batch(nullptr, lists, batch); !status.is_ok())
+					return status;
+			}
+			return Status::ok();
+		});
+}
+
+/// Take groups until none are left.
+Status
+SearcherRows::search_groups(const NearGroups &groups, const graph::KnnLists &lists, Batch *batch)
+{
+	for (size_t group; (group = next_.fetch_add(1)) < groups.n_groups();)
+	{
+		const std::span<const uint32_t> rows = groups.rows(static_cast<uint32_t>(group));
+		const std::shared_ptr<const Passing> passing = groups.candidates(static_cast<uint32_t>(group), kSegment);
+
+		for (size_t first = 0; first < rows.size(); first += kSearchRows)
+		{
+			const std::span<const uint32_t> some = rows.subspan(first, std::min(kSearchRows, rows.size() - first));
+
+			batch->nodes.assign(some.begin(), some.end());
+			if (Status status = search_batch(passing.get(), lists, batch); !status.is_ok())
+				return status;
 		}
-
-		const Status status = searcher_->search(copy_, queries, &found, control_);
-
-		if (!status.is_ok())
-			return status;
-		for (size_t i = 0; i < queries.size(); i++)
-			if (i >= found.size() || !take_list(static_cast<uint32_t>(first + i), found[i], lists))
-				return Status::error(StatusCode::kInternal, "a search has found too few rows");
 	}
 	return Status::ok();
 }
 
-/// Make a list from search results, as knn_graph does: other rows with a finite score, by the score as float.
+/// Fill the lists of the batch's nodes by the nearest of the rows that pass; null: of all.
+Status
+SearcherRows::search_batch(const Passing *passing, const graph::KnnLists &lists, Batch *batch)
+{
+	const size_t n = batch->nodes.size();
+	const uint64_t n_pass = passing != nullptr ? passing->n_pass : rows_.n_rows;
+
+	if (!go_on_(n_searched_.fetch_add(n)))
+		return cancelled();
+	batch->queries.resize(n);
+	for (size_t i = 0; i < n; i++)
+	{
+		batch->queries[i].query = rows_.row(batch->nodes[i]);
+		batch->queries[i].k = size_t{lists.k} + 1; // one is usually the row itself
+		batch->queries[i].passing = passing;
+	}
+	if (Status status = searcher_->search(copy_, batch->queries, &batch->found, control_); !status.is_ok())
+		return status;
+	for (size_t i = 0; i < n; i++)
+	{
+		if (i >= batch->found.size() || batch->found[i].size() != std::min<uint64_t>(size_t{lists.k} + 1, n_pass))
+			return Status::error(StatusCode::kInternal, "a search has found too few rows");
+		take_list(batch->nodes[i], batch->found[i], lists);
+	}
+	return Status::ok();
+}
+
+/// The searcher copies candidates so that a search reads no other rows, in two forms at most, into an eighth of its
+/// memory (gpu/cuda/passing/README.md, "Packed rows"), while a quarter of it stays free.
 bool
+SearcherRows::has_room_for(const NearGroups &groups) const
+{
+	const EngineStats stats = searcher_->stats();
+	const uint64_t needed = groups.most_candidates() * (2 * rows_.row_stride + 64) * kCallers;
+
+	return stats.budget_bytes == 0 ||
+		(needed <= stats.budget_bytes / 8 && stats.resident_bytes + needed <= stats.budget_bytes / 2);
+}
+
+/// The sample's lists are filled twice, by all rows first.
+Status
+SearcherRows::search_near(NearGroups *groups, const graph::KnnLists &lists, bool *near)
+{
+	std::vector<uint32_t> nearest;
+
+	if (Status status = search_some(groups->sample(), lists); !status.is_ok())
+		return status;
+	for (const uint32_t node : groups->sample())
+		nearest.insert(nearest.end(), lists.ids + size_t{node} * lists.k, lists.ids + size_t{node + 1} * lists.k);
+	*near = groups->choose(nearest.data(), lists.k) && has_room_for(*groups);
+	if (!*near)
+		return search_all(lists);
+	return in_threads([&](Batch *batch) { return search_groups(*groups, lists, batch); });
+}
+
+/// Make a list from search results, as knn_graph does: other rows with a finite score, by the score as float.
+void
 SearcherRows::take_list(uint32_t node, const std::vector<Neighbor> &found, const graph::KnnLists &lists) const
 {
 	uint32_t *ids = lists.ids + size_t{node} * lists.k;
 	float *scores = lists.scores + size_t{node} * lists.k;
 	uint32_t n = 0;
 
-	if (found.size() != std::min<size_t>(size_t{lists.k} + 1, rows_.n_rows))
-		return false;
 	for (size_t i = 0; i < found.size() && n < lists.k && std::isfinite(static_cast<float>(found[i].score)); i++)
 	{
 		const uint32_t other = static_cast<uint32_t>(found[i].row);
@@ -206,7 +306,6 @@ SearcherRows::take_list(uint32_t node, const std::vector<Neighbor> &found, const
 		ids[n] = graph::kNoNode;
 		scores[n] = HUGE_VALF;
 	}
-	return true;
 }
 
 /// Run work() unless something has failed before.
@@ -304,6 +403,39 @@ SearcherRows::leave_out(const uint32_t *rows, uint32_t n)
 
 	usable_ = done == graph::Helped::kYes;
 	return done;
+}
+
+graph::Helper
+helper_of(std::unique_ptr<SearcherRows> *held)
+{
+	graph::Helper helper;
+
+	helper.context = held;
+	helper.choose_edges = [](void *context, const graph::EdgeJob &job)
+	{
+		SearcherRows *rows = rows_of(context);
+
+		return rows != nullptr ? rows->choose_edges(job) : graph::Helped::kNo;
+	};
+	helper.give_graph = [](void *context, const graph::GivenGraph &graph)
+	{
+		SearcherRows *rows = rows_of(context);
+
+		return rows != nullptr ? rows->give_graph(graph) : graph::Helped::kNo;
+	};
+	helper.search = [](void *context, const graph::NodeSearch &search)
+	{
+		SearcherRows *rows = rows_of(context);
+
+		return rows != nullptr ? rows->search(search) : graph::Helped::kNo;
+	};
+	helper.leave_out = [](void *context, const uint32_t *left_out, uint32_t n)
+	{
+		SearcherRows *rows = rows_of(context);
+
+		return rows != nullptr ? rows->leave_out(left_out, n) : graph::Helped::kNo;
+	};
+	return helper;
 }
 
 } // namespace vectorgpu::engine

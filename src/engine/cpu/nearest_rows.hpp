@@ -1,12 +1,16 @@
 // The rows of a graph that is built, in a temporary copy of another engine, such as a GPU's: its exact searches find
-// the nearest rows of each, and it helps with the rest of the build.
+// the nearest rows of each, of all rows or of those near its group (near_groups.hpp), and it helps with the rest of the
+// build.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "engine/cpu/near_groups.hpp"
 #include "engine/graph/build.hpp"
 #include "engine/interface/engine.hpp"
 
@@ -29,8 +33,12 @@ public:
 	/// Hand the rows to the searcher. kNo: it has no room or has failed, which does not fail the build.
 	graph::Found load();
 
-	/// Fill the lists as knn_graph does. kNo as above.
+	/// Fill the lists as knn_graph does, by the nearest of all rows. kNo as above.
 	graph::Found find(const graph::KnnLists &lists);
+
+	/// The same by the nearest of each group's candidates, where the groups pay: then *near, else as above. groups:
+	/// made.
+	graph::Found find_near(NearGroups *groups, const graph::KnnLists &lists, bool *near);
 
 	// As graph::Helper. When the searcher has failed, they return kNo.
 	graph::Helped choose_edges(const graph::EdgeJob &job);
@@ -41,9 +49,22 @@ public:
 private:
 	bool has_room() const;
 	Status load_rows();
+	/// What one thread searches with.
+	struct Batch
+	{
+		std::vector<uint32_t> nodes;
+		std::vector<SearchQuery> queries;
+		std::vector<std::vector<Neighbor>> found;
+	};
+
 	Status search_all(const graph::KnnLists &lists);
-	Status search_batches(const graph::KnnLists &lists);
-	bool take_list(uint32_t node, const std::vector<Neighbor> &found, const graph::KnnLists &lists) const;
+	Status search_near(NearGroups *groups, const graph::KnnLists &lists, bool *near);
+	Status in_threads(const std::function<Status(Batch *)> &work);
+	Status search_some(std::span<const uint32_t> nodes, const graph::KnnLists &lists);
+	Status search_groups(const NearGroups &groups, const graph::KnnLists &lists, Batch *batch);
+	Status search_batch(const Passing *passing, const graph::KnnLists &lists, Batch *batch);
+	bool has_room_for(const NearGroups &groups) const;
+	void take_list(uint32_t node, const std::vector<Neighbor> &found, const graph::KnnLists &lists) const;
 	Status search_nodes(const graph::NodeSearch &search);
 
 	template <class Work>
@@ -57,10 +78,14 @@ private:
 	SearchControl *const control_;
 	const std::function<bool(uint64_t)> go_on_;
 	CopyId copy_ = 0;
-	bool usable_ = false; // the copy is whole, and nothing has failed
-	std::atomic<size_t> next_{0};
-	std::vector<SearchQuery> queries_; // of search_nodes
+	bool usable_ = false;                 // the copy is whole, and nothing has failed
+	std::atomic<size_t> next_{0};         // row, or group
+	std::atomic<uint64_t> n_searched_{0}; // rows
+	std::vector<SearchQuery> queries_;    // of search_nodes
 	std::vector<std::vector<Neighbor>> results_;
 };
+
+/// What asks the rows that *held points to at that time, if there are some. held outlives it.
+graph::Helper helper_of(std::unique_ptr<SearcherRows> *held);
 
 } // namespace vectorgpu::engine

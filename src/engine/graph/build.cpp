@@ -61,15 +61,33 @@ make_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, 
 		: outcome;
 }
 
+/// The first entry points, which the caller may have chosen meanwhile.
+Outcome
+first_entries(const GraphRows &rows, const BuildSpec &spec, const EdgeMemory &memory, uint32_t *entries,
+	uint32_t *n_entries, const Call &call, const BuildHooks &hooks)
+{
+	switch (hooks.entries != nullptr ? hooks.entries(call.progress_context, entries, n_entries) : Found::kNo)
+	{
+		case Found::kYes:
+			return {};
+		case Found::kCancelled:
+			return ivf::cancelled();
+		case Found::kNo:
+			break;
+	}
+	return choose_entries(rows, spec, entries, n_entries, memory.late, memory.late_bytes, call);
+}
+
 /// Choose edges and entry points from the k-NN graph, whose scores may lie in memory.late.
 Outcome
 choose_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, const EdgeMemory &memory,
-	uint32_t *edges, uint32_t *entries, BuildReport *report, const Call &call, const Helper *helper = nullptr)
+	uint32_t *edges, uint32_t *entries, BuildReport *report, const Call &call, const BuildHooks &hooks = {})
 {
+	const Helper *helper = hooks.helper;
 	Outcome outcome = make_edges(rows, spec, lists, memory, edges, call, helper);
 
 	if (outcome.is_ok())
-		outcome = choose_entries(rows, spec, entries, &report->n_entries, memory.late, memory.late_bytes, call);
+		outcome = first_entries(rows, spec, memory, entries, &report->n_entries, call, hooks);
 	if (outcome.is_ok())
 		outcome = connect(rows, spec.degree, edges, entries, report->n_entries, &report->n_connected, memory.late,
 			memory.late_bytes, call);
@@ -187,7 +205,7 @@ graph_build(const GraphRows &rows, const BuildSpec &spec, uint32_t *edges, uint3
 	if (outcome.is_ok())
 		outcome = choose_edges(rows, spec, lists,
 			{memory.forward, memory.stage, memory.stage_bytes, memory.late, memory.late_bytes}, edges, entries, report,
-			call, hooks.helper);
+			call, hooks);
 	return outcome;
 }
 

@@ -39,11 +39,16 @@ enum class Found : uint8_t
 /// Find the nearest rows of each row instead of knn_graph: lists->k of them, by (score as float, node).
 using NeighborsFn = Found (*)(void *context, const GraphRows &rows, const KnnLists &lists);
 
+/// Set the entry points as choose_entries does, which needs the rows alone; *n_entries: their number. kNo: nothing is
+/// set, and the build does it.
+using EntriesFn = Found (*)(void *context, uint32_t *entries, uint32_t *n_entries);
+
 /// Callbacks of graph_build; each may be null. context: of the Call.
 struct BuildHooks
 {
 	StageFn on_stage = nullptr;
 	NeighborsFn neighbors = nullptr;
+	EntriesFn entries = nullptr;
 	const Helper *helper = nullptr; // asked from the choice of edges on
 };
 

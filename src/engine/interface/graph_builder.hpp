@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "common/limits.hpp"
@@ -93,6 +94,12 @@ public:
 
 	/// Add rows: vectors [n, dim] of the rows' element. kInvalidArgument if there would be more than announced.
 	virtual Status add_rows(const void *vectors, size_t n) = 0;
+
+	/// Reads bytes [first, first + n_bytes) of the rows of a call, as add_rows takes them; called by several threads.
+	using ReadBytes = std::function<Status(uint64_t first, size_t n_bytes, unsigned char *to)>;
+
+	/// The same, for n rows that `read` brings, in pieces. After a failure none of them has been added.
+	virtual Status read_rows(size_t n, const ReadBytes &read) = 0;
 
 	/// With n_base: the next n items of a piece of the old graph, 4-byte numbers at any address. kInvalidArgument if
 	/// there would be more than possible; build() checks the values.

@@ -58,7 +58,7 @@ phase_codes() {
 
 	rm -f "$parts"/codes*.md "$parts"/codes*.table "$parts/code-curves.md"
 	curves_of sift-bsds-128 "$(unpacked sift-bsds-128.base.u8bin)" "$(unpacked sift-bsds-128.query.u8bin)" 16,24,32,48,64,96 rabitq1,pq16,rabitq2,pq32,rabitq4,pq64
-	curves_of arxiv-lsa-256 "$(unpacked arxiv-lsa-256.base.f16bin)" "$(unpacked arxiv-lsa-256.query.f16bin)" 8,16,24,32,48,64 rabitq1,pq32,rabitq2,pq64,rabitq4,pq128
+	curves_of arxiv-lsa-256 "$(unpacked arxiv-lsa-256.base.f16bin)" "$(unpacked arxiv-lsa-256.query.f16bin)" 16,32,48,64,96,128 rabitq1,pq32,rabitq2,pq64,rabitq4,pq128
 	curves_of made-768 made:300000x768 made:300000x768 16,32,64,128 rabitq1,pq96,rabitq2,pq192,rabitq4,pq384
 	[ "$curves_passed" = 1 ] || note code-curves 0 "code curves | failed"
 	for set in ${VECTORGPU_CODE_SETS:-sift arxiv made}; do

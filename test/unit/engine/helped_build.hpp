@@ -57,9 +57,10 @@ grouped_rows(const DistanceSpec &spec, size_t n, float noise = 0.1f, uint32_t co
 }
 
 inline HelpedBuild
-build_helped(const Rows &rows, Engine *searcher, uint32_t degree = 8)
+build_helped(
+	const Rows &rows, Engine *searcher, uint32_t degree = 8, const NearGroupsTuning &tuning = {}, size_t n_threads = 2)
 {
-	const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = 2});
+	const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = n_threads, .near_groups = tuning});
 	SearchControl control;
 	GraphBuildSpec spec;
 	std::unique_ptr<GraphBuilder> builder;

@@ -122,6 +122,33 @@ TEST(Codec, rejects_counts_of_codes_with_wrong_fields)
 		ParseResult::kType);
 }
 
+TEST(Codec, rejects_pages_of_graphs_with_wrong_fields)
+{
+	const auto pages = [](auto change)
+	{
+		AddGraphPagesRequest spec = kGraphPages;
+
+		change(&spec);
+		return parse(request(RequestType::kAddGraphPages, spec, Filler<9>{}));
+	};
+
+	EXPECT_EQ(pages([](AddGraphPagesRequest *) {}), ParseResult::kOk);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->n_rows = 0; }), ParseResult::kField);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->position = uint64_t{1} << 48; }), ParseResult::kField);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->first = uint64_t{1} << 48; }), ParseResult::kField);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->page_bytes = 0; }), ParseResult::kField);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->page_bytes = 64; }), ParseResult::kField)
+		<< "no payload behind the tag";
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->page_bytes = 65536; }), ParseResult::kField);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->tag_offset = UINT32_MAX; }), ParseResult::kField);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->file_pages = 0; }), ParseResult::kField);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->path_bytes = 0; }), ParseResult::kField);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->path_bytes = 1025; }), ParseResult::kField);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->path_bytes = 8; }), ParseResult::kLength);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->path_bytes = 10; }), ParseResult::kLength);
+	EXPECT_EQ(pages([](AddGraphPagesRequest *spec) { spec->tag.position = 1; }), ParseResult::kField);
+}
+
 TEST(Codec, rejects_builds_of_graphs_with_wrong_fields)
 {
 	const auto begin = [](auto change)

@@ -62,6 +62,8 @@ key_columns()
 
 inline const BeginGraphRequest kBeginGraph = {5, ElementType::kFloat32, Metric::kInnerProduct, 0, 1, 100, 8, 1, 0, 0};
 inline const BeginInsertRequest kBeginInsert = {kBeginGraph, 90, 80};
+inline const AddGraphPagesRequest kGraphPages = {
+	7, 140, 3, 1, 8192, 131072, 24, 9, {0, 2, 0, 1, 0, 0, 0x56475031, {1, 2, 3}}};
 inline const BeginListsRequest kBeginLists = {5, ElementType::kFloat32, Metric::kL2, {}, 4, 3, 2, 10, 1, 20, 1e-3f};
 
 inline const BeginCodesRequest kBeginCodes = {CodesKind::kPq, 8, 1, 0, 4, 300, 0, 1};

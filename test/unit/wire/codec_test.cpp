@@ -57,6 +57,7 @@ good_requests()
 		request(RequestType::kAddBaseEdges, BuildRowsRequest{7, 3, 0}, Filler<60>{}),
 		request(RequestType::kAddBaseNumbers, BuildRowsRequest{7, 15, 0}, Filler<60>{}),
 		request(RequestType::kAddBaseEntries, BuildRowsRequest{0, 15, 0}, Filler<60>{}),
+		request(RequestType::kAddGraphPages, kGraphPages, Filler<9>{}),
 		request(RequestType::kStartGraph),
 		request(RequestType::kEndBuild),
 	};
@@ -379,7 +380,7 @@ TEST(Codec, rejects_wrong_headers)
 	EXPECT_EQ(parse(good, 8), ParseResult::kSequence);
 	EXPECT_EQ(with(0, 0), ParseResult::kType);
 	EXPECT_EQ(with(0, 16), ParseResult::kType);
-	EXPECT_EQ(with(0, 41), ParseResult::kType);
+	EXPECT_EQ(with(0, 42), ParseResult::kType);
 	EXPECT_EQ(with(3, 1), ParseResult::kType);
 	EXPECT_EQ(with(offsetof(RequestHeader, key) + 12, 1), ParseResult::kField);
 	EXPECT_EQ(with(offsetof(RequestHeader, zero), 1), ParseResult::kField);

@@ -95,6 +95,8 @@ reply(RequestType type, ReplyStatus status, uint32_t n_items, uint32_t more, con
 	return whole;
 }
 
+const AddGraphPagesRequest kPages = {7, 140, 3, 1, 8192, 131072, 24, 9, {0, 2, 0, 1, 0, 0, 0x56475031, {1, 2, 3}}};
+
 Bytes
 search_many(const SearchRequest &search)
 {
@@ -211,6 +213,7 @@ other_request_seeds()
 		{"build_insert_edges", request(RequestType::kAddBaseEdges, BuildRowsRequest{7, 3, 0}, filler(48))},
 		{"build_insert_numbers", request(RequestType::kAddBaseNumbers, BuildRowsRequest{7, 3, 0}, filler(12))},
 		{"build_insert_entries", request(RequestType::kAddBaseEntries, BuildRowsRequest{0, 3, 0}, filler(12))},
+		{"build_graph_pages", request(RequestType::kAddGraphPages, kPages, filler(9))},
 		{"build_graph_start", request(RequestType::kStartGraph)},
 		{"build_end", request(RequestType::kEndBuild)},
 	};

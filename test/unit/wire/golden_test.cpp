@@ -80,7 +80,8 @@ TEST(Golden, request_types_keep_their_numbers)
 		RequestType::kAddCodesTraining, RequestType::kTrainCodes, RequestType::kAddCodesModel, RequestType::kBeginGraph,
 		RequestType::kBeginInsert, RequestType::kAddGraphRows, RequestType::kAddBaseEdges, RequestType::kAddBaseNumbers,
 		RequestType::kAddBaseEntries, RequestType::kStartGraph, RequestType::kEndBuild, RequestType::kLoadKeys,
-		RequestType::kSearchMany, RequestType::kBeginCounts, RequestType::kAddCounted, RequestType::kCountCodes};
+		RequestType::kSearchMany, RequestType::kBeginCounts, RequestType::kAddCounted, RequestType::kCountCodes,
+		RequestType::kAddGraphPages};
 
 	for (uint32_t i = 0; i < std::size(types); i++)
 		EXPECT_EQ(static_cast<uint32_t>(types[i]), i + 1);
@@ -143,6 +144,10 @@ TEST(Golden, builds_of_graphs)
 	EXPECT_EQ(hex(BeginInsertRequest{
 				  {128, ElementType::kFloat16, Metric::kCosine, 1, 1, 0x01020304, 32, 0x0506, 0, 0}, 0x0708, 0x090a}),
 		"8000000001020101 0403020120000000 0605000000000000 0000000000000000 080700000a090000");
+	EXPECT_EQ(hex(AddGraphPagesRequest{0x0102, 0x0304, 5, 6, 8192, 131072, 24, 9,
+				  {0, 2, 0x0708, 0x090a, 0, 0, 0x56475031, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}}}),
+		"0201000000000000 0403000000000000 0500000006000000 0020000000000200 1800000009000000 0000000002000807 "
+		"0a09000000000000 0000000031504756 0102030405060708 090a0b0c0d0e0f10");
 	EXPECT_EQ(hex(GraphBuildState{
 				  GraphBuildStage::kFailed, ReplyStatus::kInternal, 0x0102, 0x0304, 0x0506, 7, 8, 9, 10, 1, 0}),
 		"0500000009000000 0201000000000000 0403000000000000 0605000000000000 0700000008000000 090000000a000000 "

@@ -1,7 +1,12 @@
 // Builds of graphs by the worker, from the wire to edges and recall.
 #include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -220,6 +225,143 @@ TEST_F(WorkerGraphBuilds, refuse_requests_out_of_order)
 
 	ASSERT_TRUE(begin(&client, 500).ok()) << "a second build replaces the first";
 	EXPECT_EQ(read<GraphBuildState>(&client, BuildResult::kGraphState, 1)[0].stage, GraphBuildStage::kRows);
+}
+
+/// Rows 0 .. 899 of the table as pages of a relation, from byte kFirstByte of a stream on, in files of few pages.
+struct WorkerGraphPages : WorkerGraphBuilds
+{
+	static constexpr uint32_t kPageBytes = 1024;
+	static constexpr uint32_t kPayloadBytes = kPageBytes - 24 - sizeof(wire::WirePageTag);
+	static constexpr uint32_t kStartPage = 3;
+	static constexpr uint32_t kFilePages = 7;
+	static constexpr uint64_t kFirstByte = 5000;
+
+	WorkerGraphPages()
+	{
+		const size_t row_bytes = table.spec.dim * sizeof(float);
+		std::vector<uint8_t> stream(kFirstByte, 0xaa);
+
+		for (size_t i = 0; i < 900; i++)
+		{
+			const uint8_t *row = reinterpret_cast<const uint8_t *>(table.row(i));
+
+			stream.insert(stream.end(), row, row + row_bytes);
+		}
+		std::filesystem::create_directories("base/5");
+		for (size_t page = 0; page * kPayloadBytes < stream.size(); page++)
+		{
+			const size_t n = std::min<size_t>(kPayloadBytes, stream.size() - page * kPayloadBytes);
+
+			write(static_cast<uint32_t>(page), stream.data() + page * kPayloadBytes, n);
+		}
+	}
+
+	static wire::AddGraphPagesRequest pages()
+	{
+		return {0, kFirstByte, 900, kStartPage, kPageBytes, kFilePages, 24, 0, tag()};
+	}
+
+	static wire::WirePageTag tag() { return {0, 2, 1, 9, 0, 0, 77, {1, 2, 3}}; }
+
+	static std::string file_of(uint32_t block)
+	{
+		return "base/5/6" + (block < kFilePages ? "" : "." + std::to_string(block / kFilePages));
+	}
+
+	static void write(uint32_t page, const uint8_t *payload, size_t n)
+	{
+		const uint32_t block = kStartPage + page;
+		std::vector<uint8_t> bytes(kPageBytes, 0xbb);
+		wire::WirePageTag own = tag();
+		FILE *file = fopen(file_of(block).c_str(), "ab+");
+
+		own.checksum = page * 17;
+		own.used = static_cast<uint32_t>(n);
+		own.position = page;
+		memcpy(bytes.data() + 24, &own, sizeof(own));
+		memcpy(bytes.data() + 24 + sizeof(own), payload, n);
+		ASSERT_NE(file, nullptr);
+		ASSERT_EQ(ftruncate(fileno(file), block % kFilePages * kPageBytes), 0);
+		ASSERT_EQ(fwrite(bytes.data(), 1, kPageBytes, file), kPageBytes);
+		ASSERT_EQ(fclose(file), 0);
+	}
+
+	ReplyStatus add(Client *client, wire::AddGraphPagesRequest spec, const std::string &path = "base/5/6")
+	{
+		spec.path_bytes = static_cast<uint32_t>(path.size());
+		return exchange(client, RequestType::kAddGraphPages, table.key, {part_of(spec), {path.data(), path.size()}})
+			.status();
+	}
+
+	std::vector<uint32_t> edges_when_done(Client *client)
+	{
+		EXPECT_TRUE(step(client, RequestType::kStartGraph).ok());
+		EXPECT_EQ(wait_for_end(client).stage, GraphBuildStage::kDone);
+		return read<uint32_t>(client, BuildResult::kEdges, 900 * kDegree);
+	}
+};
+
+TEST_F(WorkerGraphPages, give_the_graph_of_rows_that_are_sent)
+{
+	Connection connection;
+	Client &client = connection.client;
+
+	ASSERT_TRUE(begin(&client, 900).ok());
+	for (size_t first = 0; first < 900; first += 300)
+		ASSERT_TRUE(step(&client, RequestType::kAddGraphRows, first, 300).ok());
+
+	const std::vector<uint32_t> edges = edges_when_done(&client);
+
+	ASSERT_TRUE(begin(&client, 900).ok());
+	ASSERT_EQ(add(&client, pages()), ReplyStatus::kOk);
+	EXPECT_EQ(edges_when_done(&client), edges);
+
+	// Some rows in either way.
+	wire::AddGraphPagesRequest some = pages();
+
+	ASSERT_TRUE(begin(&client, 900).ok());
+	ASSERT_TRUE(step(&client, RequestType::kAddGraphRows, 0, 300).ok());
+	some.position = some.n_rows = 300;
+	some.first += 300 * table.spec.dim * sizeof(float);
+	ASSERT_EQ(add(&client, some), ReplyStatus::kOk);
+	ASSERT_TRUE(step(&client, RequestType::kAddGraphRows, 600, 300).ok());
+	EXPECT_EQ(edges_when_done(&client), edges);
+}
+
+TEST_F(WorkerGraphPages, that_cannot_be_read_leave_the_build_as_it_was)
+{
+	Connection connection;
+	Client &client = connection.client;
+	const auto changed = [&](auto change)
+	{
+		wire::AddGraphPagesRequest spec = pages();
+
+		change(&spec);
+		return add(&client, spec);
+	};
+
+	ASSERT_TRUE(begin(&client, 900).ok());
+	for (const char *path :
+		{"/etc/passwd", "base/../base/5/6", "base/5/..", "postgresql.conf", "base", "pg_tblspc/../x"})
+		EXPECT_EQ(add(&client, pages(), path), ReplyStatus::kInvalid) << path;
+	EXPECT_EQ(add(&client, pages(), std::string("base/5/6\0", 9)), ReplyStatus::kInvalid);
+	EXPECT_EQ(add(&client, pages(), "base/5/7"), ReplyStatus::kUnsupported) << "no such file";
+	EXPECT_EQ(add(&client, pages(), "base/5"), ReplyStatus::kUnsupported) << "a folder";
+	EXPECT_EQ(changed([](auto *spec) { spec->position = 1; }), ReplyStatus::kInvalid);
+	EXPECT_EQ(changed([](auto *spec) { spec->n_rows = 901; }), ReplyStatus::kInvalid);
+	EXPECT_EQ(changed([](auto *spec) { spec->start_page = UINT32_MAX; }), ReplyStatus::kInvalid);
+	EXPECT_EQ(changed([](auto *spec) { spec->start_page++; }), ReplyStatus::kUnsupported) << "at another position";
+	EXPECT_EQ(changed([](auto *spec) { spec->first += 5000; }), ReplyStatus::kUnsupported) << "beyond the last page";
+	EXPECT_EQ(changed([](auto *spec) { spec->tag.role++; }), ReplyStatus::kUnsupported);
+	EXPECT_EQ(changed([](auto *spec) { spec->tag.stream++; }), ReplyStatus::kUnsupported);
+	EXPECT_EQ(changed([](auto *spec) { spec->tag.owner++; }), ReplyStatus::kUnsupported);
+	EXPECT_EQ(changed([](auto *spec) { spec->tag.magic++; }), ReplyStatus::kUnsupported);
+	EXPECT_EQ(changed([](auto *spec) { spec->tag.uuid[15]++; }), ReplyStatus::kUnsupported);
+	EXPECT_EQ(step(&client, RequestType::kStartGraph).status(), ReplyStatus::kInvalid) << "no rows have come";
+	ASSERT_EQ(add(&client, pages()), ReplyStatus::kOk);
+	EXPECT_EQ(add(&client, pages()), ReplyStatus::kInvalid) << "the same rows twice";
+	edges_when_done(&client);
+	EXPECT_EQ(add(&client, pages()), ReplyStatus::kInvalid) << "after the build";
 }
 
 /// A graph that rows are inserted into: rows 0 .. 799 without every 40th, and 800 .. 899.

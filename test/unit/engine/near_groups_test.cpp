@@ -1,0 +1,238 @@
+// Nearest rows looked for among those of near clusters: nearly all true ones are found, and the graph is as good.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/cpu/near_groups.hpp"
+#include "engine/cpu/nearest_rows.hpp"
+#include "engine/cpu/pool_call.hpp"
+#include "engine/helped_build.hpp"
+
+namespace vectorgpu::engine::test
+{
+namespace
+{
+
+constexpr uint32_t kNearest = 12;
+
+NearGroupsTuning
+small_groups()
+{
+	NearGroupsTuning tuning;
+
+	tuning.least_products = 0;
+	tuning.group_rows = 400;
+	tuning.cluster_rows = 15;
+	tuning.sampled = 4;
+	return tuning;
+}
+
+struct Lists
+{
+	std::vector<uint32_t> ids;
+	std::vector<float> scores;
+	graph::Found found = graph::Found::kNo;
+	bool near = false;
+	double pairs = 0; // compared, of all
+
+	graph::KnnLists view()
+	{
+		graph::KnnLists lists;
+
+		lists.ids = ids.data();
+		lists.scores = scores.data();
+		lists.k = kNearest;
+		return lists;
+	}
+};
+
+graph::GraphRows
+rows_of(const Rows &rows)
+{
+	graph::GraphRows of;
+
+	of.spec = rows.spec;
+	of.rows = rows.vectors.data();
+	of.row_stride = rows.row_bytes;
+	of.n_rows = static_cast<uint32_t>(rows.n());
+	return of;
+}
+
+/// tuning: null: by all rows.
+Lists
+find(const Rows &rows, const NearGroupsTuning *tuning, size_t n_threads = 1)
+{
+	const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = n_threads});
+	const graph::GraphRows of = rows_of(rows);
+	SearchControl control;
+	ThreadPool pool(n_threads);
+	SearcherRows held(engine.get(), of, &control, [](uint64_t) { return true; });
+	NearGroups groups;
+	Lists lists;
+
+	lists.ids.resize(rows.n() * kNearest);
+	lists.scores.resize(rows.n() * kNearest);
+	EXPECT_EQ(held.load(), graph::Found::kYes);
+	if (tuning == nullptr)
+		lists.found = held.find(lists.view());
+	else
+	{
+		EXPECT_TRUE(groups.make(engine.get(), of, *tuning, &control, pool_call(&pool, &control)).is_ok());
+		lists.found = held.find_near(&groups, lists.view(), &lists.near);
+		lists.pairs = groups.pairs();
+	}
+	return lists;
+}
+
+/// Of the true nearest rows, those in the lists; what else is in them is not nearer, in order, and no row is its own.
+double
+share_found(const Lists &got, const Lists &want)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < want.ids.size(); i += kNearest)
+	{
+		EXPECT_TRUE(std::is_sorted(
+			got.scores.begin() + static_cast<ptrdiff_t>(i), got.scores.begin() + static_cast<ptrdiff_t>(i + kNearest)));
+		for (size_t j = i; j < i + kNearest; j++)
+		{
+			EXPECT_NE(got.ids[j], i / kNearest);
+			EXPECT_GE(got.scores[j], want.scores[j]);
+			n += std::find(want.ids.begin() + static_cast<ptrdiff_t>(i),
+					 want.ids.begin() + static_cast<ptrdiff_t>(i + kNearest),
+					 got.ids[j]) != want.ids.begin() + static_cast<ptrdiff_t>(i + kNearest)
+				? 1
+				: 0;
+		}
+	}
+	return static_cast<double>(n) / static_cast<double>(want.ids.size());
+}
+
+TEST(NearGroups, have_nearly_all_nearest_rows_among_few)
+{
+	const NearGroupsTuning tuning = small_groups();
+
+	for (const Metric metric : {Metric::kL2, Metric::kCosine, Metric::kL1})
+	{
+		const Rows rows = grouped_rows({metric, ElementType::kFloat32, 24}, 6000);
+		const Lists want = find(rows, nullptr);
+		const Lists got = find(rows, &tuning);
+
+		ASSERT_EQ(got.found, graph::Found::kYes);
+		EXPECT_TRUE(got.near);
+		EXPECT_GE(share_found(got, want), tuning.share - 0.01) << static_cast<int>(metric);
+		EXPECT_LE(got.pairs, tuning.most_pairs);
+
+		const Lists again = find(rows, &tuning, 3);
+
+		EXPECT_EQ(again.ids, got.ids) << "by three threads";
+		EXPECT_EQ(again.scores, got.scores);
+	}
+}
+
+TEST(NearGroups, that_would_need_many_rows_search_all)
+{
+	const NearGroupsTuning tuning = small_groups();
+	Rows rows({Metric::kL2, ElementType::kFloat32, 24});
+	std::mt19937 rng(3);
+
+	rows.add_random(3000, Data::kGaussian, rng, 0);
+
+	const Lists got = find(rows, &tuning);
+
+	EXPECT_EQ(got.found, graph::Found::kYes);
+	EXPECT_FALSE(got.near);
+	EXPECT_EQ(got.ids, find(rows, nullptr).ids);
+}
+
+TEST(NearGroups, have_every_row_once_and_among_its_candidates)
+{
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat16, 24}, 3000);
+	const std::unique_ptr<Engine> engine = make_cpu_engine({});
+	SearchControl control;
+	ThreadPool pool(2);
+	NearGroups groups;
+
+	ASSERT_TRUE(groups.make(engine.get(), rows_of(rows), small_groups(), &control, pool_call(&pool, &control)).is_ok());
+
+	// The nearest rows of each are said to be the next ones: in other groups.
+	std::vector<uint32_t> nearest;
+	std::vector<uint32_t> times(rows.n());
+
+	for (const uint32_t node : groups.sample())
+		nearest.push_back((node + 1) % static_cast<uint32_t>(rows.n()));
+	(void) groups.choose(nearest.data(), 1);
+	EXPECT_GT(groups.n_groups(), 3U);
+	for (uint32_t g = 0; g < groups.n_groups(); g++)
+	{
+		const std::shared_ptr<const Passing> passing = groups.candidates(g, 7);
+		const PassingSegment &segment = *passing->segments[0];
+		std::vector<uint8_t> passes(rows.n());
+		size_t n = 0;
+
+		for (size_t i = 0; i < rows.n(); i++)
+			passes[i] = segment.listed ? 0 : segment.bits[i / 8] >> i % 8 & 1;
+		for (const uint32_t row : segment.rows)
+			passes[row] = 1;
+		for (const uint32_t row : groups.rows(g))
+		{
+			times[row]++;
+			EXPECT_EQ(passes[row], 1);
+		}
+		for (const uint8_t one : passes)
+			n += one;
+		EXPECT_EQ(segment.segment, 7U);
+		EXPECT_EQ(segment.n_rows, rows.n());
+		EXPECT_EQ(segment.n_pass, n);
+		EXPECT_EQ(passing->n_pass, n);
+		EXPECT_EQ(segment.listed, n <= rows.n() / kFewOfRows);
+		EXPECT_LE(n, groups.most_candidates());
+	}
+	EXPECT_EQ(times, std::vector<uint32_t>(rows.n(), 1));
+}
+
+TEST(NearGroups, stop)
+{
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 24}, 3000);
+	const std::unique_ptr<Engine> engine = make_cpu_engine({});
+	SearchControl control;
+	ThreadPool pool(1);
+	NearGroups groups;
+
+	control.stop = true;
+	EXPECT_EQ(groups.make(engine.get(), rows_of(rows), small_groups(), &control, pool_call(&pool, &control)).code,
+		StatusCode::kCancelled);
+}
+
+/// The queries held out are measured by exact searches then.
+TEST(NearGroups, make_graphs_that_are_as_good)
+{
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 24}, 24000, 0.3f);
+	const std::unique_ptr<Engine> searcher = make_cpu_engine({.n_threads = 2});
+	const HelpedBuild want = build_helped(rows, searcher.get());
+	const HelpedBuild got = build_helped(rows, searcher.get(), 8, small_groups());
+
+	ASSERT_TRUE(got.status.is_ok()) << got.status.message;
+	EXPECT_NE(got.edges, want.edges) << "all rows were searched";
+	uint32_t n_compared = 0;
+
+	for (uint32_t i = 0, j = 0; i < got.calibration.n_points && j < want.calibration.n_points;)
+	{
+		const uint32_t width = got.calibration.probes[i];
+
+		if (width == want.calibration.probes[j])
+		{
+			EXPECT_NEAR(got.calibration.recall[i], want.calibration.recall[j], 0.01f) << "width " << width;
+			n_compared++;
+		}
+		i += width <= want.calibration.probes[j] ? 1 : 0;
+		j += width >= want.calibration.probes[j] ? 1 : 0;
+	}
+	EXPECT_GT(n_compared, 5U);
+	expect_same_build(build_helped(rows, searcher.get(), 8, small_groups(), 1), got);
+}
+
+} // namespace
+} // namespace vectorgpu::engine::test
