@@ -167,6 +167,7 @@ src/engine/distance/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx5
 src/engine/ivf/ivf_%.o: override CXXFLAGS += -O3
 src/engine/ivf/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
 src/engine/ivf/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
+src/engine/graph/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
 src/engine/predicate/%_avx2.o: override CXXFLAGS += -mavx2 -mfma -mf16c
 src/engine/predicate/%_avx512.o: override CXXFLAGS += -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c
 

@@ -167,7 +167,7 @@ EngineCopies::make(const engine::CopySpec &spec, std::shared_ptr<ResidentCopy> *
 Status
 EngineCopies::make_hashed(const engine::CopySpec &spec, std::shared_ptr<ResidentCopy> *made)
 {
-	if (spec.distance.element == ElementType::kBit || !engine::graph::hash_supports(spec.distance.metric))
+	if (spec.distance.element == ElementType::kBit || !engine::graph::codes_support(spec.distance.metric))
 		return Status::error(StatusCode::kUnsupported, "the metric has no angles");
 	if (!ways_.holds_hashed)
 		return Status::error(StatusCode::kUnsupported, "graphs are not searched by codes on this GPU");

@@ -19,6 +19,7 @@ constexpr uint32_t kMinGraphDegree = 2;
 constexpr uint32_t kMaxGraphDegree = 256;
 constexpr uint32_t kMinHashBits = 32;
 constexpr uint32_t kMaxHashBits = 512;
+constexpr uint32_t kMaxRabitqCodeBits = 4;
 constexpr uint32_t kRowOutOfRange = uint32_t{1} << 31; // in RowLabel::list
 constexpr uint32_t kRowsAlignment = 64;
 constexpr uint64_t kNoRow = ~uint64_t{0};
@@ -121,7 +122,8 @@ struct BeginGraphRequest
 	uint32_t n_rows; // 1 .. kMaxBuildRows
 	uint32_t degree; // kMinGraphDegree .. kMaxGraphDegree
 	uint64_t seed;
-	uint32_t hash_bits; // of the rows' codes, whose searches' recall is then measured; 0: no codes
+	uint32_t code_bits; // kind of the rows' codes, whose searches' recall is then measured: 1, 2, 4 bits of a
+						// dimension by RaBitQ, 32, 64, … 512 bits of a row by projections; 0: no codes
 	uint32_t zero;
 };
 static_assert(sizeof(BeginGraphRequest) == 32);
@@ -162,7 +164,7 @@ static_assert(sizeof(AddGraphPagesRequest) == 80);
 /// Build a graph by insertion into an earlier one, the base.
 struct BeginInsertRequest
 {
-	BeginGraphRequest graph; // hash_bits: 0
+	BeginGraphRequest graph; // code_bits: 0
 	uint32_t n_base;         // rows of the base, 1 .. kMaxBuildRows
 	uint32_t n_kept;         // rows of the base that stay; at most graph.n_rows
 };
@@ -183,8 +185,8 @@ enum class BuildResult : uint32_t
 	kEdges = 5,      // u32 [n_rows, degree], all ones: no edge
 	kEntries = 6,    // u32 [n_entries], ascending
 	kRecall = 7,     // WidthRecall [n_points]
-	kHash = 8,       // with codes: their seed, bound and thresholds, as in the description of a hashed graph
-	kCodes = 9,      // with codes: [n_rows, hash_bits / 8]
+	kHash = 8,       // with codes: their seed, bound and floats, as in the description of a hashed graph
+	kCodes = 9,      // with codes: [n_rows, code_bytes]
 	kDepths = 11,    // DepthRecall [n_depths]
 };
 

@@ -27,14 +27,14 @@ ParseResult
 check_begin_graph(const BeginGraphRequest &spec)
 {
 	if (!shape_valid(spec.element, spec.metric, spec.dim) || spec.element == ElementType::kSet ||
-		(spec.element == ElementType::kBit && spec.hash_bits != 0))
+		(spec.element == ElementType::kBit && spec.code_bits != 0))
 		return ParseResult::kType;
 	if (spec.prune > 1 || spec.measure > 1 || spec.n_rows < 1 || spec.n_rows > kMaxBuildRows ||
 		spec.degree < kMinGraphDegree || spec.degree > kMaxGraphDegree || spec.zero != 0)
 		return ParseResult::kField;
-	if (spec.hash_bits != 0 &&
-		(spec.hash_bits < kMinHashBits || spec.hash_bits > kMaxHashBits ||
-			(spec.hash_bits & (spec.hash_bits - 1)) != 0))
+	// 8 and 16 are of neither kind.
+	if ((spec.code_bits & (spec.code_bits - 1)) != 0 || spec.code_bits > kMaxHashBits ||
+		(spec.code_bits > kMaxRabitqCodeBits && spec.code_bits < kMinHashBits))
 		return ParseResult::kField;
 	return ParseResult::kOk;
 }
@@ -91,7 +91,7 @@ parse_begin_insert(const uint8_t *body, size_t length, RequestView *view)
 	if (result != ParseResult::kOk)
 		return result;
 	if (spec.n_base < 1 || spec.n_base > kMaxBuildRows || spec.n_kept > spec.n_base ||
-		spec.n_kept > spec.graph.n_rows || spec.graph.hash_bits != 0)
+		spec.n_kept > spec.graph.n_rows || spec.graph.code_bits != 0)
 		return ParseResult::kField;
 	return check_begin_graph(spec.graph);
 }

@@ -13,7 +13,7 @@ namespace vectorgpu::wire
 {
 
 constexpr uint32_t kMagic = 0x4B574756; // "VGWK"
-constexpr uint16_t kProtocolVersion = 24;
+constexpr uint16_t kProtocolVersion = 25;
 
 constexpr uint32_t kRequestAreaBytes = 256 * 1024;        // one vector of 16,000 floats with headers; small loads
 constexpr uint32_t kLoaderRequestAreaBytes = 1024 * 1024; // fewer round trips; still fits a second-level cache

@@ -38,7 +38,7 @@ GraphJob::engine_spec(const wire::BeginGraphRequest &spec)
 	build.prune = static_cast<engine::graph::PruneKind>(spec.prune);
 	build.seed = spec.seed;
 	build.calibrate = spec.measure != 0;
-	build.hash_bits = spec.hash_bits;
+	build.code_bits = spec.code_bits;
 	return build;
 }
 

@@ -83,7 +83,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const size_t cut = bytes.empty() ? 0 : data[3] % bytes.size();
 
 	if (!graph.append(degree, bytes.first(cut)).is_ok() || !graph.append(degree, bytes.subspan(cut)).is_ok() ||
-		!graph.check(n_rows, hashed).is_ok())
+		!graph.check(n_rows, kDim, hashed).is_ok())
 		return 0;
 
 	std::vector<float> rows(size_t{n_rows} * kDim);
@@ -105,14 +105,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (!hashed)
 			continue;
 
-		const graph::HashModel model = graph.hash_model(spec);
-		const uint32_t code_bytes = static_cast<uint32_t>(graph::hash_code_bytes(model.spec.bits));
-		std::vector<float> work(graph::hash_work_floats(model.spec));
-		std::vector<uint32_t> code((code_bytes + 3) / 4);
+		const graph::CodeModel model = graph.code_model(spec);
+		const uint32_t code_bytes = static_cast<uint32_t>(graph::code_bytes(model.spec.bits, kDim));
+		std::vector<float> work(graph::code_work_floats(model.spec));
+		std::vector<uint32_t> code((graph::code_query_bytes(model.spec.bits, kDim) + 3) / 4);
 		std::vector<uint8_t> codes(graph.codes(), graph.codes() + size_t{n_rows} * code_bytes); // of just that size
 
-		graph::hash_query(model, query.data(), reinterpret_cast<uint8_t *>(code.data()), work.data());
-		memory.rows = {graph::hash_distance(model.spec.bits), codes.data(), code_bytes, n_rows};
+		graph::make_query_code(model, query.data(), reinterpret_cast<uint8_t *>(code.data()), work.data());
+		memory.rows = graph::rows_of_codes(model.spec.bits, kDim, codes.data(), n_rows);
 		memory.query = code.data();
 		search(graph, &memory, nullptr);
 		search(graph, &memory, fails.data());

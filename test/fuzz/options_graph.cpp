@@ -21,7 +21,8 @@ try_graph(Draw draw)
 	const am::IndexShape shape = shape_now();
 
 	options_draw = draw;
-	index->rd_options = am::graph_parse_options(0, true);
+	if (!no_error([&] { index->rd_options = am::graph_parse_options(0, true); }))
+		return require_refusal();
 	if (!no_error([&] { am::graph_store_options(index, &shape, meta.am_options); }))
 		return require_refusal();
 
@@ -29,9 +30,10 @@ try_graph(Draw draw)
 
 	REQUIRE(am::graph_check_entry(&meta, &meta.segments[0]) == nullptr);
 	REQUIRE(am::graph_plan_degree(index) == (options->degree != 0 ? options->degree : am::kDefaultDegree) &&
-		options->hash_bits == am::graph_plan_hash_bits(index));
+		options->code_bits == am::graph_plan_code_bits(index));
 	REQUIRE(options->prune <= static_cast<uint32>(engine::graph::PruneKind::kRng));
-	REQUIRE(options->hash_bits == 0 || meta.metric != Metric::kL1);
+	REQUIRE(
+		options->code_bits == 0 || (engine::graph::code_bits_valid(options->code_bits) && meta.metric != Metric::kL1));
 }
 
 } // namespace vectorgpu::fuzz

@@ -223,18 +223,22 @@ if ($graph)
 {
 	my @some = ("$width = 3", "$width = 40", "$width = 1; SET vectorgpu.scan_order = relaxed");
 
-	for my $codes ([64, 'v', 'l2'], [512, 'v', 'ip'], [128, 'v', 'cosine'], [32, 'h', 'l2'])
+	for my $codes (['hash_bits = 64', 'v', 'l2'], ['hash_bits = 512', 'v', 'ip'], ['hash_bits = 128', 'v', 'cosine'], ['hash_bits = 32', 'h', 'l2'],
+		['codes = rabitq, bits = 1', 'v', 'l2'], ['codes = rabitq, bits = 2', 'v', 'ip'], ['codes = rabitq', 'v', 'cosine'], ['codes = rabitq, bits = 2', 'h', 'l2'])
 	{
-		my ($bits, $col, $class) = @$codes;
+		my ($codes_of, $col, $class) = @$codes;
 		my $type = $col eq 'v' ? 'vector' : 'halfvec';
 
-		$node->safe_psql('postgres', "CREATE INDEX i ON t USING $method ($col ${type}_${class}_ops) WITH ($with, hash_bits = $bits)");
+		$node->safe_psql('postgres', "CREATE INDEX i ON t USING $method ($col ${type}_${class}_ops) WITH ($with, $codes_of)");
 		$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('i')");
-		by_worker($node, "$type $class of $bits bits", sub { compare("$type $class of $bits bits", $ops{$class}, $col, @some) });
-		is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "$bits bits: the copy equals the pages");
+		by_worker($node, "$type $class, $codes_of", sub { compare("$type $class, $codes_of", $ops{$class}, $col, @some) });
+		is($node->safe_psql('postgres', "SELECT cache_rows_checked > 3000 FROM vectorgpu_check('i', true, true)"), 't', "$codes_of: the copy equals the pages");
 		$node->safe_psql('postgres', 'DROP INDEX i');
 	}
 
+	codes_of_changed_rows('codes = rabitq, bits = 2', @some);
+	$node->safe_psql('postgres', 'DROP INDEX i; DELETE FROM t WHERE id < 0');
+	$node->safe_psql('postgres', 'VACUUM t');
 	codes_of_changed_rows('hash_bits = 128', @some);
 	like($node->safe_psql('postgres', "SET enable_seqscan = off; SET enable_sort = off; SET $width = 40; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) "
 		  . "SELECT id FROM t ORDER BY v <-> (SELECT v FROM t WHERE id = 31) LIMIT 5"),

@@ -99,7 +99,8 @@ $node->safe_psql('postgres', 'VACUUM t');
 my $graph;
 
 for my $case (['graph, l2', 'vector_l2_ops', 'v'], ['graph, inner product', 'vector_ip_ops', 'v'], ['graph, cosine', 'vector_cosine_ops', 'v'], ['graph, halves', 'halfvec_l2_ops', 'h'],
-	['graph, bits by hamming', 'bit_hamming_ops', 'b'], ['graph, bits by jaccard', 'bit_jaccard_ops', 'b'], ['graph with codes', 'vector_l2_ops', 'v', 'hash_bits = 64'], ['graph with codes, inner product, halves', 'halfvec_ip_ops', 'h', 'hash_bits = 128'])
+	['graph, bits by hamming', 'bit_hamming_ops', 'b'], ['graph, bits by jaccard', 'bit_jaccard_ops', 'b'], ['graph with codes', 'vector_l2_ops', 'v', 'hash_bits = 64'], ['graph with codes, inner product, halves', 'halfvec_ip_ops', 'h', 'hash_bits = 128'],
+	['graph with codes of rabitq', 'vector_cosine_ops', 'v', 'codes = rabitq, bits = 2'], ['graph with codes of rabitq, halves', 'halfvec_l2_ops', 'h', 'codes = rabitq'])
 {
 	my ($name, $class, $col, $options) = @$case;
 	my $edges;

@@ -57,11 +57,11 @@ sub dead_bits
 }
 
 # Parts of each kind of copy besides rows. Lists: offsets, centroids, numbers of rows by place; lists of codes also the codec and the codes. Graphs: header,
-# parts, entry points, edges; with codes also thresholds and codes. Sets: rows of each element, elements. Sparse vectors: their ends, elements.
+# parts, entry points, edges; with codes also thresholds, or a centre, and codes. Sets: rows of each element, elements. Sparse vectors: their ends, elements.
 my $lists = unpack 'H*', pack 'Q<3', 0, $built / 2, $built;
 my $list_bytes = 24 + 2 * 8 * 4 + $built * 4;
 my $edge_bytes = $built * 16 * 4;
-my ($graph, $hashed) = map { unpack('H*', pack 'V2', 16, 1) . '.' x 8 . unpack('H*', pack 'V4', $_, 0, $built, 0) } 0, 64;
+my ($graph, $hashed, $rabitq) = map { unpack('H*', pack 'V2', 16, 1) . '.' x 8 . unpack('H*', pack 'V4', $_, 0, $built, 0) } 0, 64, 4;
 my $marked = unpack 'H*', pack 'v*', map { $_ - 1 } @marked; # places in a tile, as they are counted
 my $sizes  = unpack 'H*', pack 'v*', map { length "of row $_" } 1 .. $built;
 my %structure = (
@@ -70,6 +70,7 @@ my %structure = (
 	codes  => [ [ 'where a list ends', $lists, 8 ], [ 'what codes are made with', $lists, $list_bytes + 16 ], [ 'a code', $lists, $list_bytes + 16 + 64 + 1000 ] ],
 	graph  => [ [ 'an entry point', $graph, 32 ], [ 'an edge', $graph, 32 + int($edge_bytes / 2) ] ],
 	hashed => [ [ 'an edge', $hashed, 32 + int($edge_bytes / 2) ], [ 'a code', $hashed, 32 + $edge_bytes + 16 + 64 * 4 + 64 * 8 + $built * 4 ] ],
+	rabitq => [ [ 'an edge', $rabitq, 32 + int($edge_bytes / 2) ], [ 'a code', $rabitq, 32 + $edge_bytes + 16 + 8 * 4 + 64 * 24 + $built * 4 ] ],
 	match  => [ [ 'the rows that have an element', $marked, 6 ], [ 'an element', unpack('H*', 'of row 321'), 3 ] ],
 	texts  => [ [ 'a text', unpack('H*', 'of row 321of row 322'), 8 ], [ 'the size of a text', $sizes, 800, 'derived values' ] ],
 	sparse => [ [ 'the end of a row', unpack('H*', pack 'Q<3', map { $_ * 16 } 300 .. 302), 8 ], [ 'an element', sparse_of(300), 8 ] ]);
@@ -79,11 +80,12 @@ my %indexes = (
 	codes  => 'gpuivf (v vector_l2_ops) WITH (lists = 2, storage = sq8, refine = none)',
 	graph  => 'gpugraph (v vector_l2_ops) WITH (degree = 16)',
 	hashed => 'gpugraph (v vector_l2_ops) WITH (degree = 16, hash_bits = 64)',
+	rabitq => 'gpugraph (v vector_l2_ops) WITH (degree = 16, codes = rabitq)',
 	match  => 'gpumatch (v)',
 	texts  => 'gpumatch (v text_gram_ops)',
 	sparse => 'gpuflat (v)');
 
-for my $kind (qw(flat ivf codes graph hashed match texts sparse))
+for my $kind (qw(flat ivf codes graph hashed rabitq match texts sparse))
 {
 	my ($table, $index) = ("t_$kind", "i_$kind");
 	my ($type, $value, $order) =

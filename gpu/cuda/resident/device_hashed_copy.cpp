@@ -79,7 +79,7 @@ DeviceHashedCopy::send_part(const engine::SegmentGraph &graph, HashedPart *part)
 	const Device *device = budget_->device();
 	const engine::GraphLayout &layout = graph.layout();
 	const uint32_t n_entries = layout.header.n_entries;
-	const size_t code_bytes = layout.header.hash_bits / 8;
+	const size_t code_bytes = engine::graph::code_bytes(layout.header.code_bits, layout.dim);
 
 	VECTORGPU_TRY(part->edges.allocate(budget_, layout.edge_bytes(), "edges"));
 	VECTORGPU_TRY(part->codes.allocate(budget_, layout.n_rows * code_bytes, "codes"));
@@ -113,7 +113,7 @@ DeviceHashedCopy::check_derived(engine::SegmentId id, uint64_t first, size_t n_r
 	const engine::SegmentGraph &graph = *segment->made;
 	const engine::GraphHeader &header = graph.layout().header;
 	const size_t edge_bytes = header.degree * sizeof(uint32_t);
-	const size_t code_bytes = header.hash_bits / 8;
+	const size_t code_bytes = engine::graph::code_bytes(header.code_bits, graph.layout().dim);
 	const std::lock_guard lock(uploader_->mutex);
 
 	VECTORGPU_TRY(compare(
@@ -146,7 +146,8 @@ struct DeviceHashedCopy::Wave
 {
 	std::span<const uint32_t> numbers; // of the batch's queries, n of them
 	kernels::CodeGraphArgs args;       // without those of a part of the graph
-	uint8_t *h_codes;                  // [n, code_bytes]
+	size_t query_bytes;                // of a query's code
+	uint8_t *h_codes;                  // [n, query_bytes]
 	uint32_t *h_widths;                // [n]
 	uint8_t *d_codes;
 	uint32_t *d_widths;
@@ -157,7 +158,7 @@ struct DeviceHashedCopy::Wave
 /// Return how many of the queries `numbers`, in order of their widths, fit the context's buffers together.
 size_t
 DeviceHashedCopy::wave_size(
-	const Batch &batch, const engine::RowsView &view, std::span<const uint32_t> numbers, size_t code_bytes)
+	const Batch &batch, const engine::RowsView &view, std::span<const uint32_t> numbers, size_t query_bytes)
 {
 	const SearchContext &context = *batch.means.context;
 	size_t n = 0;
@@ -165,12 +166,12 @@ DeviceHashedCopy::wave_size(
 	for (; n < std::min(numbers.size(), kMostQueries); n++)
 	{
 		const size_t width = batch.answers[numbers[n]]->width(view);
-		const size_t each = code_bytes + kQueryBytes + width * sizeof(uint32_t);
+		const size_t each = query_bytes + kQueryBytes + width * sizeof(uint32_t);
 		const size_t on_device =
 			each + width * sizeof(uint64_t) + kernels::kCodeGraphMostBegin * sizeof(kernels::Entry);
 
 		if (n > 0 &&
-			((n + 1) * (code_bytes + kQueryBytes) + kSlackBytes > context.pinned_in.bytes() ||
+			((n + 1) * (query_bytes + kQueryBytes) + kSlackBytes > context.pinned_in.bytes() ||
 				(n + 1) * each + kSlackBytes > context.pinned_out.bytes() ||
 				(n + 1) * on_device + kSlackBytes > context.workspace.bytes()))
 			break;
@@ -186,7 +187,8 @@ DeviceHashedCopy::make_wave(const Batch &batch, const engine::RowsView &view, co
 	const engine::SegmentGraph &graph = *part.made;
 	const SearchContext &context = *batch.means.context;
 	const size_t n = numbers.size();
-	const uint32_t code_bytes = graph.layout().header.hash_bits / 8;
+	const uint32_t bits = graph.layout().header.code_bits;
+	const size_t query_bytes = engine::graph::code_query_bytes(bits, graph.layout().dim);
 	const uint32_t max_width = batch.answers[numbers[n - 1]]->width(view);
 	Arena arena(context.workspace.get(), context.workspace.bytes());
 	Arena in(context.pinned_in.as<uint8_t>(), context.pinned_in.bytes());
@@ -194,9 +196,9 @@ DeviceHashedCopy::make_wave(const Batch &batch, const engine::RowsView &view, co
 	kernels::CodeGraphArgs &args = wave->args;
 
 	wave->numbers = numbers;
-	wave->h_codes = in.take<uint8_t>(n * code_bytes);
+	wave->h_codes = in.take<uint8_t>(n * query_bytes);
 	wave->h_widths = in.take<uint32_t>(n);
-	wave->d_codes = arena.take<uint8_t>(n * code_bytes);
+	wave->d_codes = arena.take<uint8_t>(n * query_bytes);
 	wave->d_widths = arena.take<uint32_t>(n);
 	wave->h_counts = out.take<uint32_t>(n);
 	wave->h_rows = out.take<uint32_t>(n * max_width);
@@ -208,7 +210,9 @@ DeviceHashedCopy::make_wave(const Batch &batch, const engine::RowsView &view, co
 	args.found.keys = arena.take<uint64_t>(n * max_width);
 	args.found.capacity = max_width;
 	args.query_codes = wave->d_codes;
-	args.code_bytes = code_bytes;
+	wave->query_bytes = query_bytes;
+	args.rabitq_bits = engine::graph::codes_are_rabitq(bits) ? bits : 0;
+	args.code_bytes = static_cast<uint32_t>(engine::graph::code_bytes(bits, graph.layout().dim));
 	args.codes = part.codes.as<uint8_t>();
 	args.n_rows = static_cast<uint32_t>(graph.layout().n_rows);
 	args.edges = part.edges.as<uint32_t>();
@@ -224,20 +228,20 @@ void
 DeviceHashedCopy::hash_queries(
 	const Batch &batch, const engine::RowsView &view, const HashedPart &part, const Wave &wave) const
 {
-	const engine::graph::HashModel model = part.made->hash_model(spec());
+	const engine::graph::CodeModel model = part.made->code_model(spec());
 	const size_t n = wave.numbers.size();
 	std::vector<std::vector<float>> work(pool_->n_threads());
 	std::atomic<size_t> next{0};
 
 	for (std::vector<float> &floats : work)
-		floats.resize(engine::graph::hash_work_floats(model.spec));
+		floats.resize(engine::graph::code_work_floats(model.spec));
 	pool_->run(std::min(pool_->n_threads(), (n + 15) / 16),
 		[&](size_t thread)
 		{
 			for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n;)
 			{
-				engine::graph::hash_query(model, batch.queries[wave.numbers[i]].query,
-					wave.h_codes + i * wave.args.code_bytes, work[thread].data());
+				engine::graph::make_query_code(model, batch.queries[wave.numbers[i]].query,
+					wave.h_codes + i * wave.query_bytes, work[thread].data());
 				wave.h_widths[i] = batch.answers[wave.numbers[i]]->width(view);
 			}
 		});
@@ -253,7 +257,7 @@ DeviceHashedCopy::search_wave(Batch *batch, const engine::RowsView &view, const 
 	kernels::CodeGraphArgs &args = wave->args;
 
 	VECTORGPU_TRY(device->check(
-		cudaMemcpyAsync(wave->d_codes, wave->h_codes, n * args.code_bytes, cudaMemcpyHostToDevice, stream.get()),
+		cudaMemcpyAsync(wave->d_codes, wave->h_codes, n * wave->query_bytes, cudaMemcpyHostToDevice, stream.get()),
 		"send codes"));
 	VECTORGPU_TRY(device->check(
 		cudaMemcpyAsync(wave->d_widths, wave->h_widths, n * sizeof(uint32_t), cudaMemcpyHostToDevice, stream.get()),
@@ -285,12 +289,13 @@ Status
 DeviceHashedCopy::search_device(
 	Batch *batch, const engine::RowsView &view, const HashedPart &part, std::span<const uint32_t> numbers)
 {
-	const size_t code_bytes = part.made->layout().header.hash_bits / 8;
+	const engine::GraphLayout &layout = part.made->layout();
+	const size_t query_bytes = engine::graph::code_query_bytes(layout.header.code_bits, layout.dim);
 	StreamEnd end(batch->means.device, &batch->means.context->stream);
 
 	while (!numbers.empty())
 	{
-		const size_t n = wave_size(*batch, view, numbers, code_bytes);
+		const size_t n = wave_size(*batch, view, numbers, query_bytes);
 		Wave wave;
 
 		if (is_stopped(batch->control))

@@ -55,7 +55,7 @@ private:
 	Status search_device(
 		Batch *batch, const engine::RowsView &view, const HashedPart &part, std::span<const uint32_t> numbers);
 	static size_t wave_size(
-		const Batch &batch, const engine::RowsView &view, std::span<const uint32_t> numbers, size_t code_bytes);
+		const Batch &batch, const engine::RowsView &view, std::span<const uint32_t> numbers, size_t query_bytes);
 	static Status make_wave(const Batch &batch, const engine::RowsView &view, const HashedPart &part,
 		std::span<const uint32_t> numbers, Wave *wave);
 	void hash_queries(const Batch &batch, const engine::RowsView &view, const HashedPart &part, const Wave &wave) const;

@@ -9,7 +9,7 @@
 
 #include "cuda/selftest/test_data.hpp"
 #include "engine/cpu/cpu_engine.hpp"
-#include "engine/graph/hash.hpp"
+#include "engine/graph/codes/codes.hpp"
 #include "engine/interface/graph_layout.hpp"
 
 namespace vectorgpu::cuda
@@ -40,6 +40,9 @@ constexpr Case kCases[] = {
 	{128, 12000, 1400, 3},
 	{256, 2000, 33, 1100},
 	{512, 2000, 129, 3},
+	{1, 2000, 100, 3}, // of a dimension, by RaBitQ
+	{2, 2000, 60, 1100},
+	{4, 12000, 200, 50},
 };
 
 std::vector<float>
@@ -59,19 +62,19 @@ describe(const Case &test, const std::vector<float> &vectors, uint64_t *state)
 	const engine::GraphHeader header = {kDegree, 1, kEntries, test.bits};
 	const engine::GraphPartLayout part = {0, test.n_rows, 0, kEntries};
 	const engine::graph::GraphRows rows = {spec, vectors.data(), kDim * sizeof(float), test.n_rows};
-	engine::graph::HashModel model;
+	engine::graph::CodeModel model;
 	engine::GraphHashHead head;
-	std::vector<float> thresholds(test.bits);
-	std::vector<uint8_t> codes(test.n_rows * engine::graph::hash_code_bytes(test.bits));
+	std::vector<float> floats(engine::graph::code_model_floats(test.bits, kDim));
+	std::vector<uint8_t> codes(test.n_rows * engine::graph::code_bytes(test.bits, kDim));
 	std::vector<uint8_t> bytes;
 
 	model.spec = {spec, test.bits, 1};
-	model.thresholds = thresholds.data();
+	model.floats = floats.data();
 
-	std::vector<float> work(engine::graph::hash_work_floats(model.spec));
+	std::vector<float> work(engine::graph::code_work_floats(model.spec));
 
-	engine::graph::hash_train(model.spec, rows, &model.bound, thresholds.data(), work.data());
-	engine::graph::hash_rows(model, rows, codes.data(), work.data());
+	engine::graph::train_codes(model.spec, rows, &model.bound, floats.data(), work.data());
+	engine::graph::make_codes(model, rows, codes.data(), work.data());
 	head.seed = model.spec.seed;
 	head.bound = model.bound;
 	append(&bytes, &header, 1);
@@ -89,7 +92,7 @@ describe(const Case &test, const std::vector<float> &vectors, uint64_t *state)
 		append(&bytes, &edge, 1);
 	}
 	append(&bytes, &head, 1);
-	append(&bytes, thresholds.data(), thresholds.size());
+	append(&bytes, floats.data(), floats.size());
 	append(&bytes, codes.data(), codes.size());
 	return bytes;
 }

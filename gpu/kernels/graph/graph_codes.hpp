@@ -1,5 +1,5 @@
-// Host side of the kernels that search graphs by the Hamming distance of codes (SONG, section 7). Launchers as in
-// kernels.hpp.
+// Host side of the kernels that search graphs by codes: the Hamming distance of projections (SONG, section 7), or
+// RaBitQ. Launchers as in kernels.hpp.
 #pragma once
 
 #include "kernels/graph/graph.hpp"
@@ -14,11 +14,13 @@ constexpr uint32_t kCodeGraphMostBegin = 8;
 struct CodeGraphArgs
 {
 	uint32_t n_queries = 0;
-	const uint8_t *query_codes = nullptr; // [n_queries, code_bytes], 16-byte aligned
-	uint32_t code_bytes = 0;              // 4, 8, 16, 32, 64
-	const uint8_t *codes = nullptr;       // [n_rows, code_bytes], 16-byte aligned
-	uint32_t n_rows = 0;                  // below 2^31
-	const uint32_t *edges = nullptr;      // [n_rows, degree]; all ones: none
+	// [n_queries, code_bytes], of RaBitQ [n_queries, engine::graph::code_query_bytes]; 16-byte aligned
+	const uint8_t *query_codes = nullptr;
+	uint32_t rabitq_bits = 0;        // 1, 2, 4: codes of RaBitQ; 0: of projections
+	uint32_t code_bytes = 0;         // of a row: 4, 8, 16, 32, 64; of RaBitQ 8 more than a multiple of 16
+	const uint8_t *codes = nullptr;  // [n_rows, code_bytes], 16-byte aligned
+	uint32_t n_rows = 0;             // below 2^31
+	const uint32_t *edges = nullptr; // [n_rows, degree]; all ones: none
 	uint32_t degree = 0;
 	const uint8_t *entry_codes = nullptr;  // [n_entries, code_bytes], 16-byte aligned
 	const uint32_t *entry_nodes = nullptr; // [n_entries]

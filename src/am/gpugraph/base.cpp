@@ -40,7 +40,7 @@ graph_base_begin(const SegmentPlan *plan)
 			largest = segment;
 	}
 	// The smallest base for which the other rows are few enough.
-	if (options->hash_bits != 0 || largest == nullptr ||
+	if (options->code_bits != 0 || largest == nullptr ||
 		largest->n_rows < engine::graph::kLeastInsertRows * uint64{100 - engine::graph::kInsertPercent} / 100 ||
 		largest->n_rows >= engine::graph::kNoNode)
 		return nullptr;
@@ -50,7 +50,7 @@ graph_base_begin(const SegmentPlan *plan)
 	must_be_intact(plan, graph_read_model(plan->index, plan->meta, largest, &base->model, base->strategy));
 	// Without room for an insertion, which keeps three quarters of these rows at least, there is none for their
 	// numbers.
-	if (base->model.n_parts != 1 || base->model.hash_bits != 0 ||
+	if (base->model.n_parts != 1 || base->model.code_bits != 0 ||
 		(options->degree != 0 && base->model.degree != options->degree) ||
 		largest->n_rows / 4 * 3 * (meta_vector_bytes(plan->meta) + 2 * sizeof(uint32) * (base->model.degree + 1)) >
 			static_cast<Size>(maintenance_work_mem) * 1024)

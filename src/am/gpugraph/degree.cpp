@@ -123,7 +123,7 @@ graph_build(GraphWriter *writer)
 	if (!graph_build_parts(writer, degree))
 		return false;
 	// A merge that adds little keeps the degree that was chosen before. Codes lose recall that edges do not give back.
-	if (wanted == 0 && degree < kMostAutomaticDegree && writer->model.hash_bits == 0 && writer->model.n_parts == 1 &&
+	if (wanted == 0 && degree < kMostAutomaticDegree && writer->model.code_bits == 0 && writer->model.n_parts == 1 &&
 		(source == nullptr || source->n_rows < writer->n_rows / 2) &&
 		(VG_FAULT("graph_few_edges") || !serves(writer)) && !try_more_edges(writer))
 		return false;

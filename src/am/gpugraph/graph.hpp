@@ -5,7 +5,7 @@
 #include "am/method/am_interface.hpp"
 #include "am/method/scan_demand.hpp"
 #include "engine/graph/build.hpp"
-#include "engine/graph/hash.hpp"
+#include "engine/graph/codes/codes.hpp"
 #include "engine/interface/graph_layout.hpp"
 #include "engine/ivf/calibration.hpp"
 
@@ -26,8 +26,8 @@ constexpr StreamKind kEntryVectorStream =
 constexpr StreamKind kEdgeStream = static_cast<StreamKind>(8); // [n_rows, degree] uint32 row numbers; kNoNode: none
 
 constexpr StreamKind kHashStream =
-	static_cast<StreamKind>(9); // with codes: GraphHashHead, thresholds, codes of the entry points
-constexpr StreamKind kCodeStream = static_cast<StreamKind>(10); // with codes: [n_rows, hash_bits / 8]
+	static_cast<StreamKind>(9); // with codes: GraphHashHead, float32 [code_model_floats], codes of the entry points
+constexpr StreamKind kCodeStream = static_cast<StreamKind>(10); // with codes: [n_rows, code_bytes]
 
 constexpr int kLeastDegree = 4;
 constexpr uint32 kDefaultDegree = 32;       // where none is given ...
@@ -39,7 +39,7 @@ struct GraphOptions
 {
 	uint32 degree;    // 0: chosen for each segment (degree.cpp)
 	uint32 prune;     // engine::graph::PruneKind
-	uint32 hash_bits; // of a row's code; 0: no codes
+	uint32 code_bits; // kind of codes (engine/graph/codes/code_scores.hpp); 0: no codes
 };
 
 static_assert(sizeof(GraphOptions) <= kAmOptionBytes);
@@ -56,7 +56,7 @@ struct GraphModel
 	uint32 degree;
 	uint32 n_parts;
 	uint32 n_entries;
-	uint32 hash_bits;                     // as GraphOptions
+	uint32 code_bits;                     // as GraphOptions
 	engine::ivf::Calibration calibration; // recall of the 10 nearest by the width of the search (`probes`)
 	engine::ivf::DepthCalibration depths; // of more rows; none in segments of older releases, which end before it
 };
@@ -144,7 +144,7 @@ GraphPlan graph_plan(Relation index, const ScanDemand &demand, double wider);
 
 /// graph_options.cpp. Edges of a row, and bits of its code, for the planner.
 uint32 graph_plan_degree(Relation index);
-uint32 graph_plan_hash_bits(Relation index);
+uint32 graph_plan_code_bits(Relation index);
 
 /// gpugraph.cpp. The access method under this name, a constant.
 AccessMethod graph_method(const char *name, bool named_for_pgvector);
@@ -164,16 +164,16 @@ bool graph_read_entries(Relation index, const MetaData *meta, const SegmentEntry
 
 /// model.cpp. Bytes of kHashStream before the codes of entry points.
 constexpr Size
-graph_hash_bytes(uint32 hash_bits)
+graph_code_model_bytes(uint32 code_bits, uint32 dim)
 {
-	return sizeof(engine::GraphHashHead) + hash_bits * sizeof(float);
+	return sizeof(engine::GraphHashHead) + engine::graph::code_model_floats(code_bits, dim) * sizeof(float);
 }
 
 /// model.cpp. For a segment with codes: reads the code functions, and the codes of the entry points [n_entries],
 /// palloc'd in one piece, which graph_free_hash frees. False if a page was foreign: then nothing is to be freed.
 bool graph_read_hash(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
-	engine::graph::HashModel *hash, uint8 **entry_codes, BufferAccessStrategy strategy);
-void graph_free_hash(engine::graph::HashModel *hash);
+	engine::graph::CodeModel *hash, uint8 **entry_codes, BufferAccessStrategy strategy);
+void graph_free_hash(engine::graph::CodeModel *hash);
 
 /// graph_format.cpp.
 extern const SegmentFormat kGraphFormat;

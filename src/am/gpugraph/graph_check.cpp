@@ -115,18 +115,18 @@ check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, c
 	const uint32 *entries, bool deep, BufferAccessStrategy strategy)
 {
 	const Size vector_bytes = meta_vector_bytes(meta);
-	const Size code_bytes = engine::graph::hash_code_bytes(model->hash_bits);
+	const Size code_bytes = engine::graph::code_bytes(model->code_bits, meta->dim);
 	const uint64 n_rows = deep ? segment->n_rows : model->n_entries;
 	char *vector = static_cast<char *>(palloc(vector_bytes));
 	uint8 *stored = static_cast<uint8 *>(palloc(code_bytes));
 	uint8 *own = static_cast<uint8 *>(palloc(code_bytes));
-	engine::graph::HashModel hash;
+	engine::graph::CodeModel hash;
 	uint8 *entry_codes;
 	uint32 entry = 0;
 	float *work;
 
 	must_be_intact(index, graph_read_hash(index, meta, segment, model, &hash, &entry_codes, strategy));
-	work = static_cast<float *>(palloc(engine::graph::hash_work_floats(hash.spec) * sizeof(float)));
+	work = static_cast<float *>(palloc(engine::graph::code_work_floats(hash.spec) * sizeof(float)));
 	for (uint64 i = 0; i < n_rows; i++)
 	{
 		const uint64 row = deep ? i : entries[i];
@@ -137,7 +137,7 @@ check_codes(Relation index, const MetaData *meta, const SegmentEntry *segment, c
 			stream_read(
 				index, meta, segment, StreamKind::kVectors, row * vector_bytes, vector_bytes, vector, strategy) &&
 				stream_read(index, meta, segment, kCodeStream, row * code_bytes, code_bytes, stored, strategy));
-		engine::graph::hash_rows(hash, {hash.spec.rows, vector, vector_bytes, 1}, own, work);
+		engine::graph::make_codes(hash, {hash.spec.rows, vector, vector_bytes, 1}, own, work);
 		if (memcmp(stored, own, code_bytes) != 0)
 			stream_corrupted(
 				index, segment, kCodeStream, psprintf("Row " UINT64_FORMAT " has a code of another vector.", row));
@@ -160,7 +160,7 @@ graph_check_entry(const MetaData *meta, const SegmentEntry *segment)
 {
 	const uint32 wanted = graph_options(meta)->degree;
 	const uint32 degree = graph_segment_degree(segment);
-	const uint32 hash_bits = graph_options(meta)->hash_bits;
+	const uint32 code_bits = graph_options(meta)->code_bits;
 
 	if (stream_size(segment, StreamKind::kVectors) != segment->n_rows * meta_vector_bytes(meta))
 		return "Its vectors do not fit its number of rows.";
@@ -169,9 +169,9 @@ graph_check_entry(const MetaData *meta, const SegmentEntry *segment)
 		return "Its edges do not fit the index's degree.";
 	if (stream_size(segment, kEdgeStream) != segment->n_rows * degree * sizeof(uint32))
 		return "Its edges do not fit its number of rows.";
-	if (hash_bits != 0 && !engine::graph::hash_bits_valid(hash_bits))
+	if (code_bits != 0 && !engine::graph::code_bits_valid(code_bits))
 		return "Its codes have an invalid number of bits.";
-	if (stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::hash_code_bytes(hash_bits))
+	if (stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::code_bytes(code_bits, meta->dim))
 		return "Its codes do not fit its number of rows.";
 	for (uint32 i = static_cast<uint32>(kCodeStream) + 1; i < kMaxStreams; i++)
 		if (segment->streams[i].n_bytes != 0)
@@ -188,10 +188,10 @@ graph_check_entry(const MetaData *meta, const SegmentEntry *segment)
 		stream_size(segment, kEntryVectorStream) !=
 			stream_size(segment, kEntryStream) / sizeof(uint32) * meta_vector_bytes(meta) ||
 		stream_size(segment, kHashStream) !=
-			(hash_bits == 0 ? 0
-							: graph_hash_bytes(hash_bits) +
+			(code_bits == 0 ? 0
+							: graph_code_model_bytes(code_bits, meta->dim) +
 						stream_size(segment, kEntryStream) / sizeof(uint32) *
-							engine::graph::hash_code_bytes(hash_bits)))
+							engine::graph::code_bytes(code_bits, meta->dim)))
 		return "The streams that describe its graph do not fit each other.";
 	return nullptr;
 }
@@ -207,10 +207,10 @@ graph_check(Relation index, const MetaData *meta, const SegmentEntry *segment, b
 		return;
 	must_be_intact(index, graph_read_model(index, meta, segment, &model, strategy));
 	must_be_intact(index, graph_read_entries(index, meta, segment, &model, &parts, &entries, strategy));
-	if (model.hash_bits != graph_options(meta)->hash_bits)
-		stream_corrupted(index, segment, kGraphStream, "The graph has codes of another length than the index.");
+	if (model.code_bits != graph_options(meta)->code_bits)
+		stream_corrupted(index, segment, kGraphStream, "The graph has codes of another kind than the index.");
 	check_entry_vectors(index, meta, segment, &model, entries, strategy);
-	if (model.hash_bits > 0)
+	if (model.code_bits > 0)
 		check_codes(index, meta, segment, &model, entries, deep, strategy);
 	for (uint32 i = 0; i < model.n_parts; i++)
 		check_part(index, meta, segment, &model, &parts[i], entries + parts[i].first_entry, deep, strategy);

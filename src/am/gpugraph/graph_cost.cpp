@@ -66,10 +66,10 @@ flat_pages(double pages, double rows, double degree)
 
 /// A search by the processor.
 Cost
-search_cost(double width, double scored, uint32 hash_bits, double pages)
+search_cost(double width, double scored, uint32 code_bits, double pages)
 {
 	// A search by codes scores the rows found, as many as its width, by their vectors.
-	return (hash_bits == 0 ? scored : scored * kCodeCost + width) * row_cost(pages);
+	return (code_bits == 0 ? scored : scored * kCodeCost + width) * row_cost(pages);
 }
 
 /// The values that all steps of a scan share.
@@ -80,8 +80,9 @@ struct StepCosts
 	GraphPlan plan;
 	double all_pages;
 	double degree;
-	uint32 hash_bits;
-	Cost pass_of_all; // on a GPU, if a GPU answers
+	uint32 code_bits;
+	double code_bytes; // of a row
+	Cost pass_of_all;  // on a GPU, if a GPU answers
 };
 
 /// A look at all entry points.
@@ -89,8 +90,8 @@ Cost
 entries_cost(const StepCosts &costs)
 {
 	const double n = Min(costs.plan.n_entries, costs.demand.rows);
-	const double pages = costs.hash_bits > 0
-		? n * costs.hash_bits / 8 / kPayloadBytes
+	const double pages = costs.code_bits > 0
+		? n * costs.code_bytes / kPayloadBytes
 		: flat_pages(costs.all_pages, costs.demand.rows, costs.degree) * n / costs.demand.rows;
 
 	return pass_cost(costs.path, pages, n);
@@ -104,7 +105,7 @@ step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
 	const double rows = costs->demand.rows;
 	const double exact_pages = flat_pages(costs->all_pages, rows, costs->degree);
 	const double scored = (width + kWayWidth) * costs->degree * kNewNeighbors;
-	const bool hashed = costs->hash_bits > 0;
+	const bool hashed = costs->code_bits > 0;
 	const double gpu_us = hashed ? gpu_codes_us(width, rows)
 								 : kGpuWayUs +
 			engine::graph::gpu_graph_us(
@@ -127,7 +128,7 @@ step_cost(StepCosts *costs, double width, bool *looks_at_all, double *pages)
 	}
 	return *looks_at_all
 		? costs->pass_of_all
-		: kWayCost * cpu_operator_cost + search_cost(width, scored, costs->hash_bits, costs->all_pages);
+		: kWayCost * cpu_operator_cost + search_cost(width, scored, costs->code_bits, costs->all_pages);
 }
 
 /// The searches for the demand. Adds the pages read to *pages.
@@ -169,7 +170,9 @@ graph_cost_estimate(PlannerInfo *root, IndexPath *path, double loop_count, Cost 
 	by_worker = costs.demand.passing < 1 && cpu_worker_is_asked(path);
 	index = index_open(path->indexinfo->indexoid, NoLock); // the planner holds a lock
 	costs.degree = graph_plan_degree(index);
-	costs.hash_bits = graph_plan_hash_bits(index);
+	costs.code_bits = graph_plan_code_bits(index);
+	costs.code_bytes = static_cast<double>(engine::graph::code_bytes(
+		costs.code_bits, static_cast<uint32>(Max(TupleDescAttr(RelationGetDescr(index), 0)->atttypmod, 1))));
 	// A search of the worker passes over rows that do not meet the conditions.
 	costs.plan = graph_plan(
 		index, costs.demand, by_worker ? engine::graph::wider(costs.demand.passing) : 1 / costs.demand.passing);

@@ -87,11 +87,12 @@ format_prepare(void *state, SegmentEntry *entry)
 	set(kEntryStream, writer->model.n_entries * sizeof(uint32));
 	set(kEntryVectorStream, writer->model.n_entries * writer->vector_bytes);
 	set(kEdgeStream, writer->n_rows * writer->model.degree * sizeof(uint32));
-	if (writer->model.hash_bits > 0)
+	if (writer->model.code_bits > 0)
 	{
-		const Size code_bytes = engine::graph::hash_code_bytes(writer->model.hash_bits);
+		const Size code_bytes = engine::graph::code_bytes(writer->model.code_bits, writer->meta->dim);
 
-		set(kHashStream, graph_hash_bytes(writer->model.hash_bits) + writer->model.n_entries * code_bytes);
+		set(kHashStream,
+			graph_code_model_bytes(writer->model.code_bits, writer->meta->dim) + writer->model.n_entries * code_bytes);
 		set(kCodeStream, writer->n_rows * code_bytes);
 	}
 	set(StreamKind::kVectors, writer->n_rows * writer->vector_bytes);
@@ -108,9 +109,10 @@ write_hash(StreamRun *run, const GraphWriter *writer)
 	head.bound = writer->hash.bound;
 	stream_run_open(run, kHashStream);
 	stream_write(&run->stream, &head, sizeof(head));
-	stream_write(&run->stream, writer->thresholds, writer->model.hash_bits * sizeof(float));
+	stream_write(&run->stream, writer->code_floats,
+		engine::graph::code_model_floats(writer->model.code_bits, writer->meta->dim) * sizeof(float));
 	stream_write(&run->stream, writer->entry_codes,
-		writer->model.n_entries * engine::graph::hash_code_bytes(writer->model.hash_bits));
+		writer->model.n_entries * engine::graph::code_bytes(writer->model.code_bits, writer->meta->dim));
 	stream_run_close(run);
 }
 
@@ -131,11 +133,11 @@ format_write(void *state, SegmentEntry *entry, BlockNumber start)
 	stream_run_write(run, kEntryStream, writer->entries, model->n_entries * sizeof(uint32));
 	stream_run_write(run, kEntryVectorStream, writer->entry_vectors, model->n_entries * writer->vector_bytes);
 	(void) VG_FAULT("graph_write");
-	if (model->hash_bits > 0)
+	if (model->code_bits > 0)
 	{
 		write_hash(run, writer);
 		if (!stream_run_copy(run, kCodeStream, writer->codes,
-				writer->n_rows * engine::graph::hash_code_bytes(model->hash_bits), true))
+				writer->n_rows * engine::graph::code_bytes(model->code_bits, writer->meta->dim), true))
 			return InvalidBlockNumber;
 	}
 	if (!stream_run_copy(run, kEdgeStream, writer->edges, writer->n_rows * model->degree * sizeof(uint32), true))
@@ -156,11 +158,12 @@ format_end(void *state)
 	spool_close(&writer->codes);
 }
 
-/// SegmentFormat::may_be_older: release 0.2 chose no degrees, and its models end before the depths.
+/// SegmentFormat::may_be_older: release 0.2 chose no degrees, had no RaBitQ here, and its models end
+/// before the depths.
 bool
 may_be_older(const MetaData *meta, const SegmentEntry *segment)
 {
-	return graph_options(meta)->degree != 0 &&
+	return graph_options(meta)->degree != 0 && !engine::graph::codes_are_rabitq(graph_options(meta)->code_bits) &&
 		(segment == nullptr || segment->streams[static_cast<int>(kGraphStream)].n_bytes < sizeof(GraphModel));
 }
 

@@ -66,7 +66,19 @@ struct GraphReloptions
 	int degree;
 	int prune;
 	int hash_bits;
+	int codes; // Codes
+	int bits;
 };
+
+/// The storage parameter `codes`.
+enum Codes : int
+{
+	kCodesDefault = 0, // hash_bits says
+	kCodesNone = 1,
+	kCodesRabitq = 2,
+};
+
+constexpr int kDefaultRabitqBits = 4; // as of gpuivf
 
 int width_setting = 0;
 double recall_target = kDefaultRecallTarget;
@@ -88,23 +100,60 @@ relopt_enum_elt_def kHashBits[] = {
 	{nullptr, 0},
 };
 
-/// The width of searches by codes over that of searches by vectors for the same recall. SIFT, 100,000 rows, 0.95: 3
-/// times with 512 bits, 7 with 256, 21 with 128, 128 with 64.
-double
-wider_by_codes(uint32 hash_bits)
+relopt_enum_elt_def kCodes[] = {
+	{"none", kCodesNone},
+	{"rabitq", kCodesRabitq},
+	{nullptr, 0},
+};
+
+relopt_enum_elt_def kRabitqBits[] = {
+	{"0", 0},
+	{"1", 1},
+	{"2", 2},
+	{"4", 4},
+	{nullptr, 0},
+};
+
+/// Raises 22023 for storage parameters that contradict each other.
+void
+check_codes(const GraphReloptions *given)
 {
-	return hash_bits == 0 ? 1 : 3 * std::pow(static_cast<double>(engine::graph::kMaxHashBits) / hash_bits, 1.5);
+	if (given->codes != kCodesDefault && given->hash_bits > 0)
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				errmsg("hash_bits does not go with codes \"%s\"", given->codes == kCodesRabitq ? "rabitq" : "none"),
+				given->codes == kCodesRabitq
+					? errdetail("A row has one code: of RaBitQ, or of random projections, which hash_bits asks for.")
+					: 0,
+				errhint("Leave out hash_bits or codes (of an existing index: ALTER INDEX ... RESET (hash_bits) or "
+						"RESET (codes)).")));
+	if (given->bits > 0 && given->codes != kCodesRabitq)
+		ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("bits is a parameter of codes \"rabitq\""),
+				errhint("Set codes to \"rabitq\", or leave out bits (of an existing index: ALTER INDEX ... RESET "
+						"(bits)).")));
+}
+
+/// The width of searches by codes over that of searches by vectors for the same recall. SIFT, 100,000 rows, 0.95: 3
+/// times with 512 bits, 7 with 256, 21 with 128, 128 with 64. RaBitQ, 200,000 rows: 1.1 times with 4 bits, 1.2 with 2,
+/// 4.4 with 1.
+double
+wider_by_codes(uint32 code_bits)
+{
+	if (engine::graph::codes_are_rabitq(code_bits))
+		return code_bits == 1 ? 4.4 : code_bits == 2 ? 1.2 : 1.1;
+	return code_bits == 0 ? 1 : 3 * std::pow(static_cast<double>(engine::graph::kMaxHashBits) / code_bits, 1.5);
 }
 
 /// The width for `wanted` rows, where the calibrated one is for kCalibratedRows.
 double
-width_for(double calibrated, double wanted, uint32 hash_bits)
+width_for(double calibrated, double wanted, uint32 code_bits)
 {
 	const double times = Max(wanted / kCalibratedRows, 1.0);
 
 	if (width_setting > 0)
 		return Max(static_cast<double>(width_setting), wanted);
-	if (hash_bits != 0)
+	if (code_bits != 0)
 		return Max(wanted, Min(calibrated, kCalibratedRows)) +
 			Max(calibrated - kCalibratedRows, 0.0) * std::pow(times, kMoreCandidates);
 	return Max(calibrated * std::pow(times, kMoreRows), wanted);
@@ -119,13 +168,13 @@ target_width(const GraphModel *model, double target, double wanted)
 	const double reached = Min(target, Max(graph_most_recall(model, wanted), recall_target));
 
 	if (width_setting > 0 || calibration.n_queries == 0)
-		return width_for(kDefaultWidth, wanted, model->hash_bits);
+		return width_for(kDefaultWidth, wanted, model->code_bits);
 	if (model->depths.n_depths > 0)
 		return Max(std::round(engine::ivf::probes_for_rows(
 					   calibration, model->depths, reached, static_cast<uint64>(std::ceil(wanted)))),
 			wanted);
 	// one row more of width may find a hundredth more
-	return width_for(std::round(engine::ivf::fractional_probes_for(calibration, reached)), wanted, model->hash_bits);
+	return width_for(std::round(engine::ivf::fractional_probes_for(calibration, reached)), wanted, model->code_bits);
 }
 
 /// As target_width, but at least as wide as pgvector's setting needs, unless gpugraph.search_width says how wide.
@@ -162,6 +211,10 @@ graph_define_options()
 	add_enum_reloption(options_kind, "hash_bits",
 		"Bits of a row's code, by which searches compare rows; 0: they compare the rows themselves.", kHashBits, 0,
 		"Valid values are 0, 32, 64, 128, 256 and 512.", AccessExclusiveLock);
+	add_enum_reloption(options_kind, "codes", "What searches compare instead of vectors, beside hash_bits.", kCodes,
+		kCodesDefault, "Valid values are \"none\" and \"rabitq\".", AccessExclusiveLock);
+	add_enum_reloption(options_kind, "bits", "Bits of a dimension in codes of rabitq; 0: as by default.", kRabitqBits,
+		0, "Valid values are 0, 1, 2 and 4.", AccessExclusiveLock);
 	pg::define_int("gpugraph.search_width", "Width of a search: the nearest rows that it keeps.",
 		"0: chosen by gpugraph.recall_target.", &width_setting, 0, 0, kMaxSearchWidth, PGC_USERSET, 0, nullptr, nullptr,
 		nullptr);
@@ -178,6 +231,8 @@ graph_parse_options(Datum reloptions, bool validate)
 		{"degree", RELOPT_TYPE_INT, offsetof(GraphReloptions, degree)},
 		{"prune", RELOPT_TYPE_ENUM, offsetof(GraphReloptions, prune)},
 		{"hash_bits", RELOPT_TYPE_ENUM, offsetof(GraphReloptions, hash_bits)},
+		{"codes", RELOPT_TYPE_ENUM, offsetof(GraphReloptions, codes)},
+		{"bits", RELOPT_TYPE_ENUM, offsetof(GraphReloptions, bits)},
 	};
 
 	bytea *options = static_cast<bytea *>(
@@ -190,6 +245,8 @@ graph_parse_options(Datum reloptions, bool validate)
 				errmsg("value %d out of bounds for option \"degree\"", given->degree),
 				errdetail("Valid values are 0, by which the degree is chosen, and %d to %u.", kLeastDegree,
 					engine::graph::kMaxDegree)));
+	if (validate && given != nullptr)
+		check_codes(given);
 	return options;
 }
 
@@ -202,8 +259,13 @@ graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
 	stored->degree = static_cast<uint32>(given != nullptr ? given->degree : 0);
 	stored->prune =
 		given != nullptr ? static_cast<uint32>(given->prune) : static_cast<uint32>(engine::graph::PruneKind::kRank);
-	stored->hash_bits = graph_plan_hash_bits(index);
-	if (stored->hash_bits != 0 && !engine::graph::hash_supports(shape->metric))
+	stored->code_bits = graph_plan_code_bits(index);
+	if (stored->code_bits != 0 && !engine::graph::codes_support(shape->metric))
+	{
+		const char *parameters = !engine::graph::codes_are_rabitq(stored->code_bits) ? "hash_bits"
+			: given->bits > 0                                                        ? "codes, bits"
+																					 : "codes";
+
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				errmsg("index \"%s\" cannot have codes", RelationGetRelationName(index)),
@@ -211,17 +273,24 @@ graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
 					? errdetail("Codes encode angles between vectors. Bit strings are compared directly.")
 					: errdetail("Codes encode angles between vectors, which do not give the taxicab distance."),
 				shape->element == ElementType::kBit
-					? errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)).")
-					: errhint("Leave out hash_bits (of an existing index: ALTER INDEX ... RESET (hash_bits)), or use "
-							  "an operator class of <->, <#> or <=>.")));
+					? errhint(
+						  "Leave out %s (of an existing index: ALTER INDEX ... RESET (%s)).", parameters, parameters)
+					: errhint("Leave out %s (of an existing index: ALTER INDEX ... RESET (%s)), or use an operator "
+							  "class of <->, <#> or <=>.",
+						  parameters, parameters)));
+	}
 }
 
 uint32
-graph_plan_hash_bits(Relation index)
+graph_plan_code_bits(Relation index)
 {
 	const GraphReloptions *given = reinterpret_cast<const GraphReloptions *>(index->rd_options);
 
-	return static_cast<uint32>(given != nullptr ? given->hash_bits : 0);
+	if (given == nullptr)
+		return 0;
+	if (given->codes == kCodesRabitq)
+		return static_cast<uint32>(given->bits > 0 ? given->bits : kDefaultRabitqBits);
+	return static_cast<uint32>(given->hash_bits);
 }
 
 uint32
@@ -235,7 +304,7 @@ graph_plan_degree(Relation index)
 double
 graph_rows_per_width(const MetaData *meta, const GraphModel *model)
 {
-	return model->hash_bits != 0
+	return model->code_bits != 0
 		? 0
 		: rows_per_width(meta->element, static_cast<double>(meta_vector_bytes(meta)), model->degree);
 }
@@ -293,14 +362,16 @@ graph_describe_reach(Relation index, const MetaData *meta, const SegmentEntry *s
 
 	if (!graph_read_model(index, meta, segment, &model, nullptr))
 		return false;
-	usual_width = kPlanWidth * wider_by_codes(model.hash_bits);
+	usual_width = kPlanWidth * wider_by_codes(model.code_bits);
 	reach->measured = model.calibration.n_queries > 0;
 	reach->recall = graph_most_recall(&model);
 	reach->margin = kCloseEnough;
 	reach->saves_nothing = engine::graph::looks_at_all(usual_width, static_cast<double>(segment->n_rows)) ||
 		usual_width * graph_rows_per_width(meta, &model) >= static_cast<double>(segment->n_rows);
 	reach->of = "of its graph";
-	reach->hint = model.hash_bits != 0 && model.hash_bits < engine::graph::kMaxHashBits
+	reach->hint = model.code_bits == 1 || model.code_bits == 2
+		? "Use more bits, or no codes, a higher degree, an index of gpuivf, or a lower recall target."
+		: engine::graph::hash_bits_valid(model.code_bits) && model.code_bits < engine::graph::kMaxHashBits
 		? "Use more hash_bits, or none, a higher degree, an index of gpuivf, or a lower recall target."
 		: "Use a higher degree, an index of gpuivf, or a lower recall target.";
 	return true;
@@ -329,7 +400,7 @@ graph_width(const MetaData *meta, const GraphModel *model, const SegmentEntry *s
 GraphPlan
 graph_plan(Relation index, const ScanDemand &demand, double wider)
 {
-	const uint32 hash_bits = graph_plan_hash_bits(index);
+	const uint32 code_bits = graph_plan_code_bits(index);
 	GraphPlan plan = {};
 	const SegmentEntry *largest;
 	MetaData *meta = width_setting > 0 ? nullptr : meta_read_for_plan(index, &largest);
@@ -339,7 +410,7 @@ graph_plan(Relation index, const ScanDemand &demand, double wider)
 		meta != nullptr && largest != nullptr && graph_read_model(index, meta, largest, &model, nullptr);
 
 	plan.rows_per_width =
-		hash_bits != 0 ? 0 : rows_per_width(ElementType::kFloat32, kPlanBytes, graph_plan_degree(index));
+		code_bits != 0 ? 0 : rows_per_width(ElementType::kFloat32, kPlanBytes, graph_plan_degree(index));
 	plan.reaches = !described || graph_reaches(&model, recall_target);
 	plan.n_entries = described ? model.n_entries : std::sqrt(demand.rows);
 	if (described)
@@ -355,7 +426,7 @@ graph_plan(Relation index, const ScanDemand &demand, double wider)
 		// Where no measured width reaches the target, all rows are looked at.
 		plan.widths[plan.n_steps] = !described
 			? std::ceil(
-				  wider * width_for(kPlanWidth * wider_by_codes(hash_bits) * recall_factor(target), last, hash_bits))
+				  wider * width_for(kPlanWidth * wider_by_codes(code_bits) * recall_factor(target), last, code_bits))
 			: graph_reaches(&model, recall_target, last) ? std::ceil(wider * search_width(&model, target, last))
 														 : static_cast<double>(kMaxSearchWidth);
 		plan.ends[plan.n_steps] = last;

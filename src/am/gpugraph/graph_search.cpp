@@ -90,11 +90,12 @@ known_graph(const SegmentSearch *search)
 		search->index, search->meta, search->segment, &known->model, &known->parts, &numbers, search->strategy);
 	known->entries = static_cast<Candidate *>(
 		MemoryContextAllocHuge(CurrentMemoryContext, known->model.n_entries * sizeof(Candidate)));
-	if (known->model.hash_bits > 0)
-		known->code = static_cast<uint8 *>(palloc(engine::graph::hash_code_bytes(known->model.hash_bits)));
+	if (known->model.code_bits > 0)
+		known->code =
+			static_cast<uint8 *>(palloc(engine::graph::code_query_bytes(known->model.code_bits, search->meta->dim)));
 	MemoryContextSwitchTo(old);
 	if (!intact ||
-		!(known->model.hash_bits > 0 ? graph_score_entry_codes(search, numbers, known)
+		!(known->model.code_bits > 0 ? graph_score_entry_codes(search, numbers, known)
 									 : score_entries(search, numbers, known)))
 		return nullptr;
 	for (uint32 i = 0; i < known->model.n_parts; i++)
@@ -120,6 +121,16 @@ ask_for_item(const PageGraph *graph, uint32 node)
 		return;
 	for (Size line = 0; line < Min(graph->item_bytes, kPrefetchBytes) && offset + line < BLCKSZ; line += 64)
 		__builtin_prefetch(page + offset + line);
+}
+
+void
+score_item(const PageGraph *graph, const void *item, double *score)
+{
+	if (graph->code_bits != 0)
+		engine::graph::compute_code_scores(
+			graph->code_bits, graph->spec.dim, graph->query, item, graph->item_bytes, 1, score);
+	else
+		engine::compute_scores(graph->spec, graph->query, item, graph->item_bytes, 1, score, 0);
 }
 
 /// A group of found candidates: row ids and tombstones of those that matter.
@@ -196,7 +207,7 @@ offer_found(const SegmentSearch *search, const Candidate *found, uint32 n_found,
 bool
 search_graph(const SegmentSearch *search, const KnownGraph *known, uint32 width)
 {
-	const bool hashed = known->model.hash_bits > 0;
+	const bool hashed = known->model.code_bits > 0;
 	PageGraph graph = hashed ? graph_of_codes(search, known) : graph_of_vectors(search, known);
 	GraphView view;
 	SearchSpec spec;
@@ -307,7 +318,7 @@ graph_of_vectors(const SegmentSearch *search, const KnownGraph *known)
 	const Size n_bytes = meta_vector_bytes(meta);
 
 	return {search, known->model.degree, StreamKind::kVectors, n_bytes, {meta->metric, meta->element, meta->dim},
-		search->query, static_cast<char *>(palloc(n_bytes))};
+		search->query, static_cast<char *>(palloc(n_bytes)), 0};
 }
 
 bool
@@ -353,15 +364,14 @@ graph_score_nodes(void *context, const uint32_t *nodes, size_t n, double *scores
 			if (!stream_read(search->index, meta, search->segment, graph->items, byte, graph->item_bytes,
 					graph->scratch, search->strategy))
 				return false;
-			engine::compute_scores(graph->spec, graph->query, graph->scratch, graph->item_bytes, 1, scores + i, 0);
+			score_item(graph, graph->scratch, scores + i);
 			continue;
 		}
 		buffer = page_read(search->index, start + position, expected, BUFFER_LOCK_SHARE, ChecksumPolicy::kFirstRead,
 			search->strategy, &foreign);
 		if (foreign)
 			return false;
-		engine::compute_scores(graph->spec, graph->query, page_payload(BufferGetPage(buffer)) + offset,
-			graph->item_bytes, 1, scores + i, 0);
+		score_item(graph, page_payload(BufferGetPage(buffer)) + offset, scores + i);
 		UnlockReleaseBuffer(buffer);
 	}
 	return true;

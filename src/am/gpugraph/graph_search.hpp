@@ -27,7 +27,8 @@ struct PageGraph
 	Size item_bytes;
 	engine::DistanceSpec spec;
 	const void *query;
-	char *scratch; // an item that crosses pages
+	char *scratch;    // an item that crosses pages
+	uint32 code_bits; // not 0: items are codes of this kind, of spec.dim dimensions
 };
 
 /// graph_search.cpp. A graph of vectors, by the index's metric. scratch is palloc'd.

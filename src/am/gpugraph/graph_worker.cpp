@@ -16,7 +16,7 @@ namespace
 static_assert(offsetof(GraphModel, degree) == offsetof(engine::GraphHeader, degree) &&
 	offsetof(GraphModel, n_parts) == offsetof(engine::GraphHeader, n_parts) &&
 	offsetof(GraphModel, n_entries) == offsetof(engine::GraphHeader, n_entries) &&
-	offsetof(GraphModel, hash_bits) == offsetof(engine::GraphHeader, hash_bits));
+	offsetof(GraphModel, code_bits) == offsetof(engine::GraphHeader, code_bits));
 static_assert(sizeof(GraphPart) == sizeof(engine::GraphPartLayout));
 
 // Without codes the last two are empty.
@@ -25,7 +25,7 @@ constexpr StreamKind kDescription[] = {kGraphStream, kPartStream, kEntryStream, 
 wire::CopyKind
 kind(const MetaData *meta)
 {
-	return graph_options(meta)->hash_bits > 0 ? wire::CopyKind::kHashedGraph : wire::CopyKind::kGraph;
+	return graph_options(meta)->code_bits > 0 ? wire::CopyKind::kHashedGraph : wire::CopyKind::kGraph;
 }
 
 bool
@@ -41,7 +41,7 @@ described_bytes(const MetaData *meta, const SegmentEntry *segment, StreamKind ki
 	const uint64 n_bytes = segment->streams[static_cast<int>(kind)].n_bytes;
 
 	if (kind == kHashStream)
-		return Min(n_bytes, graph_hash_bytes(graph_options(meta)->hash_bits));
+		return Min(n_bytes, graph_code_model_bytes(graph_options(meta)->code_bits, meta->dim));
 	return kind == kGraphStream ? sizeof(engine::GraphHeader) : n_bytes;
 }
 
@@ -107,7 +107,7 @@ width(Relation index, const MetaData *meta, const SegmentEntry *segment, uint32 
 	all = engine::graph::looks_at_all(probes->probes, n_rows); // graph_width is at least n_rows where that is cheaper
 	// With codes the GPU has no vectors. Else its engine chooses, since it looks at all rows sooner and knows their
 	// place and form.
-	look->whole = model->hash_bits == 0 && all;
+	look->whole = model->code_bits == 0 && all;
 	look->width = all ? 0 : probes->probes;
 	look->missed = graph_missed_target(model, static_cast<double>(n_before + wanted));
 	return true;

@@ -1,4 +1,4 @@
-// Searches of a segment with codes: by the Hamming distance of codes, then scored by vectors (engine/graph/hash.hpp).
+// Searches of a segment with codes: by codes, then scored by vectors (engine/graph/codes/code_scores.hpp).
 // PG dialect; one content lock at a time.
 #include "am/gpugraph/graph_search.hpp"
 
@@ -28,19 +28,20 @@ bool
 graph_score_entry_codes(const SegmentSearch *search, const uint32 *numbers, KnownGraph *known)
 {
 	const GraphModel *model = &known->model;
-	const Size code_bytes = engine::graph::hash_code_bytes(model->hash_bits);
-	engine::graph::HashModel hash;
+	const uint32 dim = search->meta->dim;
+	const Size code_bytes = engine::graph::code_bytes(model->code_bits, dim);
+	engine::graph::CodeModel hash;
 	uint8 *entry_codes;
 	float *work;
 	double *scores;
 
 	if (!graph_read_hash(search->index, search->meta, search->segment, model, &hash, &entry_codes, search->strategy))
 		return false;
-	work = static_cast<float *>(palloc(engine::graph::hash_work_floats(hash.spec) * sizeof(float)));
+	work = static_cast<float *>(palloc(engine::graph::code_work_floats(hash.spec) * sizeof(float)));
 	scores = static_cast<double *>(MemoryContextAllocHuge(CurrentMemoryContext, model->n_entries * sizeof(double)));
-	engine::graph::hash_query(hash, search->query, known->code, work);
-	engine::compute_scores(engine::graph::hash_distance(model->hash_bits), known->code, entry_codes, code_bytes,
-		model->n_entries, scores, 0);
+	engine::graph::make_query_code(hash, search->query, known->code, work);
+	engine::graph::compute_code_scores(
+		model->code_bits, dim, known->code, entry_codes, code_bytes, model->n_entries, scores);
 	for (uint32 i = 0; i < model->n_entries; i++)
 		known->entries[i] = {scores[i], numbers[i]};
 	*search->n_compared += model->n_entries;
@@ -53,10 +54,12 @@ graph_score_entry_codes(const SegmentSearch *search, const uint32 *numbers, Know
 PageGraph
 graph_of_codes(const SegmentSearch *search, const KnownGraph *known)
 {
-	const Size n_bytes = engine::graph::hash_code_bytes(known->model.hash_bits);
+	const uint32 bits = known->model.code_bits;
+	const uint32 dim = search->meta->dim;
+	const Size n_bytes = engine::graph::code_bytes(bits, dim);
 
-	return {search, known->model.degree, kCodeStream, n_bytes, engine::graph::hash_distance(known->model.hash_bits),
-		known->code, static_cast<char *>(palloc(n_bytes))};
+	return {search, known->model.degree, kCodeStream, n_bytes, {Metric::kL2, ElementType::kFloat32, dim}, known->code,
+		static_cast<char *>(palloc(n_bytes)), bits};
 }
 
 bool

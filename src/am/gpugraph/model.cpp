@@ -24,12 +24,12 @@ graph_read_model(
 		stream_size(segment, kEntryStream) != model->n_entries * sizeof(uint32) ||
 		stream_size(segment, kEntryVectorStream) != model->n_entries * meta_vector_bytes(meta) ||
 		stream_size(segment, kEdgeStream) != segment->n_rows * model->degree * sizeof(uint32) ||
-		(model->hash_bits != 0 && !engine::graph::hash_bits_valid(model->hash_bits)) ||
+		(model->code_bits != 0 && !engine::graph::code_bits_valid(model->code_bits)) ||
 		stream_size(segment, kHashStream) !=
-			(model->hash_bits == 0 ? 0
-								   : graph_hash_bytes(model->hash_bits) +
-						model->n_entries * engine::graph::hash_code_bytes(model->hash_bits)) ||
-		stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::hash_code_bytes(model->hash_bits) ||
+			(model->code_bits == 0 ? 0
+								   : graph_code_model_bytes(model->code_bits, meta->dim) +
+						model->n_entries * engine::graph::code_bytes(model->code_bits, meta->dim)) ||
+		stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::code_bytes(model->code_bits, meta->dim) ||
 		model->calibration.n_points >= engine::ivf::kMaxCalibrationPoints ||
 		engine::ivf::calibration_problem(model->calibration, model->depths, UINT32_MAX) != nullptr)
 		page_corrupted(index, segment->streams[static_cast<int>(kGraphStream)].start_block,
@@ -73,10 +73,10 @@ graph_read_entries(Relation index, const MetaData *meta, const SegmentEntry *seg
 
 bool
 graph_read_hash(Relation index, const MetaData *meta, const SegmentEntry *segment, const GraphModel *model,
-	engine::graph::HashModel *hash, uint8 **entry_codes, BufferAccessStrategy strategy)
+	engine::graph::CodeModel *hash, uint8 **entry_codes, BufferAccessStrategy strategy)
 {
-	const Size before = graph_hash_bytes(model->hash_bits);
-	const Size n_bytes = before + model->n_entries * engine::graph::hash_code_bytes(model->hash_bits);
+	const Size before = graph_code_model_bytes(model->code_bits, meta->dim);
+	const Size n_bytes = before + model->n_entries * engine::graph::code_bytes(model->code_bits, meta->dim);
 	char *bytes = static_cast<char *>(MemoryContextAllocHuge(CurrentMemoryContext, n_bytes));
 	engine::GraphHashHead head;
 
@@ -86,18 +86,18 @@ graph_read_hash(Relation index, const MetaData *meta, const SegmentEntry *segmen
 		return false;
 	}
 	memcpy(&head, bytes, sizeof(head));
-	hash->spec = {{meta->metric, meta->element, meta->dim}, model->hash_bits, head.seed};
+	hash->spec = {{meta->metric, meta->element, meta->dim}, model->code_bits, head.seed};
 	hash->bound = head.bound;
-	hash->thresholds = reinterpret_cast<const float *>(bytes + sizeof(head));
+	hash->floats = reinterpret_cast<const float *>(bytes + sizeof(head));
 	*entry_codes = reinterpret_cast<uint8 *>(bytes + before);
 	return true;
 }
 
 void
-graph_free_hash(engine::graph::HashModel *hash)
+graph_free_hash(engine::graph::CodeModel *hash)
 {
-	pfree(const_cast<char *>(reinterpret_cast<const char *>(hash->thresholds)) - sizeof(engine::GraphHashHead));
-	hash->thresholds = nullptr;
+	pfree(const_cast<char *>(reinterpret_cast<const char *>(hash->floats)) - sizeof(engine::GraphHashHead));
+	hash->floats = nullptr;
 }
 
 } // namespace vectorgpu::am

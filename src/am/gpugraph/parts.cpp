@@ -63,7 +63,7 @@ part_bytes(const GraphWriter *writer, const BuildSpec *spec, uint64 n)
 {
 	return n *
 		(writer->vector_bytes + spec->degree * sizeof(uint32) +
-			engine::graph::hash_code_bytes(writer->model.hash_bits)) +
+			engine::graph::code_bytes(writer->model.code_bits, writer->meta->dim)) +
 		engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, n), measured_spec(spec, n));
 }
 
@@ -134,9 +134,9 @@ take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows, Size 
 		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, rows * spec->degree * sizeof(uint32)));
 	memory.entries = static_cast<uint32 *>(palloc(engine::graph::kMaxEntries * sizeof(uint32)));
 	memory.codes = nullptr;
-	if (writer->model.hash_bits > 0)
+	if (writer->model.code_bits > 0)
 		memory.codes = static_cast<uint8 *>(MemoryContextAllocHuge(
-			CurrentMemoryContext, rows * engine::graph::hash_code_bytes(writer->model.hash_bits)));
+			CurrentMemoryContext, rows * engine::graph::code_bytes(writer->model.code_bits, writer->meta->dim)));
 	memory.work_bytes = work_bytes;
 	memory.work = MemoryContextAllocHuge(CurrentMemoryContext, memory.work_bytes);
 	return memory;
@@ -146,7 +146,7 @@ take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows, Size 
 void
 add_entries(GraphWriter *writer, GraphPart *part, const PartMemory *memory)
 {
-	const Size code_bytes = engine::graph::hash_code_bytes(writer->model.hash_bits);
+	const Size code_bytes = engine::graph::code_bytes(writer->model.code_bits, writer->meta->dim);
 	const Size n_entries = Size{writer->model.n_entries} + part->n_entries;
 
 	part->first_entry = writer->model.n_entries;
@@ -354,8 +354,8 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 	add_entries(writer, part, memory);
 	write_edges(writer, part, memory);
 	if (memory->codes != nullptr)
-		BufFileWrite(
-			writer->codes, memory->codes, part->n_rows * engine::graph::hash_code_bytes(writer->model.hash_bits));
+		BufFileWrite(writer->codes, memory->codes,
+			part->n_rows * engine::graph::code_bytes(writer->model.code_bits, writer->meta->dim));
 	return true;
 }
 
@@ -404,7 +404,7 @@ graph_tell(const GraphWriter *writer)
 bool
 graph_build_parts(GraphWriter *writer, uint32 degree)
 {
-	const uint32 hash_bits = graph_options(writer->meta)->hash_bits;
+	const uint32 code_bits = graph_options(writer->meta)->code_bits;
 	BuildSpec spec;
 	uint64 rows;
 	uint64 n_parts;
@@ -412,7 +412,7 @@ graph_build_parts(GraphWriter *writer, uint32 degree)
 	bool insert;
 
 	writer->model = GraphModel();
-	writer->model.hash_bits = hash_bits;
+	writer->model.code_bits = code_bits;
 	writer->model.degree = degree;
 	spec = build_spec(writer);
 	if (writer->base != nullptr)
@@ -430,11 +430,12 @@ graph_build_parts(GraphWriter *writer, uint32 degree)
 	writer->parts = static_cast<GraphPart *>(MemoryContextAllocHuge(CurrentMemoryContext, n_parts * sizeof(GraphPart)));
 	writer->entries = static_cast<uint32 *>(palloc(sizeof(uint32))); // these grow part by part
 	writer->entry_vectors = static_cast<char *>(palloc(writer->vector_bytes));
-	if (hash_bits > 0)
+	if (code_bits > 0)
 	{
 		writer->codes = BufFileCreateTemp(false);
-		writer->thresholds = static_cast<float *>(palloc0(hash_bits * sizeof(float)));
-		writer->entry_codes = static_cast<uint8 *>(palloc(engine::graph::hash_code_bytes(hash_bits)));
+		writer->code_floats = static_cast<float *>(
+			palloc0(engine::graph::code_model_floats(code_bits, writer->meta->dim) * sizeof(float)));
+		writer->entry_codes = static_cast<uint8 *>(palloc(engine::graph::code_bytes(code_bits, writer->meta->dim)));
 	}
 	for (uint64 i = 0; i < n_parts; i++)
 	{

@@ -135,7 +135,7 @@ begin(Stay *stay)
 	spec.n_rows = stay->rows->n_rows;
 	spec.degree = writer->model.degree;
 	spec.seed = engine::graph::KnnSpec().seed;
-	spec.hash_bits = stay->codes != nullptr ? options->hash_bits : 0;
+	spec.code_bits = stay->codes != nullptr ? options->code_bits : 0;
 	stay->open = true;
 	(void) bridge::session_new_build();
 	if (stay->base != nullptr)
@@ -411,19 +411,20 @@ bool
 read_codes(const Stay *stay)
 {
 	GraphWriter *writer = stay->writer;
-	const uint32 bits = writer->model.hash_bits;
-	const Size n_bytes = graph_hash_bytes(bits);
+	const uint32 bits = writer->model.code_bits;
+	const uint32 dim = writer->meta->dim;
+	const Size n_bytes = graph_code_model_bytes(bits, dim);
 	char *hash = static_cast<char *>(palloc(n_bytes));
 	engine::GraphHashHead head;
 
 	if (!read_result(wire::BuildResult::kHash, hash, n_bytes) ||
-		!read_result(wire::BuildResult::kCodes, stay->codes, stay->rows->n_rows * engine::graph::hash_code_bytes(bits)))
+		!read_result(wire::BuildResult::kCodes, stay->codes, stay->rows->n_rows * engine::graph::code_bytes(bits, dim)))
 		return false;
 	memcpy(&head, hash, sizeof(head));
-	memcpy(writer->thresholds, hash + sizeof(head), bits * sizeof(float));
-	writer->hash.spec = {{writer->meta->metric, writer->meta->element, writer->meta->dim}, bits, head.seed};
+	memcpy(writer->code_floats, hash + sizeof(head), n_bytes - sizeof(head));
+	writer->hash.spec = {{writer->meta->metric, writer->meta->element, dim}, bits, head.seed};
 	writer->hash.bound = head.bound;
-	writer->hash.thresholds = writer->thresholds;
+	writer->hash.floats = writer->code_floats;
 	pfree(hash);
 	return true;
 }

@@ -29,8 +29,8 @@ struct GraphWriter
 	GraphPart *parts;              // [model.n_parts]
 	uint32 *entries;               // [model.n_entries]
 	char *entry_vectors;           // [model.n_entries, vector_bytes]
-	engine::graph::HashModel hash; // with codes, from the first part on
-	float *thresholds;             // [model.hash_bits], hash's
+	engine::graph::CodeModel hash; // with codes, from the first part on
+	float *code_floats;            // [code_model_floats], hash's
 	BufFile *codes;                // kCodeStream; null without codes
 	uint8 *entry_codes;            // [model.n_entries, code bytes]
 };

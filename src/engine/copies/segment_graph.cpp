@@ -31,7 +31,7 @@ SegmentGraph::append(uint32_t degree, std::span<const uint8_t> bytes)
 }
 
 Status
-SegmentGraph::check(uint64_t n_rows, bool hashed)
+SegmentGraph::check(uint64_t n_rows, uint32_t dim, bool hashed)
 {
 	GraphLayout layout;
 	uint64_t row = 0;
@@ -41,7 +41,8 @@ SegmentGraph::check(uint64_t n_rows, bool hashed)
 		return invalid("the segment's graph is incomplete");
 	memcpy(&layout.header, bytes_.data(), sizeof(layout.header));
 	layout.n_rows = n_rows;
-	if (hashed != (layout.header.hash_bits != 0) || (hashed && !graph::hash_bits_valid(layout.header.hash_bits)))
+	layout.dim = dim;
+	if (hashed != (layout.header.code_bits != 0) || (hashed && !graph::code_bits_valid(layout.header.code_bits)))
 		return invalid("the codes of the segment's graph are not those of the copy's kind");
 	if (layout.header.degree != degree_ || layout.header.n_parts > n_rows || layout.header.n_entries > n_rows ||
 		bytes_.size() != layout.bytes())
@@ -66,15 +67,15 @@ SegmentGraph::check(uint64_t n_rows, bool hashed)
 	return Status::ok();
 }
 
-graph::HashModel
-SegmentGraph::hash_model(const DistanceSpec &rows) const
+graph::CodeModel
+SegmentGraph::code_model(const DistanceSpec &rows) const
 {
 	const uint8_t *at = bytes_.data() + layout_.hash_at();
 	GraphHashHead head;
 
 	memcpy(&head, at, sizeof(head));
 	return {
-		{rows, layout_.header.hash_bits, head.seed}, head.bound, reinterpret_cast<const float *>(at + sizeof(head))};
+		{rows, layout_.header.code_bits, head.seed}, head.bound, reinterpret_cast<const float *>(at + sizeof(head))};
 }
 
 uint32_t

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/status.hpp"
-#include "engine/graph/hash.hpp"
+#include "engine/graph/codes/codes.hpp"
 #include "engine/interface/graph_layout.hpp"
 
 namespace vectorgpu::engine
@@ -22,9 +22,9 @@ public:
 	/// Append. kInvalidArgument if degree differs from the first call's. Throws bad_alloc and changes nothing then.
 	Status append(uint32_t degree, std::span<const uint8_t> bytes);
 
-	/// Check the description after the last append. kInvalidArgument if it is not one of n_rows rows, with codes if and
-	/// only if `hashed`. Afterwards no number leads out of the segment.
-	Status check(uint64_t n_rows, bool hashed = false);
+	/// Check the description after the last append. kInvalidArgument if it is not one of n_rows rows, with codes of
+	/// dim dimensions if and only if `hashed`. Afterwards no number leads out of the segment.
+	Status check(uint64_t n_rows, uint32_t dim = 0, bool hashed = false);
 
 	std::span<const uint8_t> bytes() const { return bytes_; }
 
@@ -40,9 +40,9 @@ public:
 	const uint32_t *edges() const { return reinterpret_cast<const uint32_t *>(bytes_.data() + layout_.edges_at()); }
 
 	/// The model of the codes of a graph with codes; the graph outlives it.
-	graph::HashModel hash_model(const DistanceSpec &rows) const;
+	graph::CodeModel code_model(const DistanceSpec &rows) const;
 
-	/// [n_rows, hash_bits / 8], of a graph with codes.
+	/// [n_rows, code_bytes], of a graph with codes.
 	const uint8_t *codes() const { return bytes_.data() + layout_.codes_at(); }
 
 private:

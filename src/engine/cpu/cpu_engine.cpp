@@ -91,8 +91,8 @@ public:
 				if (copy_spec.kind != CopyKind::kRows && copy_spec.kind != CopyKind::kLists &&
 					copy_spec.kind != CopyKind::kGraph && spec.element == ElementType::kBit)
 					return Status::error(StatusCode::kUnsupported, "bits have neither codes nor angles");
-				if (copy_spec.kind == CopyKind::kHashedGraph && !graph::hash_supports(spec.metric))
-					return Status::error(StatusCode::kUnsupported, "the metric has no angles");
+				if (copy_spec.kind == CopyKind::kHashedGraph && !graph::codes_support(spec.metric))
+					return Status::error(StatusCode::kUnsupported, "the metric has no codes");
 
 				return add({std::make_shared<CpuCopy>(copy_spec, &populator_), nullptr}, copy);
 			});

@@ -168,7 +168,7 @@ CpuCopy::check_structure(const CpuSegment &segment) const
 		case CopyKind::kHashedGraph:
 			return segment.graph == nullptr
 				? invalid("the segment has no graph")
-				: segment.graph->check(segment.rows.last(), kind_ == CopyKind::kHashedGraph);
+				: segment.graph->check(segment.rows.last(), spec().dim, kind_ == CopyKind::kHashedGraph);
 		case CopyKind::kSparse:
 			return segment.sparse == nullptr ? invalid("the segment has no vectors")
 											 : segment.sparse->check(segment.rows.last());

@@ -118,7 +118,7 @@ public:
 		try
 		{
 			status = build_graph();
-			if (status.is_ok() && spec_.hash_bits > 0)
+			if (status.is_ok() && spec_.code_bits > 0)
 				status = make_codes();
 			if (status.is_ok() && spec_.calibrate)
 				status = measure();
@@ -293,29 +293,29 @@ private:
 	/// Uses the metric of searches.
 	Status make_codes()
 	{
-		const size_t code_bytes = graph::hash_code_bytes(spec_.hash_bits);
+		const size_t code_bytes = graph::code_bytes(spec_.code_bits, spec_.rows.dim);
 		GraphHashHead head;
 		graph::GraphRows all = rows();
 		std::vector<std::vector<float>> work(pool_->n_threads());
 		std::atomic<uint32_t> next{0};
 
 		all.spec = spec_.rows;
-		model_.spec = {spec_.rows, spec_.hash_bits, graph::HashSpec().seed};
+		model_.spec = {spec_.rows, spec_.code_bits, graph::CodeSpec().seed};
 
-		const uint32_t piece_rows = graph::hash_piece_rows(model_.spec);
+		const uint32_t piece_rows = graph::code_piece_rows(model_.spec);
 		const uint32_t n_pieces = static_cast<uint32_t>((uint64_t{spec_.n_rows} + piece_rows - 1) / piece_rows);
 
-		for (std::vector<float> &floats : work)
-			floats.resize(graph::hash_work_floats(model_.spec));
-		hash_.resize(sizeof(head) + spec_.hash_bits * sizeof(float));
+		for (std::vector<float> &own : work)
+			own.resize(graph::code_work_floats(model_.spec));
+		hash_.resize(sizeof(head) + graph::code_model_floats(spec_.code_bits, spec_.rows.dim) * sizeof(float));
 		codes_.resize(size_t{spec_.n_rows} * code_bytes);
 
-		float *thresholds = reinterpret_cast<float *>(hash_.data() + sizeof(head));
+		float *floats = reinterpret_cast<float *>(hash_.data() + sizeof(head));
 
 		enter(GraphStage::kRecall);
-		if (!graph::hash_train(model_.spec, all, &model_.bound, thresholds, work[0].data(), call()))
+		if (!graph::train_codes(model_.spec, all, &model_.bound, floats, work[0].data(), call()))
 			return Status::error(StatusCode::kCancelled, "canceled");
-		model_.thresholds = thresholds;
+		model_.floats = floats;
 		head.seed = model_.spec.seed;
 		head.bound = model_.bound;
 		memcpy(hash_.data(), &head, sizeof(head));
@@ -329,7 +329,7 @@ private:
 
 					some.rows = all.row(piece * piece_rows);
 					some.n_rows = std::min(piece_rows, spec_.n_rows - piece * piece_rows);
-					graph::hash_rows(
+					graph::make_codes(
 						model_, some, codes_.data() + size_t{piece} * piece_rows * code_bytes, work[thread].data());
 				}
 			});
@@ -402,7 +402,7 @@ private:
 
 		measured.rows = rows();
 		measured.rows.spec = spec_.rows;
-		measured.hash = spec_.hash_bits > 0 ? &model_ : nullptr;
+		measured.hash = spec_.code_bits > 0 ? &model_ : nullptr;
 		measured.codes = codes_.data();
 		measured.edges = edges_.data();
 		measured.degree = spec_.degree;
@@ -540,7 +540,7 @@ private:
 	std::vector<uint32_t> entries_;
 	std::vector<uint8_t> hash_;
 	std::vector<uint8_t> codes_;
-	graph::HashModel model_; // over hash_
+	graph::CodeModel model_; // over hash_
 	ivf::Calibration calibration_;
 	ivf::DepthCalibration depths_;
 	graph::BuildReport report_;
@@ -563,8 +563,8 @@ graph_build_host_bytes(const GraphBuildSpec &spec, size_t n_threads)
 	rows.spec = spec.rows;
 	rows.row_stride = vector_bytes(spec.rows.element, spec.rows.dim);
 	rows.n_rows = spec.n_rows;
-	const uint64_t own =
-		uint64_t{spec.n_rows} * (rows.row_stride + spec.degree * sizeof(uint32_t) + spec.hash_bits / 8);
+	const uint64_t own = uint64_t{spec.n_rows} *
+		(rows.row_stride + spec.degree * sizeof(uint32_t) + graph::code_bytes(spec.code_bits, spec.rows.dim));
 
 	if (spec.n_base > 0)
 		return own + uint64_t{spec.n_base} * (spec.degree + 1) * sizeof(uint32_t) +

@@ -39,10 +39,10 @@ struct HeldCodes
 
 	graph::GraphRows rows() const
 	{
-		const uint32_t bits = held->layout().header.hash_bits;
+		const GraphLayout &layout = held->layout();
 
-		return {graph::hash_distance(bits), held->codes(), graph::hash_code_bytes(bits),
-			static_cast<uint32_t>(held->layout().n_rows)};
+		return graph::rows_of_codes(
+			layout.header.code_bits, layout.dim, held->codes(), static_cast<uint32_t>(layout.n_rows));
 	}
 
 private:
@@ -179,13 +179,15 @@ CodeSearcher::search(const DistanceSpec &spec, const RowsView &segment, const vo
 	SearchControl *control, HashedAnswer *answer)
 {
 	const SegmentGraph &held = *segment.graph;
-	const graph::HashModel model = held.hash_model(spec);
-	HeldCodes codes = {&held, code_, control, 0};
+	const graph::CodeModel model = held.code_model(spec);
+	HeldCodes codes = {&held, nullptr, control, 0};
 	const graph::GraphView view = codes.view();
 	graph::SearchSpec search;
 
-	floats_.resize(std::max(floats_.size(), graph::hash_work_floats(model.spec)));
-	graph::hash_query(model, query, code_, floats_.data());
+	floats_.resize(std::max(floats_.size(), graph::code_work_floats(model.spec)));
+	code_.resize(std::max(code_.size(), graph::code_query_bytes(model.spec.bits, spec.dim)));
+	graph::make_query_code(model, query, code_.data(), floats_.data());
+	codes.query = code_.data();
 	search.probe_steps = graph::kSearchSteps;
 	search.width = width;
 	for (const GraphPartLayout &part : held.parts())
@@ -235,7 +237,7 @@ CodeSearcher::nearest_entries(const graph::GraphRows &codes, const uint32_t *nod
 {
 	scores_.resize(n);
 	entries_.resize(n);
-	graph::score_rows(codes, code_, nodes, n, scores_.data());
+	graph::score_rows(codes, code_.data(), nodes, n, scores_.data());
 	for (uint32_t i = 0; i < n; i++)
 		entries_[i] = {scores_[i], nodes[i]};
 	return choose_entries(entries_, fails);

@@ -1,5 +1,5 @@
-// Search of graphs with codes: nodes are found by the Hamming distance of their codes (SONG, section 7), then their
-// rows are scored. The CUDA engine, which finds nodes on the device, uses the rest. Thread-safe; throws bad_alloc.
+// Search of graphs with codes: nodes are found by their codes (graph/codes/code_scores.hpp), then rows are scored. The
+// CUDA engine, which finds nodes on the device, uses the rest. Thread-safe; throws bad_alloc.
 #pragma once
 
 #include <span>
@@ -63,7 +63,7 @@ public:
 private:
 	uint32_t nearest_entries(const graph::GraphRows &codes, const uint32_t *nodes, uint32_t n, const uint8_t *fails);
 
-	uint8_t code_[graph::hash_code_bytes(graph::kMaxHashBits)];
+	std::vector<uint8_t> code_; // of the query
 	std::vector<float> floats_;
 	std::vector<uint8_t> work_;
 	std::vector<graph::Candidate> found_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/distance/distance.hpp"
+#include "engine/graph/codes/code_scores.hpp"
 #include "engine/ivf/call.hpp"
 
 namespace vectorgpu::engine::graph
@@ -59,13 +60,15 @@ prefetch(const void *memory, size_t n_bytes)
 		__builtin_prefetch(static_cast<const char *>(memory) + line);
 }
 
-/// Rows in memory: n_rows vectors, row_stride bytes apart, compared as spec says.
+/// Rows in memory: n_rows vectors, row_stride bytes apart, compared as spec says; or their codes, of spec.dim
+/// dimensions.
 struct GraphRows
 {
 	DistanceSpec spec;
 	const void *rows = nullptr;
 	size_t row_stride = 0;
 	uint32_t n_rows = 0;
+	uint32_t code_bits = 0; // not 0: codes of this kind (code_scores.hpp)
 
 	const unsigned char *row(uint32_t i) const { return static_cast<const unsigned char *>(rows) + i * row_stride; }
 };
@@ -88,7 +91,11 @@ score_rows(const GraphRows &rows, const void *query, const uint32_t *nodes, size
 	{
 		if (i + kAhead < n)
 			ask(nodes[i + kAhead]);
-		compute_scores(rows.spec, query, rows.row(nodes[i]), rows.row_stride, 1, scores + i, 0);
+		if (rows.code_bits != 0)
+			compute_code_scores(
+				rows.code_bits, rows.spec.dim, query, rows.row(nodes[i]), rows.row_stride, 1, scores + i);
+		else
+			compute_scores(rows.spec, query, rows.row(nodes[i]), rows.row_stride, 1, scores + i, 0);
 	}
 }
 

@@ -35,7 +35,7 @@ enum class CopyKind : uint8_t
 	kCodedLists = 3, // rows in inverted lists, and codes of them (codes_layout.hpp)
 	// Sets, by element (match/match_layout.hpp): segments have no vectors, the delta has slots of `dim` bytes.
 	kMatch = 4,
-	// Rows in order of their ids, a graph over them, and codes that its searches compare (graph/hash.hpp).
+	// Rows in order of their ids, a graph over them, and codes that its searches compare (graph/codes/hash.hpp).
 	kHashedGraph = 5,
 	// Row ids in inverted lists, and codes of the rows (codes_layout.hpp): segments have no vectors, searches find
 	// candidates.

@@ -12,7 +12,7 @@
 #include "common/status.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/graph/build.hpp"
-#include "engine/graph/hash.hpp"
+#include "engine/graph/codes/codes.hpp"
 #include "engine/ivf/calibration.hpp"
 
 namespace vectorgpu::engine
@@ -26,7 +26,7 @@ struct GraphBuildSpec
 	graph::PruneKind prune = graph::PruneKind::kRank;
 	uint64_t seed = 1;
 	bool calibrate = false;
-	uint32_t hash_bits = 0; // bits of codes, by which recall is then measured; 0: none
+	uint32_t code_bits = 0; // kind of codes (graph/codes/code_scores.hpp), by which recall is then measured; 0: none
 	// Rows of an old graph that others are inserted into (engine/graph/insert.hpp), without codes; 0: a new build.
 	uint32_t n_base = 0;
 	uint32_t n_kept = 0; // of these, kept ones
@@ -49,12 +49,12 @@ check_graph_build(const GraphBuildSpec &spec)
 		return Status::error(StatusCode::kInvalidArgument, "the number of rows or edges is out of range");
 	if (spec.prune != graph::PruneKind::kRank && spec.prune != graph::PruneKind::kRng)
 		return Status::error(StatusCode::kInvalidArgument, "unknown kind of pruning");
-	if (spec.hash_bits != 0 && !graph::hash_bits_valid(spec.hash_bits))
+	if (spec.code_bits != 0 && !graph::code_bits_valid(spec.code_bits))
 		return Status::error(StatusCode::kInvalidArgument, "the number of bits is out of range");
-	if (spec.hash_bits != 0 && !graph::hash_supports(spec.rows.metric))
-		return Status::error(StatusCode::kUnsupported, "the metric has no angles");
+	if (spec.code_bits != 0 && !graph::codes_support(spec.rows.metric))
+		return Status::error(StatusCode::kUnsupported, "the metric has no codes");
 	if (spec.n_base >= graph::kNoNode || spec.n_kept > spec.n_base || spec.n_kept > spec.n_rows ||
-		(spec.n_base != 0 && spec.hash_bits != 0))
+		(spec.n_base != 0 && spec.code_bits != 0))
 		return Status::error(StatusCode::kInvalidArgument, "rows cannot be inserted into this graph");
 	return Status::ok();
 }
@@ -119,7 +119,7 @@ public:
 	virtual const ivf::DepthCalibration &depths() const = 0;
 	virtual const graph::BuildReport &report() const = 0;
 
-	/// With hash_bits: the codes' parameters as in GraphLayout (hash_at), and codes [n_rows, hash_bits / 8].
+	/// With code_bits: the codes' parameters as in GraphLayout (hash_at), and codes [n_rows, code_bytes].
 	virtual const std::vector<uint8_t> &hash() const = 0;
 	virtual const std::vector<uint8_t> &codes() const = 0;
 

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/graph/codes/code_scores.hpp"
+
 namespace vectorgpu::engine
 {
 
@@ -14,7 +16,7 @@ struct GraphHeader
 	uint32_t degree = 0;
 	uint32_t n_parts = 0;
 	uint32_t n_entries = 0;
-	uint32_t hash_bits = 0; // of a row's code (CopyKind::kHashedGraph), else 0
+	uint32_t code_bits = 0; // kind of codes (graph/codes/code_scores.hpp), with CopyKind::kHashedGraph, else 0
 };
 static_assert(sizeof(GraphHeader) == 16);
 
@@ -29,7 +31,7 @@ struct GraphPartLayout
 };
 static_assert(sizeof(GraphPartLayout) == 16);
 
-/// The parameters of a hashed graph's codes (graph/hash.hpp), beside their thresholds.
+/// The parameters of a graph's codes (graph/codes/codes.hpp), beside their floats.
 struct GraphHashHead
 {
 	uint64_t seed = 0;
@@ -43,13 +45,14 @@ static_assert(sizeof(GraphHashHead) == 16);
 ///   parts    GraphPartLayout [n_parts]: rows and entries in order, without gaps
 ///   entries  uint32 [n_entries]: entry points, nodes of their part
 ///   edges    uint32 [n_rows, degree]: the ends of edges; UINT32_MAX: none
-/// and for a hashed graph:
-///   hash     GraphHashHead, then float32 [hash_bits]: thresholds
-///   codes    [n_rows, hash_bits / 8]
+/// and for a graph with codes:
+///   hash     GraphHashHead, then float32 [code_model_floats]: thresholds, or RaBitQ's centre
+///   codes    [n_rows, code_bytes]
 struct GraphLayout
 {
 	GraphHeader header;
 	uint64_t n_rows = 0;
+	uint32_t dim = 0; // of the rows; matters with codes only
 
 	static constexpr uint64_t parts_at() { return sizeof(GraphHeader); }
 	uint64_t entries_at() const { return parts_at() + uint64_t{header.n_parts} * sizeof(GraphPartLayout); }
@@ -58,9 +61,12 @@ struct GraphLayout
 	uint64_t hash_at() const { return edges_at() + edge_bytes(); }
 	uint64_t codes_at() const
 	{
-		return hash_at() + (header.hash_bits == 0 ? 0 : sizeof(GraphHashHead) + header.hash_bits * sizeof(float));
+		return hash_at() +
+			(header.code_bits == 0
+					? 0
+					: sizeof(GraphHashHead) + graph::code_model_floats(header.code_bits, dim) * sizeof(float));
 	}
-	uint64_t bytes() const { return codes_at() + n_rows * (header.hash_bits / 8); }
+	uint64_t bytes() const { return codes_at() + n_rows * graph::code_bytes(header.code_bits, dim); }
 };
 
 } // namespace vectorgpu::engine

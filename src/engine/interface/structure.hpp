@@ -2,12 +2,12 @@
 // it is complete.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "engine/distance/sparse.hpp"
 #include "engine/interface/codes_layout.hpp"
 #include "engine/interface/engine.hpp"
-#include "engine/graph/hash.hpp"
 #include "engine/interface/graph_layout.hpp"
 #include "engine/match/match_layout.hpp"
 
@@ -54,10 +54,12 @@ structure_size(const CopySpec &spec, uint32_t parameter, uint64_t n_rows)
 		}
 		case CopyKind::kHashedGraph:
 		{
-			const auto bytes = [&](uint32_t bits) { return GraphLayout{{parameter, 1, 1, bits}, n_rows}.bytes(); };
+			const auto bytes = [&](uint32_t bits)
+			{ return GraphLayout{{parameter, 1, 1, bits}, n_rows, spec.distance.dim}.bytes(); };
 			const uint64_t others = n_rows > 0 ? (n_rows - 1) * (sizeof(GraphPartLayout) + sizeof(uint32_t)) : 0;
 
-			return {bytes(graph::kMinHashBits), bytes(graph::kMaxHashBits) + others};
+			return {std::min(bytes(graph::kMinHashBits), bytes(1)),
+				std::max(bytes(graph::kMaxHashBits), bytes(graph::kMaxRabitqCodeBits)) + others};
 		}
 		case CopyKind::kCodedLists:
 		case CopyKind::kCodes:

@@ -13,15 +13,15 @@
 // a warp for each query. --blocks: 1, 2 or 4 for each of few queries. --blocks-by-dims: instead, compare these over the
 // first 128, 256, … dimensions of the rows. --targets: the widths that the calibration of the build gives for recall
 // targets, the recall of the queries with them, and its difference from the target. --hash: searches that compare codes
-// of 32 to 512 bits (hash_bits) beside those that compare rows. --stages: instead, the times of the stages of large
-// batches. --warps: 1 or 4 for each query of these; --table-bits: of the set of visited nodes of each; --parts: of
-// these batches, searched while others are sent (1: none; stages are timed with 1). --chain: without a block for each
-// query. --choice: queries look at all rows if the engine finds that cheaper, as in a worker.
+// of 32 to 512 bits (hash_bits), and of RaBitQ of 1, 2 and 4, beside those that compare rows. --stages: instead, the
+// times of the stages of large batches. --warps: 1 or 4 for each query of these; --table-bits: of the set of visited
+// nodes of each; --parts: of these batches, searched while others are sent (1: none; stages are timed with 1). --chain:
+// without a block for each query. --choice: queries look at all rows if the engine finds that cheaper, as in a worker.
 #include <cstdlib>
 #include <optional>
 #include <span>
 
-#include "engine/graph/hash.hpp"
+#include "engine/graph/codes/codes.hpp"
 #include "engine/graph/search.hpp"
 #include "graph_bench.hpp"
 
@@ -80,10 +80,10 @@ add_codes(const Matrix &base, std::vector<uint8_t> description, uint32_t bits)
 	constexpr uint32_t kPiece = 4096;
 	const engine::DistanceSpec distance = {Metric::kL2, ElementType::kFloat32, base.dim};
 	const engine::graph::GraphRows rows = {distance, base.values.data(), base.dim * sizeof(float), base.n};
-	const size_t code_bytes = engine::graph::hash_code_bytes(bits);
-	std::vector<float> thresholds(bits);
+	const size_t code_bytes = engine::graph::code_bytes(bits, base.dim);
+	std::vector<float> thresholds(engine::graph::code_model_floats(bits, base.dim));
 	std::vector<uint8_t> codes(base.n * code_bytes);
-	engine::graph::HashModel model;
+	engine::graph::CodeModel model;
 	engine::GraphHashHead head;
 	engine::GraphHeader header;
 	std::atomic<uint32_t> next{0};
@@ -95,11 +95,11 @@ add_codes(const Matrix &base, std::vector<uint8_t> description, uint32_t bits)
 	};
 
 	model.spec = {distance, bits, head.seed};
-	model.thresholds = thresholds.data();
+	model.floats = thresholds.data();
 
-	std::vector<float> work(engine::graph::hash_work_floats(model.spec));
+	std::vector<float> work(engine::graph::code_work_floats(model.spec));
 
-	engine::graph::hash_train(model.spec, rows, &model.bound, thresholds.data(), work.data());
+	engine::graph::train_codes(model.spec, rows, &model.bound, thresholds.data(), work.data());
 
 	std::vector<std::thread> threads;
 
@@ -110,7 +110,7 @@ add_codes(const Matrix &base, std::vector<uint8_t> description, uint32_t bits)
 				std::vector<float> own(work.size());
 
 				for (uint32_t first; (first = next.fetch_add(kPiece)) < base.n;)
-					engine::graph::hash_rows(model,
+					engine::graph::make_codes(model,
 						{distance, base.values.data() + size_t{first} * base.dim, base.dim * sizeof(float),
 							std::min(kPiece, base.n - first)},
 						codes.data() + first * code_bytes, own.data());
@@ -118,7 +118,7 @@ add_codes(const Matrix &base, std::vector<uint8_t> description, uint32_t bits)
 	for (std::thread &thread : threads)
 		thread.join();
 	std::memcpy(&header, description.data(), sizeof(header));
-	header.hash_bits = bits;
+	header.code_bits = bits;
 	std::memcpy(description.data(), &header, sizeof(header));
 	head.bound = model.bound;
 	put(&head, sizeof(head));
@@ -136,7 +136,7 @@ measure_codes(const Options &options, const Matrix &base, const std::vector<uint
 
 	std::printf("# %s\n%6s %8s %8s %12s %12s %12s %10s %12s\n", gpu->description(), "bits", "batch", "width",
 		"median ms", "min ms", "queries/s", "recall@10", "as the CPU");
-	for (const uint32_t bits : {0, 32, 64, 128, 256, 512})
+	for (const uint32_t bits : {0, 32, 64, 128, 256, 512, 1, 2, 4})
 	{
 		const engine::CopyKind kind = bits == 0 ? engine::CopyKind::kGraph : engine::CopyKind::kHashedGraph;
 		const double start = now_ms();
@@ -148,8 +148,9 @@ measure_codes(const Options &options, const Matrix &base, const std::vector<uint
 		std::printf("# %u bits: codes made in %.0f ms; on the GPU %.0f MB\n", bits, made - start,
 			static_cast<double>(gpu->stats().resident_bytes) / 1e6);
 		for (const size_t batch : {1, 64, 1000})
-			for (const uint32_t width : bits == 0 ? std::vector<uint32_t>{16, 32, 64, 128, 256, 512}
-												  : std::vector<uint32_t>{64, 128, 256, 512, 1024, 2048, 4096})
+			for (const uint32_t width : bits == 0 || engine::graph::codes_are_rabitq(bits)
+					? std::vector<uint32_t>{16, 32, 64, 128, 256, 512}
+					: std::vector<uint32_t>{64, 128, 256, 512, 1024, 2048, 4096})
 			{
 				if (options.only_batch != 0 && (batch != options.only_batch || width != options.only_width))
 					continue;

@@ -219,7 +219,7 @@ private:
 		give(numbers.data(), numbers.size() * sizeof(uint32_t));
 	}
 
-	void load_graph(uint32_t hash_bits)
+	void load_graph(uint32_t code_bits)
 	{
 		const std::unique_ptr<Engine> builder_engine = make_cpu_engine({.n_threads = 2});
 		SearchControl control;
@@ -231,13 +231,13 @@ private:
 		spec.rows = kSpec;
 		spec.n_rows = static_cast<uint32_t>(data().n);
 		spec.degree = kDegree;
-		spec.hash_bits = hash_bits;
+		spec.code_bits = code_bits;
 		check(builder_engine->make_graph_builder(spec, &control, nullptr, &builder));
 		check(builder->add_rows(data().values.data(), data().n));
 		check(builder->build());
 
 		const uint32_t n_entries = static_cast<uint32_t>(builder->entries().size());
-		const GraphHeader header = {kDegree, 1, n_entries, hash_bits};
+		const GraphHeader header = {kDegree, 1, n_entries, code_bits};
 		const GraphPartLayout part = {0, spec.n_rows, 0, n_entries};
 
 		give(&header, sizeof(header));

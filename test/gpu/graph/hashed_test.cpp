@@ -85,7 +85,8 @@ struct BothHashed
 	static uint64_t device_bytes(const GraphedRows &graphed)
 	{
 		return graphed.edges.size() * sizeof(uint32_t) + graphed.codes.size() +
-			graphed.entries.size() * (sizeof(uint32_t) + engine::graph::hash_code_bytes(graphed.hash_bits));
+			graphed.entries.size() *
+			(sizeof(uint32_t) + engine::graph::code_bytes(graphed.code_bits, graphed.rows.spec.dim));
 	}
 
 	std::mt19937 rng;
@@ -149,7 +150,8 @@ TEST_P(Hashed, dead_rows_are_not_found)
 
 INSTANTIATE_TEST_SUITE_P(kinds, Hashed,
 	testing::Combine(testing::Values(Metric::kL2, Metric::kInnerProduct, Metric::kCosine),
-		testing::Values(ElementType::kFloat32, ElementType::kFloat16), testing::Values(32u, 64u, 128u, 256u, 512u)));
+		testing::Values(ElementType::kFloat32, ElementType::kFloat16),
+		testing::Values(32u, 64u, 128u, 256u, 512u, 1u, 2u, 4u)));
 
 TEST(HashedAlone, wide_searches_are_the_gpus_and_wider_ones_the_hosts)
 {

@@ -1,5 +1,5 @@
-// The CPU engine's search of hashed graphs against the definition: a search of the codes, whose results are compared by
-// the rows.
+// The CPU engine's search of graphs with codes against the definition: a search of the codes, whose results are
+// compared by the rows.
 #include <array>
 #include <functional>
 #include <tuple>
@@ -70,7 +70,7 @@ TEST_P(CpuEngineHashed, dead_rows_lead_on_and_are_not_found)
 
 INSTANTIATE_TEST_SUITE_P(kinds, CpuEngineHashed,
 	testing::Combine(testing::Range(size_t{0}, kAngleMetrics.size()),
-		testing::Values(ElementType::kFloat32, ElementType::kFloat16), testing::Values(32u, 256u)));
+		testing::Values(ElementType::kFloat32, ElementType::kFloat16), testing::Values(32u, 256u, 1u, 2u, 4u)));
 
 TEST(CpuEngineHashedAlone, finds_most_of_the_nearest_rows_and_says_how_many_it_scored)
 {
@@ -135,7 +135,7 @@ TEST(CpuEngineHashedAlone, wide_searches_are_shared_by_threads_and_report_progre
 
 				SCOPED_TRACE(
 					testing::Message() << bits << " bits, " << n_threads << " threads, " << n_queries << " queries");
-				if (bits > 0 && graphed.hash_bits == 0)
+				if (bits > 0 && graphed.code_bits == 0)
 					graphed.add_codes(bits);
 				ASSERT_OK(engine->create({rows.spec, bits > 0 ? CopyKind::kHashedGraph : CopyKind::kGraph}, &copy));
 				ASSERT_OK(graphed.load(engine.get(), copy, 1));
@@ -206,10 +206,10 @@ TEST(CpuEngineHashedAlone, codes_that_do_not_fit_are_refused)
 	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->codes.push_back(0); }),
 		StatusCode::kInvalidArgument);
 	EXPECT_EQ(
-		sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 48; }), StatusCode::kInvalidArgument);
+		sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->code_bits = 48; }), StatusCode::kInvalidArgument);
 	EXPECT_EQ(
-		sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 1024; }), StatusCode::kInvalidArgument);
-	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->hash_bits = 0x80000000; }),
+		sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->code_bits = 1024; }), StatusCode::kInvalidArgument);
+	EXPECT_EQ(sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->code_bits = 0x80000000; }),
 		StatusCode::kInvalidArgument);
 	EXPECT_EQ(
 		sealed(CopyKind::kHashedGraph, 64, [](GraphedRows *g) { g->edges[7] = 40; }), StatusCode::kInvalidArgument);

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/graph/hash.hpp"
+#include "engine/graph/codes/codes.hpp"
 #include "engine/passing_copy.hpp"
 
 namespace vectorgpu::engine::test
@@ -74,7 +74,7 @@ all_cases()
 			const bool coded = kind == CopyKind::kHashedGraph || kind == CopyKind::kCodedLists;
 
 			if ((coded && spec.element == ElementType::kBit) || (coded && spec.metric == Metric::kL1) ||
-				(kind == CopyKind::kHashedGraph && !graph::hash_supports(spec.metric)))
+				(kind == CopyKind::kHashedGraph && !graph::codes_support(spec.metric)))
 				continue;
 			cases.emplace_back(kind, spec);
 		}

@@ -31,7 +31,7 @@ struct GraphedRows
 	std::vector<GraphPartLayout> parts;
 	std::vector<uint32_t> entries;
 	std::vector<uint32_t> edges; // [n, degree]
-	uint32_t hash_bits = 0;      // this and the next three: by add_codes
+	uint32_t code_bits = 0;      // this and the next three: by add_codes
 	GraphHashHead hash;
 	std::vector<float> thresholds;
 	Bytes codes;
@@ -56,7 +56,7 @@ struct GraphedRows
 	{
 		Bytes bytes;
 		const std::vector<GraphHeader> header = {
-			{degree, static_cast<uint32_t>(parts.size()), static_cast<uint32_t>(entries.size()), hash_bits}};
+			{degree, static_cast<uint32_t>(parts.size()), static_cast<uint32_t>(entries.size()), code_bits}};
 		const auto put = [&bytes](const auto &values)
 		{
 			const uint8_t *from = reinterpret_cast<const uint8_t *>(values.data());
@@ -68,7 +68,7 @@ struct GraphedRows
 		put(parts);
 		put(entries);
 		put(edges);
-		if (hash_bits > 0)
+		if (code_bits > 0)
 		{
 			put(std::vector<GraphHashHead>{hash});
 			put(thresholds);
@@ -80,19 +80,19 @@ struct GraphedRows
 	/// Make codes: from then on searches compare them, as in a segment of a copy of kind kHashedGraph.
 	void add_codes(uint32_t bits, uint64_t seed = 1)
 	{
-		const graph::HashSpec spec = {rows.spec, bits, seed};
+		const graph::CodeSpec spec = {rows.spec, bits, seed};
 		const graph::GraphRows all = {rows.spec, rows.vectors.data(), rows.row_bytes, static_cast<uint32_t>(rows.n())};
-		std::vector<float> work(graph::hash_work_floats(spec));
+		std::vector<float> work(graph::code_work_floats(spec));
 
-		hash_bits = bits;
+		code_bits = bits;
 		hash.seed = seed;
-		thresholds.resize(bits);
-		codes.resize(rows.n() * graph::hash_code_bytes(bits));
-		graph::hash_train(spec, all, &hash.bound, thresholds.data(), work.data());
-		graph::hash_rows(model(), all, codes.data(), work.data());
+		thresholds.resize(graph::code_model_floats(bits, rows.spec.dim));
+		codes.resize(rows.n() * graph::code_bytes(bits, rows.spec.dim));
+		graph::train_codes(spec, all, &hash.bound, thresholds.data(), work.data());
+		graph::make_codes(model(), all, codes.data(), work.data());
 	}
 
-	graph::HashModel model() const { return {{rows.spec, hash_bits, hash.seed}, hash.bound, thresholds.data()}; }
+	graph::CodeModel model() const { return {{rows.spec, code_bits, hash.seed}, hash.bound, thresholds.data()}; }
 
 	/// Load into a copy of kind kGraph or kHashedGraph, in parts, and seal.
 	Status load(Engine *engine, CopyId copy, SegmentId segment) const
@@ -116,16 +116,15 @@ struct GraphedRows
 	{
 		std::vector<uint32_t> numbers;
 		graph::GraphRows compared = {rows.spec, rows.vectors.data(), rows.row_bytes, static_cast<uint32_t>(rows.n())};
-		Bytes code(graph::hash_code_bytes(hash_bits));
+		Bytes code(graph::code_query_bytes(code_bits, rows.spec.dim));
 		const void *sought = query;
 
-		if (hash_bits > 0)
+		if (code_bits > 0)
 		{
-			std::vector<float> hash_work(graph::hash_work_floats(model().spec));
+			std::vector<float> hash_work(graph::code_work_floats(model().spec));
 
-			compared = {
-				graph::hash_distance(hash_bits), codes.data(), graph::hash_code_bytes(hash_bits), compared.n_rows};
-			graph::hash_query(model(), query, code.data(), hash_work.data());
+			compared = graph::rows_of_codes(code_bits, rows.spec.dim, codes.data(), compared.n_rows);
+			graph::make_query_code(model(), query, code.data(), hash_work.data());
 			sought = code.data();
 		}
 
@@ -157,7 +156,15 @@ struct GraphedRows
 			{
 				const uint32_t node = entries[part.first_entry + i];
 
-				begin.push_back({oracle_score(compared.spec, sought, compared.row(node)), node});
+				double score;
+
+				if (graph::codes_are_rabitq(code_bits))
+					graph::score_rows(compared, sought, &node, 1, &score);
+				else
+					score = oracle_score(
+						code_bits > 0 ? DistanceSpec{Metric::kHamming, ElementType::kBit, code_bits} : rows.spec,
+						sought, compared.row(node));
+				begin.push_back({score, node});
 			}
 			graph::first_candidates(begin.data(), begin.size(), graph::kSearchEntries);
 			EXPECT_TRUE(
@@ -165,7 +172,7 @@ struct GraphedRows
 					candidates.data(), &n_found, &stats, work.data(), work.size())
 					.is_ok());
 			for (uint32_t i = 0; i < n_found; i++)
-				if (const double score = hash_bits > 0 ? oracle_score(rows.spec, query, rows.vector(candidates[i].node))
+				if (const double score = code_bits > 0 ? oracle_score(rows.spec, query, rows.vector(candidates[i].node))
 													   : candidates[i].score;
 					!std::isnan(score) && (!std::isinf(score) || score < 0))
 					numbers.push_back(candidates[i].node);

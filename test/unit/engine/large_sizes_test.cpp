@@ -127,7 +127,7 @@ TEST(LargeSizes, bytes_of_graphs_do_not_wrap)
 		for (const uint32_t bits : {0u, 32u, graph::kMaxHashBits})
 			for (const uint64_t n_rows : row_counts(degree * sizeof(uint32_t)))
 			{
-				const GraphLayout layout = {{degree, 1, graph::kMaxEntries, bits}, n_rows};
+				const GraphLayout layout = {{degree, 1, graph::kMaxEntries, bits}, n_rows, 0};
 				const Wide edges = 16 + 16 + Wide{graph::kMaxEntries} * 4;
 				const Wide hash = edges + Wide{n_rows} * degree * 4;
 				const Wide codes = hash + (bits > 0 ? 16 + Wide{bits} * 4 : 0);

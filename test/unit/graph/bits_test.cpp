@@ -386,9 +386,9 @@ TEST(BitGraph, is_the_same_from_exact_searches)
 
 	build.rows = {Metric::kHamming, ElementType::kBit, 64};
 	build.n_rows = 10;
-	build.hash_bits = 32;
+	build.code_bits = 32;
 	EXPECT_EQ(engine->make_graph_builder(build, &control, nullptr, &builder).code, StatusCode::kUnsupported);
-	build.hash_bits = 0;
+	build.code_bits = 0;
 	build.rows.metric = Metric::kL2;
 	EXPECT_EQ(engine->make_graph_builder(build, &control, nullptr, &builder).code, StatusCode::kUnsupported);
 	build.rows = {Metric::kHamming, ElementType::kBit, 64001};

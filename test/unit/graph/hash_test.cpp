@@ -5,7 +5,7 @@
 #include <random>
 
 #include "engine/graph/calibrate/calibrate.hpp"
-#include "engine/graph/hash.hpp"
+#include "engine/graph/codes/hash.hpp"
 #include "engine/match/hash_family.hpp"
 #include "graph/graph_data.hpp"
 
@@ -17,19 +17,19 @@ namespace
 /// The codes of some rows.
 struct Hashed
 {
-	HashModel model;
+	CodeModel model;
 	Floats thresholds;
 	Bytes codes;
 
 	Hashed(const GraphRows &rows, uint32_t bits, uint64_t seed = 1)
-		: thresholds(bits), codes(rows.n_rows * hash_code_bytes(bits))
+		: thresholds(bits), codes(rows.n_rows * code_bytes(bits, 0))
 	{
 		model.spec = {rows.spec, bits, seed};
 
 		Floats work(hash_work_floats(model.spec));
 
 		hash_train(model.spec, rows, &model.bound, thresholds.data(), work.data());
-		model.thresholds = thresholds.data();
+		model.floats = thresholds.data();
 		hash_rows(model, rows, codes.data(), work.data());
 	}
 	Hashed(const Hashed &) = delete;
@@ -37,7 +37,7 @@ struct Hashed
 
 	Bytes query(const void *vector) const
 	{
-		Bytes code(hash_code_bytes(model.spec.bits));
+		Bytes code(code_bytes(model.spec.bits, 0));
 		Floats work(hash_work_floats(model.spec) + 1);
 
 		hash_query(model, vector, code.data(), work.data() + 1); // whatever the alignment
@@ -281,7 +281,7 @@ TEST(Hash, recall_grows_with_bits)
 			const float *query = queries.data() + q * kDim;
 			const Bytes code = hashed.query(query);
 			const std::vector<Candidate> truth = all_ranked(built.rows, query, kNoNode, 10);
-			Built codes = {{hash_distance(bits), hashed.codes.data(), hash_code_bytes(bits), built.rows.n_rows},
+			Built codes = {{hash_distance(bits), hashed.codes.data(), code_bytes(bits, 0), built.rows.n_rows},
 				built.degree, built.edges, built.entries, {}};
 			SearchSpec search;
 
@@ -330,7 +330,7 @@ TEST(Hash, training_checks_for_a_stop_by_work_done)
 	for (const uint32_t dim : {64u, 1000u, 16000u})
 	{
 		const Floats rows(size_t{kRows} * dim, 1.0f);
-		const HashSpec spec = {{Metric::kL2, ElementType::kFloat32, dim}, 128};
+		const CodeSpec spec = {{Metric::kL2, ElementType::kFloat32, dim}, 128};
 		const uint32_t piece = hash_piece_rows(spec);
 		Floats thresholds(spec.bits);
 		Floats work(hash_work_floats(spec));

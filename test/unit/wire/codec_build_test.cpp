@@ -165,7 +165,7 @@ TEST(Codec, rejects_builds_of_graphs_with_wrong_fields)
 				  { spec->element = ElementType::kBit, spec->metric = Metric::kHamming, spec->dim = 64000; }),
 		ParseResult::kOk);
 	EXPECT_EQ(begin([](BeginGraphRequest *spec)
-				  { spec->element = ElementType::kBit, spec->metric = Metric::kJaccard, spec->hash_bits = 64; }),
+				  { spec->element = ElementType::kBit, spec->metric = Metric::kJaccard, spec->code_bits = 64; }),
 		ParseResult::kType);
 	EXPECT_EQ(begin([](BeginGraphRequest *spec) { spec->element = ElementType::kBit; }), ParseResult::kType);
 	EXPECT_EQ(begin([](BeginGraphRequest *spec)
@@ -179,10 +179,10 @@ TEST(Codec, rejects_builds_of_graphs_with_wrong_fields)
 	EXPECT_EQ(begin([](BeginGraphRequest *spec) { spec->degree = kMinGraphDegree - 1; }), ParseResult::kField);
 	EXPECT_EQ(begin([](BeginGraphRequest *spec) { spec->degree = kMaxGraphDegree + 1; }), ParseResult::kField);
 	EXPECT_EQ(begin([](BeginGraphRequest *spec) { spec->zero = 1; }), ParseResult::kField);
-	for (const uint32_t bits : {0u, 32u, 64u, 128u, 256u, 512u})
-		EXPECT_EQ(begin([bits](BeginGraphRequest *spec) { spec->hash_bits = bits; }), ParseResult::kOk);
-	for (const uint32_t bits : {1u, 16u, 48u, 1024u, 0x80000000u})
-		EXPECT_EQ(begin([bits](BeginGraphRequest *spec) { spec->hash_bits = bits; }), ParseResult::kField);
+	for (const uint32_t bits : {0u, 1u, 2u, 4u, 32u, 64u, 128u, 256u, 512u})
+		EXPECT_EQ(begin([bits](BeginGraphRequest *spec) { spec->code_bits = bits; }), ParseResult::kOk);
+	for (const uint32_t bits : {3u, 5u, 8u, 16u, 48u, 1024u, 0x80000000u})
+		EXPECT_EQ(begin([bits](BeginGraphRequest *spec) { spec->code_bits = bits; }), ParseResult::kField);
 	EXPECT_EQ(with_rows(RequestType::kAddGraphRows, 3, 7), ParseResult::kOk);
 	EXPECT_EQ(with_rows(RequestType::kAddGraphRows, 0, 7), ParseResult::kField);
 	EXPECT_EQ(with_rows(RequestType::kAddGraphRows, 7, 7), ParseResult::kLength);
@@ -202,7 +202,7 @@ TEST(Codec, rejects_insertions_with_wrong_fields)
 	EXPECT_EQ(begin([](BeginInsertRequest *) {}), ParseResult::kOk);
 	EXPECT_EQ(begin([](BeginInsertRequest *spec) { spec->graph.dim = 0; }), ParseResult::kType);
 	EXPECT_EQ(begin([](BeginInsertRequest *spec) { spec->graph.degree = kMaxGraphDegree + 1; }), ParseResult::kField);
-	EXPECT_EQ(begin([](BeginInsertRequest *spec) { spec->graph.hash_bits = 32; }), ParseResult::kField);
+	EXPECT_EQ(begin([](BeginInsertRequest *spec) { spec->graph.code_bits = 32; }), ParseResult::kField);
 	EXPECT_EQ(begin([](BeginInsertRequest *spec) { spec->n_base = spec->n_kept = 0; }), ParseResult::kField);
 	EXPECT_EQ(begin([](BeginInsertRequest *spec) { spec->n_base = UINT32_MAX; }), ParseResult::kField);
 	EXPECT_EQ(begin([](BeginInsertRequest *spec) { spec->n_kept = spec->n_base + 1; }), ParseResult::kField);

@@ -43,10 +43,10 @@ struct WorkerGraphBuilds : testing::Test
 		return exchange(client, what, table.key, {part_of(request), {rows.data(), rows.size() * sizeof(float)}});
 	}
 
-	Answer begin(Client *client, uint32_t n_rows, Metric metric = Metric::kL2, uint32_t hash_bits = 0)
+	Answer begin(Client *client, uint32_t n_rows, Metric metric = Metric::kL2, uint32_t code_bits = 0)
 	{
 		const wire::BeginGraphRequest spec{
-			table.spec.dim, table.spec.element, metric, 0, 1, n_rows, kDegree, 1, hash_bits, 0};
+			table.spec.dim, table.spec.element, metric, 0, 1, n_rows, kDegree, 1, code_bits, 0};
 
 		return exchange(client, RequestType::kBeginGraph, table.key, {part_of(spec)});
 	}

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "engine/graph/graph.hpp"
-#include "engine/graph/hash.hpp"
+#include "engine/graph/codes/codes.hpp"
 #include "engine/graph/helper.hpp"
 #include "engine/ivf/calibration.hpp"
 
@@ -25,8 +25,8 @@ struct MeasuredGraph
 	const uint32_t *entries = nullptr; // [n_entries]
 	uint32_t n_entries = 0;
 	// Not null: searches compare codes, and the rows that they find are compared themselves.
-	const HashModel *hash = nullptr;
-	const uint8_t *codes = nullptr; // [n_rows, hash_code_bytes] with hash
+	const CodeModel *hash = nullptr;
+	const uint8_t *codes = nullptr; // [n_rows, code_bytes], with hash
 	// The queries, ascending, if they are rows that no edge leads to; null: rows of the graph are queries.
 	const uint32_t *held_out = nullptr; // [n_held_out]
 	uint32_t n_held_out = 0;

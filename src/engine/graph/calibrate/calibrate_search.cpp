@@ -41,8 +41,7 @@ compared(const MeasuredGraph &graph)
 {
 	if (graph.hash == nullptr)
 		return graph.rows;
-	return {
-		hash_distance(graph.hash->spec.bits), graph.codes, hash_code_bytes(graph.hash->spec.bits), graph.rows.n_rows};
+	return rows_of_codes(graph.hash->spec.bits, graph.rows.spec.dim, graph.codes, graph.rows.n_rows);
 }
 
 /// Rows that a search does without.
@@ -214,7 +213,7 @@ search_task(void *argument, size_t index)
 		without.held.query = query;
 		if (graph.hash != nullptr)
 		{
-			hash_query(*graph.hash, query, task.code, task.hash);
+			make_query_code(*graph.hash, query, task.code, task.hash);
 			without.held.query = task.code;
 		}
 
@@ -298,8 +297,10 @@ CalibrationSearch::take(
 		task.found = arena->take<Candidate>(width);
 		task.entries = arena->take<Candidate>(graph.n_entries);
 		task.entry_scores = arena->take<double>(graph.n_entries);
-		task.hash = graph.hash != nullptr ? arena->take<float>(hash_work_floats(graph.hash->spec)) : nullptr;
-		task.code = graph.hash != nullptr ? arena->take<uint8_t>(hash_code_bytes(graph.hash->spec.bits)) : nullptr;
+		task.hash = graph.hash != nullptr ? arena->take<float>(code_work_floats(graph.hash->spec)) : nullptr;
+		task.code = graph.hash != nullptr
+			? arena->take<uint8_t>(code_query_bytes(graph.hash->spec.bits, graph.rows.spec.dim))
+			: nullptr;
 		task.search_bytes = graph_search_bytes(shape, spec_of(width));
 		task.search = arena->take<uint8_t>(task.search_bytes);
 		task.failure = {};

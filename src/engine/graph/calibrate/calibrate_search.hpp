@@ -15,7 +15,7 @@ struct CalibrationTask
 	double *entry_scores; // [n_entries]
 	void *search;         // of graph_search
 	size_t search_bytes;
-	float *hash;   // work memory of hash_query
+	float *hash;   // work memory of make_query_code
 	uint8_t *code; // of the query
 	Outcome failure;
 };

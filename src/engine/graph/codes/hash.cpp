@@ -1,5 +1,5 @@
 // See hash.hpp.
-#include "engine/graph/hash.hpp"
+#include "engine/graph/codes/hash.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -27,7 +27,7 @@ using FourBits = uint32_t __attribute__((vector_size(16), may_alias));
 
 /// Dimensions of the space that vectors are rotated in; one more for the inner product's extra coordinate.
 uint32_t
-padded_dim(const HashSpec &spec)
+padded_dim(const CodeSpec &spec)
 {
 	return std::max(kLeastPadded, std::bit_ceil(spec.rows.dim + (spec.rows.metric == Metric::kInnerProduct ? 1u : 0u)));
 }
@@ -83,7 +83,7 @@ flip_signs(uint64_t seed, uint32_t round, float *x, uint32_t n)
 
 /// turned [bits] = the first coordinates of the rotations of padded [n].
 void
-turn(const HashSpec &spec, const float *padded, float *scratch, float *turned)
+turn(const CodeSpec &spec, const float *padded, float *scratch, float *turned)
 {
 	const uint32_t n = padded_dim(spec);
 
@@ -106,7 +106,7 @@ struct Work
 	float *scratch; // [padded_dim]
 	float *turned;  // [bits]
 
-	Work(const HashSpec &spec, float *memory)
+	Work(const CodeSpec &spec, float *memory)
 	{
 		const uintptr_t address = reinterpret_cast<uintptr_t>(memory);
 		const uint32_t n = padded_dim(spec);
@@ -119,7 +119,7 @@ struct Work
 
 /// padded: a row or query as it is rotated, without the inner product's extra coordinate.
 void
-pad(const HashSpec &spec, const void *vector, float *padded)
+pad(const CodeSpec &spec, const void *vector, float *padded)
 {
 	const uint32_t n = padded_dim(spec);
 
@@ -132,7 +132,7 @@ pad(const HashSpec &spec, const void *vector, float *padded)
 
 /// |x|^2, rounded once. padded [padded_dim].
 float
-square_norm(const HashSpec &spec, const float *padded)
+square_norm(const CodeSpec &spec, const float *padded)
 {
 	double score;
 
@@ -142,15 +142,15 @@ square_norm(const HashSpec &spec, const float *padded)
 }
 
 void
-write_code(const HashModel &model, const Work &work, uint8_t *code)
+write_code(const CodeModel &model, const Work &work, uint8_t *code)
 {
 	turn(model.spec, work.padded, work.scratch, work.turned);
-	for (uint32_t byte = 0; byte < hash_code_bytes(model.spec.bits); byte++)
+	for (uint32_t byte = 0; byte < model.spec.bits / 8; byte++)
 	{
 		uint32_t bits = 0;
 
 		for (uint32_t i = 0; i < 8; i++)
-			bits = bits << 1 | (work.turned[byte * 8 + i] > model.thresholds[byte * 8 + i] ? 1u : 0u);
+			bits = bits << 1 | (work.turned[byte * 8 + i] > model.floats[byte * 8 + i] ? 1u : 0u);
 		code[byte] = static_cast<uint8_t>(bits);
 	}
 }
@@ -158,13 +158,13 @@ write_code(const HashModel &model, const Work &work, uint8_t *code)
 } // namespace
 
 size_t
-hash_work_floats(const HashSpec &spec)
+hash_work_floats(const CodeSpec &spec)
 {
 	return size_t{padded_dim(spec)} * 2 + spec.bits + 16;
 }
 
 uint32_t
-hash_piece_rows(const HashSpec &spec)
+hash_piece_rows(const CodeSpec &spec)
 {
 	const uint64_t n = padded_dim(spec);
 
@@ -173,7 +173,7 @@ hash_piece_rows(const HashSpec &spec)
 
 bool
 hash_train(
-	const HashSpec &spec, const GraphRows &rows, float *bound, float *thresholds, float *work_memory, const Call &call)
+	const CodeSpec &spec, const GraphRows &rows, float *bound, float *thresholds, float *work_memory, const Call &call)
 {
 	const Work work(spec, work_memory);
 	const uint32_t n = padded_dim(spec);
@@ -217,10 +217,10 @@ hash_train(
 }
 
 void
-hash_rows(const HashModel &model, const GraphRows &rows, uint8_t *codes, float *work_memory)
+hash_rows(const CodeModel &model, const GraphRows &rows, uint8_t *codes, float *work_memory)
 {
 	const Work work(model.spec, work_memory);
-	const size_t code_bytes = hash_code_bytes(model.spec.bits);
+	const size_t code_bytes = model.spec.bits / 8;
 
 	for (uint32_t i = 0; i < rows.n_rows; i++)
 	{
@@ -233,7 +233,7 @@ hash_rows(const HashModel &model, const GraphRows &rows, uint8_t *codes, float *
 }
 
 void
-hash_query(const HashModel &model, const void *query, uint8_t *code, float *work_memory)
+hash_query(const CodeModel &model, const void *query, uint8_t *code, float *work_memory)
 {
 	const Work work(model.spec, work_memory);
 
