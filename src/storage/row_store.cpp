@@ -122,9 +122,13 @@ row_store_take_shared(RowStore *store, uint64 n_rows)
 		spill_shared(store);
 	else
 	{
-		store->on_reset.func = unmap;
-		store->on_reset.arg = store;
-		MemoryContextRegisterResetCallback(store->context, &store->on_reset);
+		// Not in the store, which may be begun once more while the context has the callback.
+		MemoryContextCallback *on_reset =
+			static_cast<MemoryContextCallback *>(MemoryContextAlloc(store->context, sizeof(MemoryContextCallback)));
+
+		on_reset->func = unmap;
+		on_reset->arg = store;
+		MemoryContextRegisterResetCallback(store->context, on_reset);
 		row_files_paths(&store->shared, &paths);
 		store->mapped = row_files_map(&paths, n_rows * store->row_bytes);
 		store->mapped_bytes = n_rows * store->row_bytes;

@@ -23,7 +23,6 @@ struct RowStore
 	RowFiles shared;
 	char *mapped; // [n_rows, row_bytes] of it, once they have; null: not yet, or none
 	Size mapped_bytes;
-	MemoryContextCallback on_reset; // unmaps them
 };
 
 /// Begin an empty store, whose memory, at most memory_bytes, is taken from the current context.

@@ -113,6 +113,47 @@ SKIP:
 }
 $node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_i');
 
+# In a build whose parallel workers write the lists meanwhile, the worker counts codes as well, and may be gone.
+$node->safe_psql('postgres', <<'SQL');
+CREATE TABLE p (id int, v vector(24)) WITH (parallel_workers = 2);
+INSERT INTO p SELECT i, ARRAY(SELECT (20 * sin((i % 40) * j + j) + (i::bigint * j * 7919) % 1009 / 400.0)::real FROM generate_series(1, 24) j)::vector
+	FROM generate_series(1, 100000) i;
+SQL
+my $beside = qr/using \d parallel workers to write the lists/;
+my $create = q{CREATE INDEX p_i ON p USING gpuivf (v vector_l2_ops) WITH (lists = 25, storage = 'sq8')};
+my $parallel = q{SET maintenance_work_mem = '256MB'; SET min_parallel_table_scan_size = 0; SET max_parallel_maintenance_workers};
+my @said = map { ($node->psql('postgres', "DROP INDEX IF EXISTS p_i; SET client_min_messages = debug1; $parallel = $_; $create"))[2] } 0, 2;
+
+unlike($said[0], $beside, 'one process writes the lists');
+like($said[1], $beside, 'several processes write the lists');
+like($_, $counted, 'the worker counts the codes') for @said;
+is(join(' ', $said[1] =~ $candidates), join(' ', $said[0] =~ $candidates), 'the same counts beside the processes that write');
+is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('p_i', true))"), '1', 'their lists and codes are the backend\'s');
+SKIP:
+{
+	skip 'built without FAULTS=1', 1 unless faults_enabled($node);
+	my ($holder, $builder) = map { $node->background_psql('postgres') } 1 .. 2;
+	my $pid = worker_pid($node);
+
+	$node->safe_psql('postgres', 'DROP INDEX p_i');
+	$holder->query_safe('SELECT pg_advisory_lock(1)');
+	$builder->query_safe("SELECT '[1]'::vector; $parallel = 2; SET vectorgpu.fault = 'ivf_calibrate:1:lock'");
+	$builder->{stdin} .= "$create;\n";
+	$builder->{run}->pump_nb;
+	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"), 'recall is about to be measured');
+	ok($node->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event_type = 'Extension'"),
+		'processes have written the lists, and wait');
+	kill 'KILL', $pid;
+	wait_gone($pid);
+	$holder->query_safe('SELECT pg_advisory_unlock(1)');
+	is($builder->query_safe('SELECT 1'), '1', 'the build goes on without the worker');
+	$_->quit for $holder, $builder;
+	is($node->safe_psql('postgres', "SELECT count(vectorgpu_check('p_i', true))"), '1', 'the worker killed beside them: lists and codes are the backend\'s');
+	is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_ls_tmpdir()'), '0', 'and no files are left');
+	ok(wait_worker($node), 'the worker is there once more');
+}
+$node->safe_psql('postgres', 'DROP TABLE p');
+
 # vectorgpu_kmeans.
 my $by_worker = qr/the worker has trained \d+ clusters/;
 my $rows = $node->safe_psql('postgres', 'SELECT count(v) FROM t');

@@ -31,7 +31,7 @@ constexpr uint32 kMostWaiting = 256; // rows of a sample that are compared at a 
 struct DepthQueries
 {
 	uint64 n;                                        // 0: none
-	bool later;                                      // they are compared when rows are assigned: rows are in memory
+	bool later;                                      // they are compared once all rows are assigned: rows are in memory
 	uint64 *numbers;                                 // [n] of their rows
 	char *vectors;                                   // [n, vector_bytes] as in IvfWriter::vectors
 	engine::TopK *topks[kDepthSamples];              // [n] each: number << 32 | list in place of row ids
