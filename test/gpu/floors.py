@@ -185,22 +185,23 @@ def large_rate(run, batch):
                 and unit == "/s" and float(recall or 0) >= 0.95), default=None)
 
 
-def over_product(run, name, bits, target, clients):
-    """How many times as many searches a second from SQL by RaBitQ as by a product quantiser of as many bits, at the same recall target."""
+def over_product(run, name, bits, target, clients, product_bits=None):
+    """How many times as many searches a second from SQL by RaBitQ as by a product quantiser of as many bits a dimension, or of PRODUCT_BITS, at the
+    same recall target. RaBitQ takes 8 bytes more a row with one bit, and 20 with more."""
     rate, product = (run.client(name, f"gpuivf, storage = {storage}, recall_target {target}$", f"{clients}$")
-                     for storage in (f"rabitq, bits = {bits}", f"pq, pq_m = {DIMS[name] * bits // 8}"))
+                     for storage in (f"rabitq, bits = {bits}", f"pq, pq_m = {DIMS[name] * (product_bits or bits) // 8}"))
     return round(rate / product, 3) if rate and product else None
 
 
-def product_over(run, name, bits, target, batch):
-    """How many times as long a batch takes the engine by a product quantiser of as many bits as by RaBitQ, each with the fewest lists whose recall is
-    at least this."""
+def product_over(run, name, bits, target, batch, product_bits=None):
+    """How many times as long a batch takes the engine by such a product quantiser as by RaBitQ, each with the fewest lists whose recall is at least
+    this."""
     column = {1: 5, 64: 6, 10000: 7}[batch]
     found = {}
     for words in (line.split() for line in run.read(os.path.join(run.logs, f"curves-{name}"))):
         if len(words) == 10 and words[1].isdigit() and float(words[4]) >= target:
             found[words[0]] = min(float(words[column]), found.get(words[0], float("inf")))
-    rabitq, product = found.get(f"rabitq{bits}"), found.get(f"pq{DIMS[name] * bits // 8}")
+    rabitq, product = found.get(f"rabitq{bits}"), found.get(f"pq{DIMS[name] * (product_bits or bits) // 8}")
     return round(product / rabitq, 3) if rabitq and product else None
 
 
@@ -305,6 +306,12 @@ def floors(run):
         *((("codes", f"{name}, {bits} bits, recall {target}, batch {batch:,}: over a product quantiser of as many bits", 1, least, "x",
             product_over(run, name, bits, target, batch), "gpu_code_curves_bench"))
           for name in (SIFT, ARXIV, MADE) for bits in (4, 2, 1) for target in (0.95, 0.99) for batch in (1, 64, 10000)),
+        *((("codes", f"SQL, {name}, 2 bits, recall target {target}, {clients}: over a product quantiser of 4, in more bytes", 1, least, "x",
+            over_product(run, name, 2, target, clients, 4), sql + " --codes"))
+          for name in (SIFT, ARXIV, MADE_CODES) for target in (0.95, 0.99) for clients in ("1 client", "16 clients", "64 clients")),
+        *((("codes", f"{name}, {bits} bits, recall {target}, batch {batch:,}: over a product quantiser of {more}, in more bytes", 1, least, "x",
+            product_over(run, name, bits, target, batch, more), "gpu_code_curves_bench"))
+          for name in (SIFT, ARXIV, MADE) for bits, more in ((2, 4), (1, 2)) for target in (0.95, 0.99) for batch in (1, 64, 10000)),
         ("codes", "300,000 x 768, 4 bits, without rows: recall", 0.95, least, "",
          run.note(MADE_CODES, "gpuivf, storage = rabitq, bits = 4, refine = none, recall_target 0.99", "1 client$", r"recall ([0-9.]+)"), sql + " --codes"),
         ("lists", "k-means, 4,096 centroids, 20 iterations: over cuVS", 1.5, least, "x", over_kmeans(run), "gpu_kmeans_bench, peers.py"),

@@ -153,6 +153,18 @@ INSTANTIATE_TEST_SUITE_P(kinds, Hashed,
 		testing::Values(ElementType::kFloat32, ElementType::kFloat16),
 		testing::Values(32u, 64u, 128u, 256u, 512u, 1u, 2u, 4u)));
 
+TEST(HashedAlone, Reduced)
+{
+	constexpr uint32_t kWidths[] = {20, 64};
+
+	for (const uint32_t bits : {1u, 2u, 4u})
+	{
+		BothHashed held({Metric::kL2, ElementType::kFloat32, 24}, bits, 9);
+
+		held.expect_alike(5, kWidths);
+	}
+}
+
 TEST(HashedAlone, wide_searches_are_the_gpus_and_wider_ones_the_hosts)
 {
 	constexpr uint32_t kWidths[] = {511, 512, 513, 1023, 1024, 1025, 2048, 4095, 4096, 4097, 4999, 5000};
