@@ -7,6 +7,8 @@ import os
 import re
 import sys
 
+from floors_run import Run
+
 SIFT = "sift-bsds-128"
 FASHION = "fashion-mnist-784"
 ARXIV = "arxiv-lsa-256"
@@ -17,83 +19,6 @@ MADE_JOIN = "1000000x768 in groups" # of sql_bench --join-devices
 MADE_CODES = "300000x768-in-2000"   # of sql_bench --codes
 CAGRA = (("sift", (0.973, 0.994), 1.5), ("arxiv", (0.95, 0.985), 1.5), ("made", (0.95, 0.988), 1.2)) # of the phase graphs: recalls, floor of large batches
 DIMS = {SIFT: 128, ARXIV: 256, MADE: 768, MADE_CODES: 768}
-
-
-class Run:
-    """The results of a run: rows of numbers from its logs, and the lines of its tables of SQL clients."""
-
-    def __init__(self, logs, parts):
-        self.logs = logs
-        self.parts = parts
-        self.devices = self.read(os.path.join(parts, "devices.bench"))
-        self.clients = []
-        named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "join-devices.md", "large.md", "embeddings.md", "builds.md")]
-        for name in named + [path for kind in ("conditions", "codes") for path in sorted(glob.glob(os.path.join(parts, kind + "*.md")))]:
-            self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
-                             for line in self.read(name) if line.startswith("| ")]
-
-    @staticmethod
-    def read(path):
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                return file.read().splitlines()
-        except OSError:
-            return []
-
-    def rows(self, log):
-        """The lines of a benchmark's table, which begin with two whole numbers, as lists of words."""
-        found = [line.split() for line in self.read(os.path.join(self.logs, log))]
-        return [words for words in found if len(words) > 3 and words[0].isdigit() and words[1].isdigit()]
-
-    def number(self, log, pattern, pick=max):
-        """The numbers that a pattern's group finds in a log; by default the largest, so that a figure in ms is the worst of its runs."""
-        found = [float(match.group(1)) for line in self.read(os.path.join(self.logs, log)) if (match := re.search(pattern, line))]
-        return pick(found) if found else None
-
-    def over_one(self, what):
-        """How many times faster all GPUs are than one, of a line of devices_bench whose answers are the same."""
-        found = (re.match(re.escape(what) + r" +[0-9.]+ +[0-9.]+ +([0-9.]+) same$", line) for line in self.devices)
-        return next((float(match.group(1)) for match in found if match), None)
-
-    def client(self, name, index, what, cell=3, name_has="", recall=0.0):
-        """A cell of the first line of the clients' tables whose cells begin with these, as a number; RECALL: the least recall in its note."""
-        for cells in self.clients:
-            if len(cells) > cell and cells[0].startswith(name) and name_has in cells[0] and re.match(index, cells[1]) and re.match(what, cells[2]):
-                number = re.match(r"[-+0-9.]+", cells[cell])
-                found = re.search(r"recall ([0-9.]+)", cells[-1])
-                if number and (not recall or found and float(found.group(1).rstrip(".")) >= recall):
-                    return float(number.group(0))
-        return None
-
-    def most(self, name, index, what):
-        """The largest number of all such lines."""
-        found = [float(re.match(r"[0-9.]+", cells[3]).group(0)) for cells in self.clients
-                 if len(cells) > 3 and cells[0].startswith(name) and re.match(index, cells[1]) and re.match(what, cells[2]) and re.match(r"[0-9.]+", cells[3])]
-        return max(found, default=None)
-
-    def note(self, name, index, what, pattern):
-        """A number of the note of such a line."""
-        for cells in self.clients:
-            if len(cells) > 5 and cells[0].startswith(name) and re.match(index, cells[1]) and re.match(what, cells[2]):
-                match = re.search(pattern, cells[5])
-                if match:
-                    return float(match.group(1))
-        return None
-
-    def notes(self, name, what, pattern):
-        """The groups of a pattern in the notes of all such lines, as tuples of numbers."""
-        return [tuple(float(group) for group in match.groups()) for cells in self.clients
-                if len(cells) > 5 and cells[0].startswith(name) and re.search(what, cells[2]) and (match := re.search(pattern, cells[5]))]
-
-    def search(self, log, batch, k):
-        """Median ms of a batch of gpu_search_bench."""
-        return next((float(words[2]) for words in self.rows(log) if words[:2] == [str(batch), str(k)]), None)
-
-    def fastest(self, logs, batch, rate, recall, least):
-        """The most queries/s of a batch among the lines with at least this recall; columns RATE and RECALL."""
-        found = [float(words[rate]) for log in logs for words in self.rows(log)
-                 if len(words) > max(rate, recall) and words[0] == str(batch) and float(words[recall]) >= least]
-        return max(found, default=None)
 
 
 def beside_peer(run, name, part="brute"):
@@ -205,6 +130,14 @@ def product_over(run, name, bits, target, batch, product_bits=None):
     return round(product / rabitq, 3) if rabitq and product else None
 
 
+def over_projections(run, bits, hash_bits, recall):
+    """How many times as many queries/s of batches of 1,000 a graph of SIFT answers by codes of RaBitQ as by random projections of as many bits, each
+    with its fastest width that has at least this recall. RaBitQ takes 8 bytes more a row."""
+    rates = [max((float(words[5]) for words in run.rows("graph---hash") if words[:2] == [str(code), "1000"] and float(words[6]) >= recall), default=None)
+             for code in (bits, hash_bits)]
+    return round(rates[0] / rates[1], 2) if all(rates) else None
+
+
 def over_kmeans(run):
     """How many times as long cuVS takes for the iterations of k-means from given centroids."""
     ours = run.number("kmeans", r"20 iterations ([0-9.]+)")
@@ -245,6 +178,18 @@ def conditioned(run, name, index, clients, few):
         if note and cells[0] == name and cells[1] == index and int(share.group(2)) == clients and (float(share.group(1)) <= 10) == few:
             found.append((float(re.match(r"[0-9.]+", cells[3]).group(0)), float(note.group(1)), float(note.group(2))))
     return found
+
+
+def beside_pgvector(run):
+    """Clients with a tenant each, and pgvector's that took turns with them: (name, /s, recall, pgvector's index and order, its /s, its recall)."""
+    last = None
+    for cells in run.clients:
+        note = re.match(r"recall ([0-9.]+)", cells[5]) if len(cells) > 5 and "clients, a tenant" in cells[2] else None
+        found = (float(re.match(r"[0-9.]+", cells[3]).group(0)), float(note.group(1))) if note else None
+        if found and not cells[1].startswith("pgvector"):
+            last = (f"{cells[0]}, {cells[1]}, {cells[2]}", *found)
+        elif found and last:
+            yield *last, cells[1], *found
 
 
 def least_of(found, at):
@@ -359,6 +304,8 @@ def floors(run):
           for recall, floor in ((0.95, 1500000), (0.99, 600000))),
         *((("graph", f"{name} as float32, recall {recall}, batch {batch:,}: over CAGRA", floor, least, "x", over_cagra(run, name, batch, recall), "gpu_graph_bench, peers.py"))
           for name, recalls, large in CAGRA for recall in recalls for batch, floor in ((10000, large), (64, 3), (1, 3))),
+        *((("graph", f"SIFT, recall .95, batch 1,000: codes of {bits} bits over {hash_bits} random projections", 1, least, "x",
+            over_projections(run, bits, hash_bits, 0.95), "gpu_graph_bench --hash")) for bits, hash_bits in ((1, 128), (2, 256))),
         ("graph", "one query, recall .95", 0.08, most, "ms", one_query(run), "gpu_graph_bench --targets"),
         ("graph", "build of SIFT, engine", 5, most, "s", graph_build(run), "gpu_graph_bench"),
         ("graph", "device memory beside the vectors, degree 32", 160, most, "B a row", graph_memory(run), "gpu_graph_bench"),
@@ -380,6 +327,8 @@ def write_figures(run, table, path, card, trees):
                   for batch, ours, peer, recall in beside_peer(run, name)]
     lines += [(f"graph: {name} as float32, batch {batch}", f"{found[0]:.6g}", "/s", f"{found[1]:.4g}", f"CAGRA of degree {found[2]}", f"{found[3]:.6g}", f"{found[4]:.4g}")
               for name, recalls, _ in CAGRA for recall in recalls for batch in (10000, 64, 1) if (found := beside_cagra(run, name, batch, recall))]
+    lines += [(f"conditions: {name}", f"{rate:.6g}", "/s", f"{recall:.4g}", peer, f"{theirs:.6g}", f"{found:.4g}")
+              for name, rate, recall, peer, theirs, found in beside_pgvector(run)]
     lines += [(name, f"{value:.6g}", unit, recall, "", "", "") for name, value, unit, recall in large_engine(run)]
     with open(path, "w", encoding="utf-8") as file:
         file.write("name\tvalue\tunit\trecall\tcard\tgit trees\tpeer\tpeer's value\tpeer's recall\n")

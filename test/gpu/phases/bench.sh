@@ -108,7 +108,7 @@ bench_sift() {
 			--lists 1024 --quick --storage $codes
 	done
 	search_bench 'sift-bsds-128 by noise to 10 million rows, 16384 inverted lists' 180 ivf-large gpu_ivf_large_bench "${files[@]:0:2}"
-	for form in '--steps 1' '--steps 4' --targets --ablation; do
+	for form in '--steps 1' '--steps 4' --targets --ablation --hash; do
 		# shellcheck disable=SC2086
 		search_bench "sift-bsds-128, graph of degree 32, $form" 300 "graph-${form// /}" gpu_graph_bench "${files[@]}" $form
 	done
