@@ -390,7 +390,7 @@ coded_elements(const DistanceSpec &spec, const Rows &rows, size_t n)
 }
 
 /// Ranges of the dimensions of elements [n, dim]. In most all elements are within; of the first a quarter of the range
-/// is below, of the last two fifths are beyond. A step that is a power of two has elements in the middle between two bytes.
+/// is below, of the last two fifths are beyond. Steps of a power of two have elements in the middle between two bytes.
 std::vector<float>
 byte_ranges(const std::vector<float> &elements, size_t n, uint32_t dim, std::mt19937 *rng)
 {
