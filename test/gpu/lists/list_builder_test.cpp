@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/half.hpp"
 #include "engine/interface/list_builder.hpp"
 #include "engines.hpp"
 
@@ -406,7 +407,7 @@ byte_ranges(const std::vector<float> &elements, size_t n, uint32_t dim, std::mt1
 			most = std::max(most, elements[i * dim + d]);
 		}
 
-		const float range = std::max(most - least, 0.125f);
+		const float range = std::max(most - least, 0.001f);
 		const float even = std::exp2(std::ceil(std::log2(range / 255)));
 		const float step = range * (1 + static_cast<float>((*rng)() % 100) / 100) / 254;
 
