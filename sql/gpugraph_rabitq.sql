@@ -108,6 +108,7 @@ SELECT segments_after FROM vectorgpu_merge('coded_v'); -- still of 2
 SELECT rows, delta_rows FROM vectorgpu_check('coded_v', true);
 REINDEX INDEX coded_v;
 SELECT rows, delta_rows FROM vectorgpu_check('coded_v', true);
+ALTER INDEX coded_v RESET (codes); -- not alone
 ALTER INDEX coded_v SET (hash_bits = 256); -- a row has one code
 ALTER INDEX coded_v RESET (codes, bits);
 ALTER INDEX coded_v SET (hash_bits = 256);

@@ -37,14 +37,23 @@ class DataSet:
         return self.rows * self.dims * 4
 
 
-def read_u8bin(path):
-    """[n, d] uint8 of a file: uint32 n, uint32 d, then the rows."""
+def read_rows(path, element):
+    """[n, d] elements of a file: uint32 n, uint32 d, then the rows."""
     with gzip.open(path, "rb") as file:
         content = file.read()
-    n, d = numpy.frombuffer(content, "<u4", 2)
-    if len(content) != 8 + int(n) * int(d):
-        raise ValueError(f"{path} has {len(content)} bytes, not 8 + {n} x {d}")
-    return numpy.frombuffer(content, numpy.uint8, offset=8).reshape(n, d)
+    n, d = (int(number) for number in numpy.frombuffer(content, "<u4", 2))
+    if len(content) != 8 + n * d * numpy.dtype(element).itemsize:
+        raise ValueError(f"{path} has {len(content)} bytes, not 8 and {n} x {d} elements")
+    return numpy.frombuffer(content, element, offset=8).reshape(n, d)
+
+
+def read_u8bin(path):
+    return read_rows(path, numpy.uint8)
+
+
+def read_f16bin(path):
+    """Its rows as float32."""
+    return read_rows(path, "<f2").astype(numpy.float32)
 
 
 def read_truth_rows(path):

@@ -12,6 +12,7 @@ import psycopg
 
 import backends
 import builds
+import codes
 import curves
 import datasets
 import inserts
@@ -54,20 +55,21 @@ class Bench:
 
 def parse_options():
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Ratios of speed and memory in one run on one machine.")
-    parser.add_argument("--sets", default=",".join(SETS), help="data sets, comma separated (default: %(default)s)")
+    parser.add_argument("--sets", help=f"data sets, comma separated (default: {','.join(SETS)}; of codes: {','.join(codes.SETS)})")
     parser.add_argument("--rows", type=int, default=0, help="only the first ROWS rows of each set")
     parser.add_argument("--quick", action="store_true", help="20,000 rows and few repetitions: shows that it works, not a measurement")
-    parser.add_argument("--only", choices=["worker", "curves", "paths"],
-                        help="only the figures of the worker process, on the first set; only recall against throughput; only k-NN graphs")
+    parser.add_argument("--only", choices=["worker", "curves", "paths", "codes"],
+                        help="only the figures of the worker process, on the first set; only recall against throughput; only k-NN graphs; only codes")
     parser.add_argument("--skip-peer", action="store_true", help="leave pgvector out even where it is available")
     parser.add_argument("--minutes", type=float, default=38, help="start no measurement after this time (default: %(default)s)")
     for name in ("--work", "--programs", "--pgbench", "--commit", "--json"):
         parser.add_argument(name, required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    options.sets = [name for name in options.sets.split(",") if name]
+    known = codes.SETS if options.only == "codes" else SETS
+    options.sets = list(known) if options.sets is None else [name for name in options.sets.split(",") if name]
     for name in options.sets:
-        if name not in SETS:
-            parser.error(f"unknown set {name} (known: {', '.join(SETS)})")
+        if name not in known:
+            parser.error(f"unknown set {name} (known: {', '.join(known)})")
     quick = options.quick
     options.rows = options.rows or (20000 if quick else 0)
     options.rounds, options.runs_per_round = (2, 3) if quick else (6, 5)
@@ -75,6 +77,7 @@ def parse_options():
     options.build_rounds = 2 if quick else 5
     options.n_queries, options.exact_recall_queries = (20, 10) if quick else (100, 50)
     options.insert_seed_rows, options.insert_rows, options.insert_rows_hnsw = (2000, 5000, 200) if quick else (100000, 20000, 1000)
+    options.code_rounds = 2 if quick else 8
     options.memory_scans = 2000 if quick else 100000
     options.pgbench_seconds = 2 if quick else 10
     return options
@@ -111,6 +114,9 @@ def data_sets(bench):
     """Yields the sets asked for, one at a time: real ones where VECTORGPU_DATA has them, else synthetic ones."""
     folder, options = os.environ.get("VECTORGPU_DATA"), bench.options
     for name in options.sets:
+        if options.only == "codes":
+            yield codes_set(bench, folder, name)
+            continue
         dims = SETS[name]
         if folder and os.path.exists(os.path.join(folder, f"{name}.base.u8bin.gz")):
             bench.report.say(f"reading {name}")
@@ -121,6 +127,17 @@ def data_sets(bench):
         rows = min(SYNTHETIC_ROWS[dims], options.rows or SYNTHETIC_ROWS[dims])
         bench.report.say(f"making synthetic-clusters-{dims}, {rows} rows")
         yield datasets.synthetic(dims, rows, options.n_queries)
+
+
+def codes_set(bench, folder, name):
+    """A set for codes: more queries than the other figures have, which recalls that lie near each other need."""
+    options = bench.options
+    n_queries = 50 if options.quick else 300
+    if folder and (data := codes.load(folder, name, options.rows, n_queries)):
+        return data
+    reason = f"{folder} has no {name}.base.*bin.gz" if folder else "VECTORGPU_DATA is not set"
+    bench.report.gap("codes", name, "the real data set", f"{reason}; a made set stands in its place", False)
+    return codes.made(name, options.rows, n_queries)
 
 
 def vectorgpu_figures(bench, data, texts):
@@ -179,7 +196,7 @@ def peer_figures(bench, data, texts, floor):
 
 
 def pick_peer(bench):
-    if bench.options.skip_peer or bench.options.only in ("worker", "paths"):
+    if bench.options.skip_peer or bench.options.only in ("worker", "paths", "codes"):
         bench.report.gap("all figures", "all sets", "rows of pgvector", "left out as asked", False)
     elif not server.available("vector"):
         bench.report.gap("all figures", "all sets", "rows of pgvector", "extension vector is not available in this server", False)
@@ -201,6 +218,9 @@ def main():
             break
         if options.only == "paths":
             paths.rows(bench, data, os.path.dirname(options.json))
+            continue
+        if options.only == "codes":
+            codes.rows(bench, data)
             continue
         texts = [datasets.literal(row) for row in data.queries]
         if options.only == "curves":

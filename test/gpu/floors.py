@@ -180,16 +180,19 @@ def conditioned(run, name, index, clients, few):
     return found
 
 
-def beside_pgvector(run):
-    """Clients with a tenant each, and pgvector's that took turns with them: (name, /s, recall, pgvector's index and order, its /s, its recall)."""
-    last = None
+def beside_pgvector(run, name, index):
+    """The tenants of sql_bench --keys by this index and by each way of pgvector: (queries/s, recall, way, its queries/s, its recall)."""
+    own, found = None, []
     for cells in run.clients:
-        note = re.match(r"recall ([0-9.]+)", cells[5]) if len(cells) > 5 and "clients, a tenant" in cells[2] else None
-        found = (float(re.match(r"[0-9.]+", cells[3]).group(0)), float(note.group(1))) if note else None
-        if found and not cells[1].startswith("pgvector"):
-            last = (f"{cells[0]}, {cells[1]}, {cells[2]}", *found)
-        elif found and last:
-            yield *last, cells[1], *found
+        note = re.match(r"recall ([0-9.]+) of", cells[5]) if len(cells) > 5 and cells[0] == name and cells[2].startswith("64 clients, a tenant") else None
+        if not note:
+            continue
+        rate = float(re.match(r"[0-9.]+", cells[3]).group(0))
+        if cells[1] == index:
+            own = rate, float(note.group(1))
+        elif own and f"; {index} gives" in cells[5]:
+            found.append((*own, cells[1], rate, float(note.group(1))))
+    return found
 
 
 def least_of(found, at):
@@ -327,8 +330,8 @@ def write_figures(run, table, path, card, trees):
                   for batch, ours, peer, recall in beside_peer(run, name)]
     lines += [(f"graph: {name} as float32, batch {batch}", f"{found[0]:.6g}", "/s", f"{found[1]:.4g}", f"CAGRA of degree {found[2]}", f"{found[3]:.6g}", f"{found[4]:.4g}")
               for name, recalls, _ in CAGRA for recall in recalls for batch in (10000, 64, 1) if (found := beside_cagra(run, name, batch, recall))]
-    lines += [(f"conditions: {name}", f"{rate:.6g}", "/s", f"{recall:.4g}", peer, f"{theirs:.6g}", f"{found:.4g}")
-              for name, rate, recall, peer, theirs, found in beside_pgvector(run)]
+    lines += [(f"conditions: {name}, {index}, 64 clients with a tenant of .5 % each, by turns", f"{ours:.6g}", "/s", f"{recall:.4g}", way, f"{peer:.6g}", f"{peer_recall:.4g}")
+              for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf") for ours, recall, way, peer, peer_recall in beside_pgvector(run, name, index)]
     lines += [(name, f"{value:.6g}", unit, recall, "", "", "") for name, value, unit, recall in large_engine(run)]
     with open(path, "w", encoding="utf-8") as file:
         file.write("name\tvalue\tunit\trecall\tcard\tgit trees\tpeer\tpeer's value\tpeer's recall\n")

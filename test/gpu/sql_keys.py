@@ -1,5 +1,5 @@
 """Searches with conditions on key columns, under SQL: the rows that pass lie at random, near the queries or far from them. Rates, recall, and the
-share of searches by the worker, beside the same index without a condition; tenants, and pgvector's iterative scans. See sql_bench."""
+share of searches by the worker, beside the same index without a condition; tenants (sql_tenants), and pgvector's iterative scans. See sql_bench."""
 import argparse
 import mmap
 import multiprocessing
@@ -17,7 +17,8 @@ import embeddings
 import sql_large
 from sql_clients import BenchError, has_pgvector, line, pgbench, psql, wait_for_worker
 from sql_embeddings import REAL, FileSet, device
-from sql_sets import as_settings, plural, read_u8bin
+from sql_sets import as_settings, plural, read_u8bin, spread
+from sql_tenants import TENANTS, Peer, tenants
 
 SIFT = "sift-bsds-128"
 SETS = {"arxiv": REAL, "sift": SIFT, "sift10m": "sift-10m"}  # and their names in the tables
@@ -34,8 +35,7 @@ CLIENTS = (1, 16)
 FEW = 0.1           # up to this share the rows that pass are compared one by one
 TURNS = 3           # of larger shares and of no condition: rates vary from second to second by a fifth
 TURN_SECONDS = 0.4
-TENANTS = 200       # of .5 % of the rows each
-TENANT_CLIENTS = 64
+PARTS = ("conditions", "tenants")
 KEEP = {"enable_seqscan": "off", "enable_sort": "off", "enable_bitmapscan": "off", "plan_cache_mode": "force_generic_plan"}
 PEER = {"enable_seqscan": "off", "enable_sort": "off", "hnsw.iterative_scan": "strict_order", "hnsw.max_scan_tuples": 1000000}
 
@@ -63,11 +63,6 @@ def counts():
 def judged(share):
     """How many queries the recall of a condition is measured with; those of few rows are exact."""
     return QUERIES if share is not None and share <= FEW else JUDGED
-
-
-def spread(runs):
-    """The slowest and the fastest of several runs."""
-    return f"; {min(run[0] for run in runs):.0f} to {max(run[0] for run in runs):.0f}/s" if len(runs) > 1 else ""
 
 
 def in_processes(work, parts):
@@ -168,14 +163,15 @@ class Keyed:
         kth = self.kth[place, share]
         found = psql(as_settings(settings) + " ".join(f"SELECT coalesce(array_agg(id), '{{}}') FROM ({script.rstrip().rstrip(';')}) s;" for script in scripts),
                      database).splitlines()
-        hits = 0
-        for query, ids, most in zip(self.queries[place], found, kth):
-            ids = numpy.array([int(x) for x in ids.strip("{}").split(",") if x], dtype=int)
-            if not mask[ids].all():
-                raise BenchError("a row that fails the condition was returned")
-            apart = self.data.base[ids].astype(numpy.float64) - query.astype(numpy.float64)
-            hits += int(((apart * apart).sum(1) <= most * (1 + 1e-9) + 1e-9).sum())
-        return hits / (k * len(found))
+        return sum(self.hits(query, ids, most, mask) for query, ids, most in zip(self.queries[place], found, kth)) / (k * len(found))
+
+    def hits(self, query, ids, most, mask):
+        """How many of an array of ids, as text, are of rows no farther than the squared distance MOST."""
+        ids = numpy.array([int(x) for x in ids.strip("{}").split(",") if x], dtype=int)
+        if not mask[ids].all():
+            raise BenchError("a row that fails the condition was returned")
+        apart = self.data.base[ids].astype(numpy.float64) - query.astype(numpy.float64)
+        return int(((apart * apart).sum(1) <= most * (1 + 1e-9) + 1e-9).sum())
 
     def ways(self, scripts):
         """The ways that EXPLAIN names, of some of the searches."""
@@ -224,16 +220,16 @@ class Keyed:
                      f"recall {found[share]:.4f}; {rate / plain:.2f} x without; {min(n_answered / max(made, 1), 1):.0%} by the worker, "
                      f"batches of {searches / max(batches, 1):.1f}{ways}{spread(own)}")
 
-    def tenants(self, label, options):
-        """Clients with a tenant each, in the same run."""
-        scripts = self.scripts("random", "tenant = :client_id")
-        rate, latency = pgbench(options.work, "vg", "tenants", scripts, TENANT_CLIENTS, options.seconds, KEEP)
-        line(self.data.name, label, f"{TENANT_CLIENTS} clients, a tenant of .5 % each", f"{rate:.0f}/s", f"{latency * 1000:.0f} us", "")
+    def build_peer(self):
+        """The same rows in pgvector's database, under hnsw."""
+        self.make("pgv")
+        began = time.monotonic()
+        psql(f"SET maintenance_work_mem = '4GB'; CREATE INDEX {self.table}_hnsw ON {self.table} USING hnsw (v {self.data.ops})", "pgv", patience=400)
+        version = psql("SELECT extversion FROM pg_extension WHERE extname = 'vector'", "pgv")
+        line(self.data.name, "pgvector hnsw", f"CREATE INDEX, pgvector {version}", f"{time.monotonic() - began:.1f} s", "", "")
 
     def peer(self, options):
         """pgvector's hnsw with iterative scans, on the same rows and conditions."""
-        self.make("pgv")
-        psql(f"SET maintenance_work_mem = '4GB'; CREATE INDEX ON {self.table} USING hnsw (v {self.data.ops})", "pgv", patience=400)
         for place in PLACES:
             for share in options.shares:
                 where, mask = self.condition(place, share)
@@ -253,6 +249,7 @@ def main():
     parser.add_argument("--sets", type=lambda text: text.split(","), default=["arxiv", "sift"], help=f"of {', '.join(SETS)}")
     parser.add_argument("--shares", type=lambda text: [float(share) for share in text.split(",")], default=list(SHARES))
     parser.add_argument("--methods", type=lambda text: text.split(","), default=list(METHODS))
+    parser.add_argument("--only", type=lambda text: text.split(","), default=list(PARTS), help=f"of {', '.join(PARTS)}")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--device", default="cuda:0")
     options = parser.parse_args()
@@ -274,17 +271,21 @@ def main():
         keyed = Keyed(data, lib)
         line(data.name, "", "made", f"{time.monotonic() - began:.1f} s", "", "")
         keyed.make("vg")
+        if has_peer:
+            keyed.build_peer()
+        peer = Peer(keyed) if has_peer and "tenants" in options.only else None
         for method in options.methods:
             try:
                 keyed.build(method)
-                for place in PLACES:
+                for place in PLACES if "conditions" in options.only else ():
                     keyed.measure(method, options, place)
-                keyed.tenants(method, options)
+                if "tenants" in options.only:
+                    tenants(keyed, method, options, KEEP, peer)
             except BenchError as error:
                 failed += 1
                 line(data.name, method, "failed", "", "", str(error).replace("\n", " "))
             psql(f"DROP INDEX IF EXISTS {keyed.table}_i", "vg")
-        if has_peer:
+        if has_peer and "conditions" in options.only:
             keyed.peer(options)
         psql(f"DROP TABLE {keyed.table}", "vg")
     worker = psql("SELECT engine || ', ' || device || '; ' || filters_made || ' sets of rows that pass made, found ' || filters_found FROM vectorgpu_worker", "vg")

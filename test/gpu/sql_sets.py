@@ -81,6 +81,11 @@ def plural(number, word="client"):
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
+def spread(runs):
+    """The slowest and the fastest of several runs, each a tuple of a rate and more."""
+    return f"; {min(run[0] for run in runs):.0f} to {max(run[0] for run in runs):.0f}/s" if len(runs) > 1 else ""
+
+
 class VectorSet:
     """base [n, d], queries [m, d] uint8, truth [m, 100] rows. Its table has as many indexes as parts have made; `allow` says which one the
     planner may take."""

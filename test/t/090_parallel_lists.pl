@@ -128,7 +128,17 @@ SQL
 is(beside('CREATE INDEX many_lists ON many USING gpuivf (v vector_l2_ops) WITH (lists = 4)'), 0, 'more rows than memory holds');
 check_index($node, 'many_lists', narrow => 0);
 no_files('afterwards');
-$node->safe_psql('postgres', 'DROP TABLE many');
+
+# Vectors that take more than half of the memory: the samples of codes take what these leave.
+$node->safe_psql('postgres', 'CREATE TABLE half AS SELECT * FROM many WHERE id <= 17500; DROP TABLE many; ANALYZE half');
+for my $storage (qw(sq8 rabitq))
+{
+	is(beside("SET max_parallel_maintenance_workers = 0; SET temp_file_limit = '8MB'; CREATE INDEX half_lists ON half USING gpuivf (v vector_l2_ops) WITH (lists = 4, storage = '$storage')"), 0,
+		"$storage: vectors stay in memory");
+	check_index($node, 'half_lists', narrow => 0);
+	$node->safe_psql('postgres', 'DROP INDEX half_lists');
+}
+$node->safe_psql('postgres', 'DROP TABLE half');
 
 if (faults_enabled($node))
 {

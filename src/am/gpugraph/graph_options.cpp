@@ -114,19 +114,31 @@ relopt_enum_elt_def kRabitqBits[] = {
 	{nullptr, 0},
 };
 
+/// The parameters that an index without codes of RaBitQ does without: codes cannot be reset alone where bits are set.
+const char *
+codes_and_bits(const GraphReloptions *given)
+{
+	return given->bits > 0 ? "codes, bits" : "codes";
+}
+
 /// Raises 22023 for storage parameters that contradict each other.
 void
 check_codes(const GraphReloptions *given)
 {
 	if (given->codes != kCodesDefault && given->hash_bits > 0)
+	{
+		const char *parameters = codes_and_bits(given);
+
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("hash_bits does not go with codes \"%s\"", given->codes == kCodesRabitq ? "rabitq" : "none"),
 				given->codes == kCodesRabitq
 					? errdetail("A row has one code: of RaBitQ, or of random projections, which hash_bits asks for.")
 					: 0,
-				errhint("Leave out hash_bits or codes (of an existing index: ALTER INDEX ... RESET (hash_bits) or "
-						"RESET (codes)).")));
+				errhint("Leave out hash_bits or %s (of an existing index: ALTER INDEX ... RESET (hash_bits) or "
+						"RESET (%s)).",
+					parameters, parameters)));
+	}
 	if (given->bits > 0 && given->codes != kCodesRabitq)
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("bits is a parameter of codes \"rabitq\""),
@@ -262,9 +274,8 @@ graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
 	stored->code_bits = graph_plan_code_bits(index);
 	if (stored->code_bits != 0 && !engine::graph::codes_support(shape->metric))
 	{
-		const char *parameters = !engine::graph::codes_are_rabitq(stored->code_bits) ? "hash_bits"
-			: given->bits > 0                                                        ? "codes, bits"
-																					 : "codes";
+		const char *parameters =
+			engine::graph::codes_are_rabitq(stored->code_bits) ? codes_and_bits(given) : "hash_bits";
 
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

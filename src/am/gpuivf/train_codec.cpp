@@ -18,7 +18,8 @@ namespace
 constexpr uint64 kSampleRows = 65536; // of SQ8 and RaBitQ
 constexpr uint64 kPqRows = 16384;     // 64 for each of 256 codewords, as k-means takes for each list
 constexpr uint64 kMinPqRows = 256;
-constexpr Size kTrainingShare = 2; // of maintenance_work_mem
+constexpr Size kTrainingShare = 2;    // of maintenance_work_mem
+constexpr Size kLeastSampleShare = 4; // that is left beside waiting rows (ivf_room_for_rows)
 
 engine::ivf::PqTraining
 pq_training(uint64 n_rows)
@@ -113,11 +114,14 @@ train_pq(IvfWriter *writer)
 	return done;
 }
 
-/// Rows of a sample that is looked at once.
+/// Rows of a sample that is looked at once: beside waiting rows in memory no more than these leave, which is a quarter
+/// of it or more, since otherwise they had to move to a file.
 uint64
 sample_rows(const IvfWriter *writer)
 {
-	const uint64 fitting = writer->memory / kTrainingShare / (writer->meta->dim * sizeof(float));
+	const Size held = row_store_held(&writer->vectors) + row_store_held(&writer->codes);
+	const Size left = Max(writer->memory - Min(writer->memory, held), writer->memory / kLeastSampleShare);
+	const uint64 fitting = Min(writer->memory / kTrainingShare, left) / (writer->meta->dim * sizeof(float));
 
 	return Max(Min(Min(writer->n_rows, kSampleRows), fitting), UINT64CONST(1));
 }

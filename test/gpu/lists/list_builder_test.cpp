@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/half.hpp"
 #include "engine/interface/list_builder.hpp"
 #include "engines.hpp"
 
@@ -368,38 +369,85 @@ TEST(ListBuilder, BothEnginesMakeTheSameCodesOfParts)
 		}
 }
 
-/// Elements in the middle between two bytes, below and beyond the ranges; dimensions without a range, all rows out if
-/// `constant`; rows that are not assigned together.
-void
-expect_same_bytes(uint32_t dim, bool constant, size_t n)
+/// Elements as they are coded: those of rows of length 1 for cosine.
+std::vector<float>
+coded_elements(const DistanceSpec &spec, const Rows &rows, size_t n)
 {
-	std::mt19937 rng(11 + dim);
-	ListBuildSpec spec;
-	engine::ListCodeSpec codes;
+	std::vector<float> elements(n * spec.dim);
 
-	spec.rows = {Metric::kL2, ElementType::kFloat32, dim};
-	spec.n_clusters = 33;
-	codes.codes.kind = engine::ivf::CodeKind::kSq8;
-	codes.codes.metric = Metric::kL2;
-	codes.codes.dim = dim;
+	if (spec.element == ElementType::kFloat32)
+		std::memcpy(elements.data(), rows.row(0), elements.size() * sizeof(float));
+	else
+		for (size_t i = 0; i < elements.size(); i++)
+		{
+			uint16_t half;
 
-	const Rows rows(spec.rows, n, &rng); // sixteenths from 0 to 32
-	const float *first = reinterpret_cast<const float *>(rows.row(0));
-	const std::vector<float> centroids(first, first + size_t{33} * dim);
+			std::memcpy(&half, rows.row(0) + i * sizeof(half), sizeof(half));
+			elements[i] = half_to_float(half);
+		}
+	if (spec.metric == Metric::kCosine)
+		engine::ivf::normalise_rows(elements.data(), n, spec.dim);
+	return elements;
+}
+
+/// Ranges of the dimensions of elements [n, dim]. In most all elements are within; of the first a quarter of the range
+/// is below, of the last two fifths are beyond. Steps of a power of two have elements in the middle between two bytes.
+std::vector<float>
+byte_ranges(const std::vector<float> &elements, size_t n, uint32_t dim, std::mt19937 *rng)
+{
 	std::vector<float> model(size_t{2} * dim);
 
 	for (size_t d = 0; d < dim; d++)
 	{
-		model[d] = -static_cast<float>(rng() % 1000) / 300;
-		model[dim + d] = (33 - model[d]) / 255;
+		float least = elements[d], most = elements[d];
+
+		for (size_t i = 1; i < n; i++)
+		{
+			least = std::min(least, elements[i * dim + d]);
+			most = std::max(most, elements[i * dim + d]);
+		}
+
+		const float range = std::max(most - least, 0.001f);
+		const float even = std::exp2(std::ceil(std::log2(range / 255)));
+		const float step = range * (1 + static_cast<float>((*rng)() % 100) / 100) / 254;
+
+		model[d] = d % 2 == 0 ? std::floor(least / even) * even : least - range / 1024;
+		model[dim + d] = d % 2 == 0 ? 2 * even : step;
+		if (d == 0)
+			model[d] = least + range / 4;
+		if (d + 1 == dim)
+		{
+			model[d] = least;
+			model[dim + d] = range * 0.6f / 255;
+		}
 	}
-	model[0] = 8;        // some are below,
-	model[dim] = 0.125f; // ... and every other one is in the middle
-	model[dim - 1] = 0;
-	model[2 * dim - 1] = 0.078125f; // some are beyond 19.96
-	if (constant)                   // then all are out
+	return model;
+}
+
+/// Elements in the middle between two bytes, below and beyond the ranges; dimensions without a range, all rows out if
+/// `constant`; rows that are not assigned together.
+void
+expect_same_bytes(const DistanceSpec &rows_spec, bool constant, size_t n)
+{
+	const uint32_t dim = rows_spec.dim;
+	std::mt19937 rng(11 + dim);
+	ListBuildSpec spec;
+	engine::ListCodeSpec codes;
+
+	spec.rows = rows_spec;
+	spec.n_clusters = 33;
+	codes.codes.kind = engine::ivf::CodeKind::kSq8;
+	codes.codes.metric = rows_spec.metric;
+	codes.codes.dim = dim;
+
+	const Rows rows(spec.rows, n, &rng); // sixteenths from 0 to 32, or halves
+	const std::vector<float> elements = coded_elements(spec.rows, rows, n);
+	const std::vector<float> centroids(elements.begin(), elements.begin() + ptrdiff_t{33} * dim);
+	std::vector<float> model = byte_ranges(elements, n, dim, &rng);
+
+	if (constant) // then all are out
 	{
-		model[dim / 2] = -1;
+		model[dim / 2] = -5;
 		model[dim + dim / 2] = 0;
 	}
 
@@ -419,16 +467,30 @@ expect_same_bytes(uint32_t dim, bool constant, size_t n)
 	}
 }
 
-TEST(ListBuilder, BothEnginesMakeTheSameBytes)
+using MetricAndElement = std::tuple<Metric, ElementType>;
+
+class ListBuilderBytes : public testing::TestWithParam<MetricAndElement>
 {
+};
+
+TEST_P(ListBuilderBytes, BothEnginesMakeTheSameBytes)
+{
+	const auto [metric, element] = GetParam();
+
 	for (const auto &[dim, constant] : {std::tuple{1u, false}, std::tuple{33u, false}, std::tuple{70u, true},
 			 std::tuple{96u, false}, std::tuple{768u, false}})
-		expect_same_bytes(dim, constant, dim == 96 ? 40001 : 9001); // more than are assigned at a time, or fewer
+		if (dim > 1 || metric != Metric::kCosine) // all rows are the same then
+			expect_same_bytes({metric, element, dim}, constant,
+				dim == 96 ? 40001 : 9001); // more than are assigned at a time, or fewer
 }
+
+INSTANTIATE_TEST_SUITE_P(Rows, ListBuilderBytes,
+	testing::Combine(testing::Values(Metric::kL2, Metric::kInnerProduct, Metric::kCosine),
+		testing::Values(ElementType::kFloat32, ElementType::kFloat16)));
 
 TEST(ListBuilder, Reduced)
 {
-	expect_same_bytes(33, false, 300);
+	expect_same_bytes({Metric::kL2, ElementType::kFloat32, 33}, false, 300);
 }
 
 TEST(ListBuilder, TrainsAndKeepsItsOrder)
