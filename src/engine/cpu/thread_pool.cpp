@@ -46,7 +46,12 @@ ThreadPool::run(size_t n_workers, const std::function<void(size_t)> &work)
 			for (size_t worker = 1; worker < n_workers; worker++)
 				waiting_.push_back({&job, worker});
 		}
-		work_arrived_.notify_all();
+		// A helper that is woken for nothing takes the lock from those that are not.
+		if (n_workers > helpers_.size())
+			work_arrived_.notify_all();
+		else
+			for (size_t worker = 1; worker < n_workers; worker++)
+				work_arrived_.notify_one();
 	}
 
 	std::exception_ptr failure;
