@@ -60,6 +60,7 @@ def main():
     parser.add_argument("--rows", type=int, default=0, help="rows of the made set, if fewer")
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--methods", type=lambda text: text.split(","), default=[method for method, _ in BUILDS], help="access methods; default: all")
     options = parser.parse_args()
 
     begin(options)
@@ -67,11 +68,14 @@ def main():
     made = MadeSet(options, min(rows, options.rows or rows), dims, groups)
     real = FileSet(options, REAL)
 
+    def asked(indexes):
+        return [index for index in indexes if index[0] in options.methods]
+
     def measure(data):
-        builds(data, BUILDS[:1], WORKERS[1])
-        builds(data, BUILDS, WORKERS[0])
-        if data is made:
-            builds(data.as_halves(), HALF_BUILDS, WORKERS[0], rates=False)
+        builds(data, asked(BUILDS[:1]), WORKERS[1])
+        builds(data, asked(BUILDS), WORKERS[0])
+        if data is made and asked(HALF_BUILDS):
+            builds(data.as_halves(), asked(HALF_BUILDS), WORKERS[0], rates=False)
 
     return measure_sets(options, (made, real), measure)
 

@@ -40,7 +40,8 @@ phase_embeddings() {
 }
 
 phase_builds() {
-	sql_bench_phase builds 400 'SQL, CREATE INDEX' --builds --seconds 2
+	# shellcheck disable=SC2086
+	sql_bench_phase builds 400 'SQL, CREATE INDEX' --builds --seconds 2 ${VECTORGPU_SQL_BENCH:-}
 }
 
 # curves_of NAME BASE QUERY PROBES STORAGES: codes over the same lists by the engine alone.
