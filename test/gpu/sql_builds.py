@@ -66,7 +66,9 @@ def main():
     begin(options)
     rows, dims, groups = MADE[-1]
     made = MadeSet(options, min(rows, options.rows or rows), dims, groups)
-    real = FileSet(options, REAL)
+    sets = [made]
+    if any(os.path.exists(os.path.join(options.data, f"{REAL}.base.f16bin{end}")) for end in ("", ".gz")):
+        sets.append(FileSet(options, REAL))
 
     def asked(indexes):
         return [index for index in indexes if index[0] in options.methods]
@@ -77,7 +79,7 @@ def main():
         if data is made and asked(HALF_BUILDS):
             builds(data.as_halves(), asked(HALF_BUILDS), WORKERS[0], rates=False)
 
-    return measure_sets(options, (made, real), measure)
+    return measure_sets(options, sets, measure)
 
 
 if __name__ == "__main__":
