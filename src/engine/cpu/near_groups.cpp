@@ -322,7 +322,8 @@ NearGroups::choose(const uint32_t *nearest, uint32_t k)
 
 	std::vector<Candidate> counted = count(nearest, k);
 
-	// Those first that find most for their pairs. Clusters that are candidates anyway may have no rows, and so no order.
+	// Those first that find most for their pairs. Clusters that are candidates anyway may have no rows, and so no
+	// order.
 	std::stable_sort(counted.begin(), counted.end(),
 		[this](const Candidate &a, const Candidate &b)
 		{

@@ -26,8 +26,9 @@ struct BothHashed
 {
 	BothHashed(const DistanceSpec &spec, uint32_t bits, uint32_t seed, size_t n_first = 5000, uint32_t degree = 16,
 		CudaEngine *cuda = cuda_engine(), Data of = Data::kGaussian)
-		: rng(seed), data(of), first(graph(spec, n_first, degree, 1, 1, bits)), second(graph(spec, 900, 8, 2, 100001, bits)),
-		  delta(spec), both(engine::CopySpec(spec, CopyKind::kHashedGraph), cuda), n_rows{{1, n_first}, {2, 900}}
+		: rng(seed), data(of), first(graph(spec, n_first, degree, 1, 1, bits)),
+		  second(graph(spec, 900, 8, 2, 100001, bits)), delta(spec),
+		  both(engine::CopySpec(spec, CopyKind::kHashedGraph), cuda), n_rows{{1, n_first}, {2, 900}}
 	{
 		delta.add_random(150, data, rng, 200001);
 		both.change([&](Engine &e, CopyId c) { return first.load(&e, c, 1); });

@@ -67,7 +67,9 @@ odd_rows(Odd odd, const DistanceSpec &spec)
 		{
 			const float x = centres[group * spec.dim + d] + (odd == Odd::kCopies ? 0 : 0.2f * normal(rng));
 
-			vector[d] = odd == Odd::kZeros && i % 3 == 0 ? 0 : odd == Odd::kOverflow ? std::clamp(x, -1.0f, 1.0f) * 3e38f : x;
+			vector[d] = odd == Odd::kZeros && i % 3 == 0 ? 0
+				: odd == Odd::kOverflow                  ? std::clamp(x, -1.0f, 1.0f) * 3e38f
+														 : x;
 			halves[d] = float_to_half(x);
 		}
 		rows.add(i,

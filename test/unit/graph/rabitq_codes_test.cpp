@@ -280,8 +280,8 @@ public:
 		const size_t readable = (bytes.size() + page - 1) / page * page;
 
 		n_bytes_ = readable + page;
-		memory_ = static_cast<uint8_t *>(
-			mmap(nullptr, n_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+		memory_ =
+			static_cast<uint8_t *>(mmap(nullptr, n_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 		EXPECT_NE(static_cast<void *>(memory_), MAP_FAILED);
 		EXPECT_EQ(mprotect(memory_ + readable, page, PROT_NONE), 0);
 		data_ = memory_ + readable - bytes.size();
