@@ -146,6 +146,15 @@ SELECT pg_temp.odd_table('vector(3)', 'SELECT i, NULL FROM generate_series(1, 10
 SELECT pg_temp.odd_table('vector(3)', 'SELECT i, ''[1,2,3]''::vector FROM generate_series(1, 500) i');
 SELECT pg_temp.odd_table('vector(1)', 'SELECT i, array[i]::vector FROM generate_series(1, 500) i');
 
+-- lengths beyond a float's range: a session makes the codes that the worker has made
+CREATE TABLE coded_far AS SELECT i AS id, (SELECT array_agg(hashint4extended(i, d) % 1000 * 3e35) FROM generate_series(1, 40) d)::real[]::vector(40) AS v FROM generate_series(1, 600) i;
+SET vectorgpu.worker_min_size = 0;
+CREATE INDEX coded_far_l2 ON coded_far USING gpugraph (v) WITH (degree = 16, codes = rabitq, bits = 1);
+CREATE INDEX coded_far_ip ON coded_far USING gpugraph (v vector_ip_ops) WITH (degree = 16, codes = rabitq);
+RESET vectorgpu.worker_min_size;
+SELECT c.rows FROM unnest('{coded_far_l2,coded_far_ip}'::regclass[]) i, vectorgpu_check(i, true) c;
+DROP TABLE coded_far;
+
 -- more than fits maintenance_work_mem: parts share one centre
 CREATE TABLE coded_parts (id int, v vector(100));
 INSERT INTO coded_parts SELECT i, (SELECT array_agg((i * d) % 31 + i % 2 * 100) FROM generate_series(1, 100) d)::real[]::vector FROM generate_series(1, 5000) i;

@@ -76,7 +76,11 @@ try_ivf(fuzz::Draw draw)
 	const am::IvfLayout layout = am::ivf_layout(&meta);
 	const uint32 lists = am::ivf_lists_for(reinterpret_cast<const am::IvfOptions *>(meta.am_options), n_rows);
 
-	REQUIRE(layout.kept_bytes <= meta.dim * sizeof(float) && layout.code_bytes <= meta.dim * sizeof(float));
+	// Codes of RaBitQ have factors beside the dimensions, which are eight at a time.
+	const Size beside =
+		layout.codes.kind == engine::ivf::CodeKind::kRabitq ? engine::ivf::kMaxRabitqFactors * sizeof(float) + 7 : 0;
+
+	REQUIRE(layout.kept_bytes <= meta.dim * sizeof(float) && layout.code_bytes <= meta.dim * sizeof(float) + beside);
 	REQUIRE(layout.kept_bytes > 0 || layout.code_bytes > 0);
 	REQUIRE(am::code_stream_bytes(&layout, n_rows) >= uint64{n_rows} * layout.code_bytes);
 	REQUIRE(lists >= 1 && lists <= am::kMaxLists && lists <= Max(n_rows, 1u));

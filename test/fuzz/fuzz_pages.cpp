@@ -75,6 +75,7 @@ constexpr PGFunction kShapes[] = {
 	vectorgpu_shape_text_gram,      // 20_match_text_alone
 	vectorgpu_shape_sparsevec_l1,   // 21_flat_sparse
 	vectorgpu_shape_vector_l2,      // 22_ivf_rabitq
+	vectorgpu_shape_vector_cosine,  // 23_graph_rabitq
 };
 
 std::vector<IndexFile> indexes;

@@ -130,11 +130,12 @@ launch_code_gather(
 	const uint8_t *codes, uint32_t code_bytes, const uint32_t *nodes, uint32_t n, uint8_t *to, cudaStream_t stream)
 {
 	const uint32_t words = code_bytes / 4;
+	const size_t n_blocks = (size_t{n} * words + kGatherThreads - 1) / kGatherThreads;
 
 	if (n == 0)
 		return cudaSuccess;
-	code_gather_kernel<<<std::min<uint32_t>(1024, (n * words + kGatherThreads - 1) / kGatherThreads), kGatherThreads, 0,
-		stream>>>(reinterpret_cast<const uint32_t *>(codes), words, nodes, n, reinterpret_cast<uint32_t *>(to));
+	code_gather_kernel<<<static_cast<uint32_t>(std::min<size_t>(1024, n_blocks)), kGatherThreads, 0, stream>>>(
+		reinterpret_cast<const uint32_t *>(codes), words, nodes, n, reinterpret_cast<uint32_t *>(to));
 	return cudaGetLastError();
 }
 

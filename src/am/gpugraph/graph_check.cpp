@@ -171,6 +171,8 @@ graph_check_entry(const MetaData *meta, const SegmentEntry *segment)
 		return "Its edges do not fit its number of rows.";
 	if (code_bits != 0 && !engine::graph::code_bits_valid(code_bits))
 		return "Its codes have an invalid number of bits.";
+	if (code_bits != 0 && !engine::graph::codes_support(meta->metric))
+		return "Its metric has no codes.";
 	if (stream_size(segment, kCodeStream) != segment->n_rows * engine::graph::code_bytes(code_bits, meta->dim))
 		return "Its codes do not fit its number of rows.";
 	for (uint32 i = static_cast<uint32>(kCodeStream) + 1; i < kMaxStreams; i++)

@@ -322,12 +322,13 @@ NearGroups::choose(const uint32_t *nearest, uint32_t k)
 
 	std::vector<Candidate> counted = count(nearest, k);
 
-	// Those first that find most for their pairs.
+	// Those first that find most for their pairs. Clusters that are candidates anyway may have no rows, and so no
+	// order.
 	std::stable_sort(counted.begin(), counted.end(),
 		[this](const Candidate &a, const Candidate &b)
 		{
-			if (is_candidate(a.group, a.cluster) != is_candidate(b.group, b.cluster))
-				return is_candidate(a.group, a.cluster);
+			if (is_candidate(a.group, a.cluster) || is_candidate(b.group, b.cluster))
+				return is_candidate(a.group, a.cluster) && !is_candidate(b.group, b.cluster);
 			return a.n_chosen_by * pairs_of(b.group, b.cluster) > b.n_chosen_by * pairs_of(a.group, a.cluster);
 		});
 	for (const Candidate &one : counted)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -22,12 +23,12 @@ namespace vectorgpu::engine::test
 class HelpingEngine final : public Engine
 {
 public:
-	int n_edges = 0;    // calls that succeeded
-	int n_graphs = 0;   // those with edges
-	int n_entries = 0;  // those without
-	int n_searched = 0; // queries of the given graph
-	int n_exact = 0;    // queries of all rows
-	int fail_at = 0;    // the call, of those that help, that fails; 0: none
+	int n_edges = 0;                 // calls that succeeded
+	int n_graphs = 0;                // those with edges
+	int n_entries = 0;               // those without
+	std::atomic<int> n_searched = 0; // queries of the given graph
+	std::atomic<int> n_exact = 0;    // queries of all rows
+	int fail_at = 0;                 // the call, of those that help, that fails; 0: none
 	StatusCode failure = StatusCode::kOutOfMemory;
 
 	const char *name() const override { return "helping"; }

@@ -34,6 +34,7 @@ struct Lists
 	std::vector<uint32_t> ids;
 	std::vector<float> scores;
 	graph::Found found = graph::Found::kNo;
+	bool made = false; // groups
 	bool near = false;
 	double pairs = 0; // compared, of all
 
@@ -79,9 +80,11 @@ find(const Rows &rows, const NearGroupsTuning *tuning, size_t n_threads = 1)
 		lists.found = held.find(lists.view());
 	else
 	{
-		EXPECT_TRUE(groups.make(engine.get(), of, *tuning, &control, pool_call(&pool, &control)).is_ok());
-		lists.found = held.find_near(&groups, lists.view(), &lists.near);
-		lists.pairs = groups.pairs();
+		const Status made = groups.make(engine.get(), of, *tuning, &control, pool_call(&pool, &control));
+
+		lists.found = made.is_ok() ? held.find_near(&groups, lists.view(), &lists.near) : held.find(lists.view());
+		lists.pairs = made.is_ok() ? groups.pairs() : 1;
+		lists.made = made.is_ok();
 	}
 	return lists;
 }
@@ -121,7 +124,7 @@ TEST(NearGroups, have_nearly_all_nearest_rows_among_few)
 		const Lists got = find(rows, &tuning);
 
 		ASSERT_EQ(got.found, graph::Found::kYes);
-		EXPECT_TRUE(got.near);
+		EXPECT_TRUE(got.made && got.near);
 		EXPECT_GE(share_found(got, want), tuning.share - 0.01) << static_cast<int>(metric);
 		EXPECT_LE(got.pairs, tuning.most_pairs);
 
@@ -143,7 +146,7 @@ TEST(NearGroups, that_would_need_many_rows_search_all)
 	const Lists got = find(rows, &tuning);
 
 	EXPECT_EQ(got.found, graph::Found::kYes);
-	EXPECT_FALSE(got.near);
+	EXPECT_TRUE(got.made && !got.near);
 	EXPECT_EQ(got.ids, find(rows, nullptr).ids);
 }
 
@@ -191,6 +194,85 @@ TEST(NearGroups, have_every_row_once_and_among_its_candidates)
 		EXPECT_LE(n, groups.most_candidates());
 	}
 	EXPECT_EQ(times, std::vector<uint32_t>(rows.n(), 1));
+}
+
+constexpr int kNoNumbers = 5;
+
+/// Rows of a kind that clusters do badly with.
+Rows
+odd_rows(const DistanceSpec &spec, int kind, uint32_t n)
+{
+	Rows rows(spec);
+	std::mt19937 rng(static_cast<uint32_t>(kind));
+	std::normal_distribution<float> normal(0, 1);
+	std::vector<float> vector(spec.dim);
+
+	for (uint32_t i = 0; i < n; i++)
+	{
+		for (float &x : vector)
+			switch (kind)
+			{
+				case 0: // all the same
+					x = 1;
+					break;
+				case 1: // zeros and two others
+					x = static_cast<float>(i % 3);
+					break;
+				case 2: // distances overflow
+					x = 3e38f * std::clamp(normal(rng), -1.0f, 1.0f);
+					break;
+				case 3: // ... of some
+					x = i % 10 == 0 ? 3e38f * std::clamp(normal(rng), -1.0f, 1.0f) : normal(rng);
+					break;
+				case 4: // most are the same
+					x = i % 10 == 0 ? normal(rng) : 0;
+					break;
+				case kNoNumbers: // some
+					x = i % 7 == 0 ? NAN : i % 11 == 0 ? HUGE_VALF : normal(rng);
+					break;
+				default: // tiny
+					x = 1e-42f * normal(rng);
+			}
+		rows.add(i, reinterpret_cast<const uint8_t *>(vector.data()));
+	}
+	return rows;
+}
+
+/// What lists have, whatever the groups: other rows, none twice, ascending; all of them where all rows were searched.
+TEST(NearGroups, of_odd_rows_lose_no_list)
+{
+	for (const Metric metric : {Metric::kL2, Metric::kCosine, Metric::kL1, Metric::kInnerProduct})
+		for (int kind = 0; kind < 7; kind++)
+			for (const uint32_t n : {1u, 5u, 40u, 2000u})
+				for (const double most_pairs : {0.3, 1.0})
+				{
+					SCOPED_TRACE(std::to_string(static_cast<int>(metric)) + ", kind " + std::to_string(kind));
+
+					const Rows rows = odd_rows({metric, ElementType::kFloat32, 6}, kind, n);
+					NearGroupsTuning tuning = small_groups();
+
+					tuning.most_pairs = most_pairs;
+
+					const Lists want = find(rows, nullptr);
+					const Lists got = find(rows, &tuning);
+
+					ASSERT_EQ(got.found, want.found) << static_cast<int>(metric) << ", kind " << kind << ", " << n;
+					EXPECT_TRUE(got.made || kind == kNoNumbers); // whose centroids are none
+					EXPECT_TRUE(got.near || got.ids == want.ids);
+					for (size_t i = 0; i < got.ids.size(); i++)
+					{
+						const size_t first = i / kNearest * kNearest;
+
+						if (got.ids[i] == graph::kNoNode)
+							continue;
+						EXPECT_LT(got.ids[i], n);
+						EXPECT_NE(got.ids[i], i / kNearest);
+						EXPECT_TRUE(i == first || got.scores[i - 1] <= got.scores[i]);
+						EXPECT_EQ(std::count(got.ids.begin() + static_cast<ptrdiff_t>(first),
+									  got.ids.begin() + static_cast<ptrdiff_t>(i), got.ids[i]),
+							0);
+					}
+				}
 }
 
 TEST(NearGroups, stop)

@@ -2,6 +2,9 @@
 #include <limits>
 #include <random>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "common/half.hpp"
 #include "engine/graph/calibrate/calibrate.hpp"
 #include "engine/graph/codes/codes.hpp"
@@ -267,6 +270,35 @@ TEST(RabitqCodes, numbers_that_are_none_have_scores_in_order)
 		}
 }
 
+/// A copy of bytes that ends where memory cannot be read.
+class AtTheEnd
+{
+public:
+	explicit AtTheEnd(const Bytes &bytes)
+	{
+		const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+		const size_t readable = (bytes.size() + page - 1) / page * page;
+
+		n_bytes_ = readable + page;
+		memory_ =
+			static_cast<uint8_t *>(mmap(nullptr, n_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+		EXPECT_NE(static_cast<void *>(memory_), MAP_FAILED);
+		EXPECT_EQ(mprotect(memory_ + readable, page, PROT_NONE), 0);
+		data_ = memory_ + readable - bytes.size();
+		memcpy(data_, bytes.data(), bytes.size());
+	}
+	~AtTheEnd() { (void) munmap(memory_, n_bytes_); }
+	AtTheEnd(const AtTheEnd &) = delete;
+	AtTheEnd &operator=(const AtTheEnd &) = delete;
+
+	const uint8_t *data() const { return data_; }
+
+private:
+	uint8_t *memory_;
+	uint8_t *data_;
+	size_t n_bytes_;
+};
+
 TEST(RabitqCodes, recall_is_nearly_that_of_vectors_and_as_calibrated)
 {
 	constexpr size_t kDim = 32;
@@ -283,12 +315,13 @@ TEST(RabitqCodes, recall_is_nearly_that_of_vectors_and_as_calibrated)
 	for (const uint32_t bits : kBits)
 	{
 		const Coded coded(built.rows, bits);
+		const AtTheEnd bytes(coded.codes);
 		MeasuredGraph measured = {built.rows, built.edges.data(), built.degree, built.entries.data(),
 			static_cast<uint32_t>(built.entries.size())};
 		ivf::Calibration calibration;
 
 		measured.hash = &coded.model;
-		measured.codes = coded.codes.data();
+		measured.codes = bytes.data();
 
 		Bytes work(calibrate_bytes(measured, 1));
 

@@ -1,6 +1,8 @@
 // RaBitQ: codes and scores against the definition in double, and the stated probability of the bound.
 #include "engine/ivf/rabitq/rabitq_scan.hpp"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -442,6 +444,44 @@ TEST(Rabitq, RowsAtTheirCentroidAndOddNumbers)
 		for (double score : index.scores(query)) // defined, whatever it is: no trap, no undefined conversion
 			EXPECT_TRUE(x > 1 || std::fabs(score - 9) < 0.01) << score;
 	}
+}
+
+/// A NaN's sign and payload differ between instructions and compilers; a server and its worker compare codes.
+TEST(Rabitq, RowsBeyondAFloatsRangeHaveOneCode)
+{
+	constexpr uint32_t kQuietNan = 0x7FC00000;
+	const SimdLevel before = simd_level();
+	Floats rows = normal_rows(64, 40, 3);
+	size_t n_nan = 0;
+
+	for (float &x : rows)
+		x = std::clamp(x, -1.0f, 1.0f) * 3e38f;
+	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct})
+		for (const uint32_t bits : {1u, 4u})
+		{
+			Buffer codes;
+
+			for (const SimdLevel level : {SimdLevel::kScalar, SimdLevel::kAvx2, SimdLevel::kAvx512})
+			{
+				if (!set_simd_level(level))
+					continue;
+
+				const Index index({metric, 40, bits}, rows, Floats(40));
+
+				for (size_t i = 0; i < index.n; i++)
+					for (uint32_t f = 0; f < rabitq_n_factors(index.spec); f++)
+						if (const float factor = index.factor(i, static_cast<RabitqFactor>(f)); std::isnan(factor))
+						{
+							n_nan++;
+							EXPECT_EQ(std::bit_cast<uint32_t>(factor), kQuietNan) << "row " << i << ", factor " << f;
+						}
+				if (codes.empty())
+					codes = index.codes;
+				EXPECT_EQ(index.codes, codes);
+			}
+		}
+	set_simd_level(before);
+	EXPECT_GT(n_nan, 0u);
 }
 
 TEST(Rabitq, ImpossibleSpecsAreRefused)

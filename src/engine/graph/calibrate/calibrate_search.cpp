@@ -80,6 +80,7 @@ choose_entries(const MeasuredGraph &graph, const CalibrationSearch &all, const v
 struct GraphWithout
 {
 	MemoryGraph held;
+	GraphRows rows; // as they are compared with each other: a code of RaBitQ is compared with queries alone
 	LeftOut left_out;
 };
 
@@ -104,7 +105,7 @@ led_on(const GraphWithout &graph, uint32_t node, uint32_t gone, const uint32_t *
 			std::find(own, own + degree, others[i]) != own + degree ||
 			std::find(neighbors, neighbors + n, others[i]) != neighbors + n)
 			continue;
-		score_rows(graph.held.rows, graph.held.rows.row(node), &others[i], 1, &score);
+		score_rows(graph.rows, graph.rows.row(node), &others[i], 1, &score);
 		if (farthest == kNoNode || score > farthest_score)
 		{
 			farthest = others[i];
@@ -179,7 +180,9 @@ search_task(void *argument, size_t index)
 	const CalibrationQueries &queries = *job->queries.all;
 	const uint32_t stride = job->queries.stride;
 	CalibrationTask &task = job->memory->tasks[index];
-	GraphWithout without = {{compared(graph), graph.edges, graph.degree, nullptr}, {nullptr, 0}};
+	const bool rabitq = graph.hash != nullptr && codes_are_rabitq(graph.hash->spec.bits);
+	GraphWithout without = {
+		{compared(graph), graph.edges, graph.degree, nullptr}, rabitq ? graph.rows : compared(graph), {nullptr, 0}};
 	GraphView view = shape_of(graph);
 	const SearchSpec spec = spec_of(job->width);
 	SearchStats stats;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "common/limits.hpp"
 #include "engine/ivf/ivf_kernels.hpp"
@@ -204,6 +205,8 @@ encode_row(const RabitqEncoder &encoder, const float *row, uint32_t label, const
 	rabitq_rotate(*encoder.model, memory.residual, nullptr, 1, memory.rotated);
 	for (size_t i = 0; i < n; i++)
 	{
+		if (std::isnan(memory.rotated[i])) // its sign differs between compilers
+			memory.rotated[i] = HUGE_VALF;
 		memory.magnitudes[i] = std::fabs(memory.rotated[i]);
 		memory.levels[i] = std::signbit(memory.rotated[i]) ? 0 : 1;
 		memory.best[i] = 0;
@@ -226,6 +229,9 @@ encode_row(const RabitqEncoder &encoder, const float *row, uint32_t label, const
 			&factors[kRabitqFullScale]);
 		pack_levels(spec, memory, code + rabitq_plane_bytes(spec) + sizeof(factors));
 	}
+	for (float &factor : factors)
+		if (std::isnan(factor))
+			factor = std::numeric_limits<float>::quiet_NaN();
 	std::memcpy(code + rabitq_plane_bytes(spec), factors, rabitq_n_factors(spec) * sizeof(float));
 }
 
