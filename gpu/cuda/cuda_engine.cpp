@@ -8,6 +8,7 @@
 
 #include "cuda/batch_totals.hpp"
 #include "cuda/build/graph_edges.hpp"
+#include "cuda/build/label_rows.hpp"
 #include "cuda/build/list_builder.hpp"
 #include "cuda/context_pool.hpp"
 #include "cuda/device/start_times.hpp"
@@ -236,6 +237,20 @@ public:
 
 				return holds ? c.set_graph(segment, given)
 							 : Status::error(StatusCode::kUnsupported, "the GPU's searches of graphs are not in use");
+			});
+	}
+
+	Status label_rows(engine::CopyId copy, engine::SegmentId segment, std::span<const float> centroids,
+		uint32_t *labels, engine::SearchControl *control) override
+	{
+		return with(copy,
+			[&](ResidentCopy &c)
+			{
+				std::shared_ptr<const Block> block; // stays while its rows are read
+				uint32_t n_rows = 0;
+
+				VECTORGPU_TRY(c.sealed_rows(segment, &block, &n_rows));
+				return cuda::label_rows(budget_.get(), *block, n_rows, c.spec().dim, centroids, labels, control);
 			});
 	}
 

@@ -226,7 +226,9 @@ GraphJob::read(const wire::ReadBuildRequest &request, std::vector<uint8_t> *byte
 
 	if (request.result == wire::BuildResult::kGraphState)
 		return copy_part(&now, sizeof(now), request, bytes);
-	if (now.stage != GraphBuildStage::kDone)
+	// Edges are there when recall is measured, which does not change them.
+	if (now.stage != GraphBuildStage::kDone &&
+		(now.stage != GraphBuildStage::kRecall || request.result != wire::BuildResult::kEdges))
 		return ReplyStatus::kInvalid;
 	switch (request.result)
 	{

@@ -192,6 +192,18 @@ ClusterRows::create(ClusterContext *context, uint32_t capacity, uint32_t dim, ui
 Status
 ClusterRows::put(const float *rows, size_t row_stride, uint32_t n)
 {
+	return copy_in(rows, row_stride * sizeof(float), n, cudaMemcpyHostToDevice);
+}
+
+Status
+ClusterRows::put_from_device(const void *rows, size_t row_bytes, uint32_t n)
+{
+	return copy_in(rows, row_bytes, n, cudaMemcpyDeviceToDevice);
+}
+
+Status
+ClusterRows::copy_in(const void *rows, size_t row_bytes, uint32_t n, cudaMemcpyKind kind)
+{
 	const cudaStream_t stream = context_->stream.get();
 	const GpuWait wait(context_->device, kTrainingPatienceNs);
 
@@ -203,8 +215,8 @@ ClusterRows::put(const float *rows, size_t row_stride, uint32_t n)
 		VECTORGPU_TRY(context_->check(
 			cudaMemsetAsync(vectors_.as<float>(), 0, static_cast<size_t>(n) * dim_pad_ * sizeof(float), stream),
 			"clear rows"));
-	return context_->check(cudaMemcpy2DAsync(vectors_.as<float>(), dim_pad_ * sizeof(float), rows,
-							   row_stride * sizeof(float), dim_ * sizeof(float), n, cudaMemcpyHostToDevice, stream),
+	return context_->check(cudaMemcpy2DAsync(vectors_.as<float>(), dim_pad_ * sizeof(float), rows, row_bytes,
+							   dim_ * sizeof(float), n, kind, stream),
 		"send rows");
 }
 

@@ -42,6 +42,9 @@ public:
 	/// Replace the rows: rows [n, dim] float32 in host memory, row_stride floats apart, n <= capacity.
 	Status put(const float *rows, size_t row_stride, uint32_t n);
 
+	/// The same from device memory, on the stream: n rows of row_bytes each, of which the first `dim` floats count.
+	Status put_from_device(const void *rows, size_t row_bytes, uint32_t n);
+
 	/// Compute labels of all rows, and their scores if wanted. On the stream.
 	Status assign(const ClusterCentroids &centroids, bool want_scores);
 
@@ -63,6 +66,7 @@ public:
 	const uint32_t *first() const { return first_.as<uint32_t>(); }
 
 private:
+	Status copy_in(const void *rows, size_t row_bytes, uint32_t n, cudaMemcpyKind kind);
 	Status narrow(const ClusterCentroids &centroids);
 	Status make_groups(uint32_t n_clusters);
 	kernels::AssignArgs arguments(const ClusterCentroids &centroids) const;

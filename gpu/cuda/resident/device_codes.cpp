@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
+
+#include "cuda/device/host_team.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -10,6 +13,14 @@ namespace
 {
 
 using engine::ivf::CodeKind;
+
+/// By the host's threads, if it is much.
+void
+copy_on_host(uint8_t *to, const uint8_t *from, size_t n_bytes)
+{
+	HostTeam::get().share(
+		n_bytes, n_bytes, [=](size_t first, size_t last) { std::memcpy(to + first, from + first, last - first); });
+}
 
 /// Send codes through the staging buffer and lay them out for the kernels.
 Status
@@ -45,37 +56,50 @@ send_codes(const Device *device, Uploader *uploader, const engine::Lists &lists,
 
 } // namespace
 
+/// A piece is copied by the host's threads while the one before it travels, from the other half of the pinned buffer.
 Status
 send_bytes(const Device *device, Uploader *uploader, void *to, const void *from, size_t n_bytes)
 {
-	for (size_t done = 0; done < n_bytes;)
-	{
-		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
+	const size_t most = uploader->pinned.bytes() / 2;
+	bool second = false;
 
-		std::memcpy(uploader->pinned.as<uint8_t>(), static_cast<const uint8_t *>(from) + done, here);
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(static_cast<uint8_t *>(to) + done, uploader->pinned.as<uint8_t>(),
-										here, cudaMemcpyHostToDevice, uploader->stream.get()),
+	for (size_t done = 0; done < n_bytes; second = !second)
+	{
+		const size_t here = std::min(n_bytes - done, most);
+		uint8_t *half = uploader->pinned.as<uint8_t>() + (second ? most : 0);
+
+		copy_on_host(half, static_cast<const uint8_t *>(from) + done, here);
+		if (done > 0)
+			VECTORGPU_TRY(uploader->stream.synchronize());
+		VECTORGPU_TRY(device->check(cudaMemcpyAsync(static_cast<uint8_t *>(to) + done, half, here,
+										cudaMemcpyHostToDevice, uploader->stream.get()),
 			"send lists"));
-		VECTORGPU_TRY(uploader->stream.synchronize());
 		done += here;
 	}
-	return Status::ok();
+	return n_bytes > 0 ? uploader->stream.synchronize() : Status::ok();
 }
 
 Status
 receive_bytes(const Device *device, Uploader *uploader, uint8_t *to, const uint8_t *from, size_t n_bytes)
 {
+	const size_t most = uploader->pinned.bytes() / 2;
+	uint8_t *half = uploader->pinned.as<uint8_t>();
+	uint8_t *other = half + most; // has the n_before bytes before those that travel
+	size_t n_before = 0;
+
 	for (size_t done = 0; done < n_bytes;)
 	{
-		const size_t here = std::min(n_bytes - done, uploader->pinned.bytes());
+		const size_t here = std::min(n_bytes - done, most);
 
-		VECTORGPU_TRY(device->check(cudaMemcpyAsync(uploader->pinned.as<uint8_t>(), from + done, here,
-										cudaMemcpyDeviceToHost, uploader->stream.get()),
-			"read lists"));
+		VECTORGPU_TRY(device->check(
+			cudaMemcpyAsync(half, from + done, here, cudaMemcpyDeviceToHost, uploader->stream.get()), "read lists"));
+		copy_on_host(to + done - n_before, other, n_before);
 		VECTORGPU_TRY(uploader->stream.synchronize());
-		std::memcpy(to + done, uploader->pinned.as<uint8_t>(), here);
+		n_before = here;
 		done += here;
+		std::swap(half, other);
 	}
+	copy_on_host(to + n_bytes - n_before, other, n_before);
 	return Status::ok();
 }
 

@@ -97,6 +97,7 @@ public:
 	Status read_tombstones(engine::SegmentId segment, uint64_t first, size_t n_rows, uint8_t *bits) const override;
 	bool drop_rounded(bool all) override;
 	Status set_graph(engine::SegmentId segment, const engine::graph::GivenGraph &given) override;
+	Status sealed_rows(engine::SegmentId segment, std::shared_ptr<const Block> *block, uint32_t *n_rows) const override;
 	Status attach() override;
 	Status move_rows_to_host(uint64_t most_bytes) override;
 	uint64_t n_scaled_segments() const override;

@@ -35,8 +35,8 @@ rows_lost()
 
 } // namespace
 
-/// Fill n rows of a block from `first` on, through the pinned buffer. Waits for the upload. vectors: null for row ids
-/// alone.
+/// Fill n rows of a block from `first` on, through the pinned buffer: while some travel from one half of it, the next
+/// are copied into the other. Waits for the upload. vectors: null for row ids alone.
 Status
 DeviceCopy::fill(const Block &block, uint32_t first, const RowId *row_ids, const uint8_t *vectors, uint32_t n,
 	uint32_t *narrow_flags)
@@ -51,29 +51,33 @@ DeviceCopy::fill(const Block &block, uint32_t first, const RowId *row_ids, const
 	const std::lock_guard lock(uploader_->mutex);
 	const cudaStream_t stream = uploader_->stream.get();
 	const size_t each = vectors != nullptr ? shape_.row_bytes : 0;
-	const uint32_t per_round =
-		static_cast<uint32_t>(std::clamp<size_t>(uploader_->pinned.bytes() / (each + sizeof(RowId)), 1, n));
+	const size_t half_bytes = uploader_->pinned.bytes() / 2;
+	const uint32_t per_round = static_cast<uint32_t>(std::clamp<size_t>(half_bytes / (each + sizeof(RowId)), 1, n));
+	uint32_t *flags = uploader_->scratch.as<uint32_t>();
+	bool second = false;
 
-	for (uint32_t done = 0; done < n;)
+	if (narrow_flags != nullptr)
+		VECTORGPU_TRY(device->check(cudaMemsetAsync(flags, 0, sizeof(uint32_t), stream), "clear flags"));
+	for (uint32_t done = 0; done < n; second = !second)
 	{
 		const uint32_t here = std::min(per_round, n - done);
 		const uint32_t at = first + done;
-		uint8_t *pinned = uploader_->pinned.as<uint8_t>();
+		uint8_t *pinned = uploader_->pinned.as<uint8_t>() + (second ? half_bytes : 0);
 		const size_t id_bytes = here * sizeof(RowId);
 		const size_t row_bytes = here * each;
 
 		std::memcpy(pinned, row_ids + done, id_bytes);
+		if (vectors != nullptr)
+			HostTeam::get().share(row_bytes, row_bytes, [&](size_t from, size_t to)
+				{ std::memcpy(pinned + id_bytes + from, vectors + done * each + from, to - from); });
+		if (done > 0) // then the other half can be filled again
+			VECTORGPU_TRY(uploader_->stream.synchronize());
 		VECTORGPU_TRY(device->check(
 			cudaMemcpyAsync(block.row_ids.as<RowId>() + at, pinned, id_bytes, cudaMemcpyHostToDevice, stream),
 			"send row ids"));
+		done += here;
 		if (vectors == nullptr)
-		{
-			VECTORGPU_TRY(uploader_->stream.synchronize());
-			done += here;
 			continue;
-		}
-		HostTeam::get().share(row_bytes, row_bytes, [&](size_t from, size_t to)
-			{ std::memcpy(pinned + id_bytes + from, vectors + done * each + from, to - from); });
 		VECTORGPU_TRY(device->check(
 			cudaMemcpyAsync(uploader_->staging.get(), pinned + id_bytes, row_bytes, cudaMemcpyHostToDevice, stream),
 			"send rows"));
@@ -82,26 +86,21 @@ DeviceCopy::fill(const Block &block, uint32_t first, const RowId *row_ids, const
 										block.form, block.pitch_bytes, stream),
 			"store rows"));
 		if (narrow_flags != nullptr)
-		{
-			uint32_t *flags = uploader_->scratch.as<uint32_t>();
-
-			VECTORGPU_TRY(device->check(cudaMemsetAsync(flags, 0, sizeof(uint32_t), stream), "clear flags"));
 			VECTORGPU_TRY(device->check(kernels::launch_narrow_check(uploader_->staging.as<float>(),
 											static_cast<uint64_t>(here) * spec_.dim, flags, stream),
 				"look at rows"));
-			VECTORGPU_TRY(device->check(
-				cudaMemcpyAsync(pinned, flags, sizeof(uint32_t), cudaMemcpyDeviceToHost, stream), "read flags"));
-		}
-		VECTORGPU_TRY(uploader_->stream.synchronize());
-		if (narrow_flags != nullptr)
-		{
-			uint32_t found;
-
-			std::memcpy(&found, pinned, sizeof(found));
-			*narrow_flags |= found;
-		}
-		done += here;
 	}
+	if (narrow_flags == nullptr)
+		return uploader_->stream.synchronize();
+
+	uint32_t found = 0;
+
+	VECTORGPU_TRY(uploader_->stream.synchronize()); // the last rows have left the buffer
+	VECTORGPU_TRY(device->check(
+		cudaMemcpyAsync(uploader_->pinned.get(), flags, sizeof(found), cudaMemcpyDeviceToHost, stream), "read flags"));
+	VECTORGPU_TRY(uploader_->stream.synchronize());
+	std::memcpy(&found, uploader_->pinned.get(), sizeof(found));
+	*narrow_flags |= found;
 	return Status::ok();
 }
 

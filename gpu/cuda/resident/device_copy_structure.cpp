@@ -65,6 +65,21 @@ DeviceCopy::set_graph(engine::SegmentId id, const engine::graph::GivenGraph &giv
 }
 
 Status
+DeviceCopy::sealed_rows(engine::SegmentId id, std::shared_ptr<const Block> *block, uint32_t *n_rows) const
+{
+	const std::lock_guard lock(mutex_);
+	const auto found = segments_.find(id);
+
+	if (found == segments_.end())
+		return no_segment();
+	if (kind_ != engine::CopyKind::kRows || found->second.sealed.block == nullptr)
+		return Status::error(StatusCode::kUnsupported, "the copy's rows are not in one block");
+	*block = found->second.sealed.block;
+	*n_rows = found->second.sealed.n_rows;
+	return Status::ok();
+}
+
+Status
 DeviceCopy::read_segment_graph(engine::SegmentId id, uint64_t first, size_t n_bytes, uint8_t *bytes) const
 {
 	std::shared_ptr<const DeviceGraph> graph;

@@ -54,6 +54,13 @@ public:
 		return Status::error(StatusCode::kUnsupported, "the copy takes no graph for its rows");
 	}
 
+	/// The rows of a sealed segment of a copy of rows, in the order in which they came.
+	virtual Status sealed_rows(
+		engine::SegmentId /*segment*/, std::shared_ptr<const Block> * /*block*/, uint32_t * /*n_rows*/) const
+	{
+		return Status::error(StatusCode::kUnsupported, "the copy's rows are not in one block");
+	}
+
 	/// Give memory back that only makes searches faster: rows rounded for the filter, all of them or the second form of
 	/// those that have two. False if there was none.
 	virtual bool drop_rounded(bool /*all*/) { return false; }

@@ -29,7 +29,7 @@ using engine::graph::Found;
 using engine::graph::GraphRows;
 
 constexpr long kFirstPauseMs = 2; // between two looks at a running build
-constexpr long kMostPauseMs = 50;
+constexpr long kMostPauseMs = 10;
 constexpr uint64 kNsPerMs = 1000000;
 constexpr Size kMostItemBytes = 4 * 1024 * 1024; // of a request: a cache holds them until the worker has copied them
 constexpr Size kPagesBytes = 256 * 1024 * 1024;  // of rows that the worker reads at a time
@@ -49,6 +49,7 @@ struct Stay
 	uint8 *codes;                // null: none
 	wire::GraphBuildState state; // as last seen
 	bool open;                   // the worker may have state of it
+	bool has_edges;              // they were read and are valid
 };
 
 bool
@@ -302,6 +303,34 @@ phase_of(wire::GraphBuildStage stage)
 	}
 }
 
+/// True if no row has itself or a row that is not there as a neighbor. No early end: edges are many, and good.
+bool
+edges_valid(const Stay *stay)
+{
+	const uint32 n_rows = stay->rows->n_rows;
+	const uint64 degree = stay->writer->model.degree;
+	bool valid = true;
+
+	for (uint32 node = 0; node < n_rows; node++)
+		for (uint64 i = node * degree; i < (node + 1) * degree; i++)
+			valid &= (stay->edges[i] < n_rows || stay->edges[i] == engine::graph::kNoNode) && stay->edges[i] != node;
+	return valid;
+}
+
+/// Gets the edges, once.
+bool
+read_edges(Stay *stay)
+{
+	const Size n_bytes = Size{stay->rows->n_rows} * stay->writer->model.degree * sizeof(uint32);
+
+	if (stay->has_edges)
+		return true;
+	if (!read_result(wire::BuildResult::kEdges, stay->edges, n_bytes))
+		return false;
+	stay->has_edges = edges_valid(stay);
+	return stay->has_edges || give_up(bridge::Fallback::kWrongAnswer);
+}
+
 /// Waits for the end of the build. kNo: it has failed, or does not get on.
 Found
 wait_for_end(Stay *stay)
@@ -337,6 +366,12 @@ wait_for_end(Stay *stay)
 		}
 		progress = state->progress;
 		shown = state->stage;
+		if (state->stage == wire::GraphBuildStage::kRecall && !stay->has_edges)
+		{
+			if (!read_edges(stay)) // while the worker measures
+				return Found::kNo;
+			moved_ns = wire::monotonic_ns();
+		}
 		if (!call.progress(call.progress_context, state->done, state->total))
 			return Found::kCancelled;
 		(void) VG_FAULT("graph_worker_wait");
@@ -347,12 +382,11 @@ wait_for_end(Stay *stay)
 	}
 }
 
-/// True if the result is plausible.
+/// True if entry points and calibration are plausible.
 bool
 result_valid(const Stay *stay, const engine::ivf::Calibration *calibration)
 {
 	const uint32 n_rows = stay->rows->n_rows;
-	const uint64 degree = stay->writer->model.degree;
 
 	for (uint32 i = 0; i < stay->state.n_entries; i++)
 		if (stay->entries[i] >= n_rows || (i > 0 && stay->entries[i] <= stay->entries[i - 1]))
@@ -362,10 +396,6 @@ result_valid(const Stay *stay, const engine::ivf::Calibration *calibration)
 			calibration->probes[i] <= (i > 0 ? calibration->probes[i - 1] : 0) ||
 			(i > 0 && calibration->recall[i] < calibration->recall[i - 1]))
 			return false;
-	for (uint32 node = 0; node < n_rows; node++)
-		for (uint64 i = node * degree; i < (node + 1) * degree; i++)
-			if ((stay->edges[i] >= n_rows && stay->edges[i] != engine::graph::kNoNode) || stay->edges[i] == node)
-				return false;
 	return true;
 }
 
@@ -433,7 +463,6 @@ Found
 take_result(Stay *stay)
 {
 	const wire::GraphBuildState *state = &stay->state;
-	const Size n_edges = Size{stay->rows->n_rows} * stay->writer->model.degree;
 	engine::ivf::Calibration *calibration =
 		static_cast<engine::ivf::Calibration *>(palloc0(sizeof(engine::ivf::Calibration)));
 	engine::ivf::DepthCalibration *depths =
@@ -446,8 +475,7 @@ take_result(Stay *stay)
 		(state->n_points > 0 && !stay->measure))
 		(void) give_up(bridge::Fallback::kWrongAnswer);
 	else if (read_result(wire::BuildResult::kEntries, stay->entries, state->n_entries * sizeof(uint32)) &&
-		read_recall(stay, calibration) && read_depths(stay, depths) &&
-		read_result(wire::BuildResult::kEdges, stay->edges, n_edges * sizeof(uint32)) &&
+		read_recall(stay, calibration) && read_depths(stay, depths) && read_edges(stay) &&
 		(stay->codes == nullptr || read_codes(stay)))
 	{
 		if (result_valid(stay, calibration) &&

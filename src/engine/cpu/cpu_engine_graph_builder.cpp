@@ -13,6 +13,7 @@
 #include "common/huge_pages.hpp"
 #include "engine/cpu/beside.hpp"
 #include "engine/cpu/nearest_rows.hpp"
+#include "engine/cpu/rows_ahead.hpp"
 #include "engine/graph/calibrate/calibrate.hpp"
 #include "engine/graph/entries.hpp"
 #include "engine/graph/insert.hpp"
@@ -28,8 +29,7 @@ namespace
 constexpr uint32_t kLeastRows = 20000;   // smaller graphs are measured as sessions do, whose lists may be exact as well
 constexpr uint32_t kRowsPerLeftOut = 10; // a smaller limit if near copies are left out with them: a group of copies
 										 // goes as a whole, and other paths do not lead over it
-constexpr size_t kReadBytes = size_t{2} << 20; // of rows, by a thread at a time
-constexpr double kLeastHeldOut = 0.4;          // of them: else their copies stay in the graph and are not counted
+constexpr double kLeastHeldOut = 0.4;    // of them: else their copies stay in the graph and are not counted
 constexpr double kMostCopies = 0.1; // near copies held out with each row on average: with more, the search for them
 									// is measured too, for which they must be in the graph
 
@@ -55,6 +55,7 @@ public:
 			return too_many_rows();
 		memcpy(vectors_.get() + n_added_ * row_bytes_, vectors, n * row_bytes_);
 		n_added_ += n;
+		hand_on();
 		return Status::ok();
 	}
 
@@ -63,30 +64,10 @@ public:
 		if (!takes_rows(n))
 			return too_many_rows();
 
-		unsigned char *to = vectors_.get() + n_added_ * row_bytes_;
-		const size_t n_bytes = n * row_bytes_;
-		std::atomic<size_t> next{0};
-		std::mutex mutex;
-		Status status; // the first failure
+		Status status = read_pieces(pool_, n * row_bytes_, read, vectors_.get() + n_added_ * row_bytes_);
 
-		pool_->run(std::min(pool_->n_threads(), (n_bytes + kReadBytes - 1) / kReadBytes),
-			[&](size_t)
-			{
-				for (size_t first; (first = next.fetch_add(kReadBytes)) < n_bytes;)
-				{
-					Status part = read(first, std::min(kReadBytes, n_bytes - first), to + first);
-
-					if (part.is_ok())
-						continue;
-					next = n_bytes; // the others end as well
-
-					const std::lock_guard lock(mutex);
-
-					if (status.is_ok())
-						status = std::move(part);
-				}
-			});
 		n_added_ += status.is_ok() ? n : 0;
+		hand_on();
 		return status;
 	}
 
@@ -165,6 +146,7 @@ private:
 
 	void finish(const Status &status)
 	{
+		ahead_.reset(); // it reads the rows
 		vectors_.reset();
 		std::vector<uint32_t>().swap(base_edges_);
 		std::vector<uint32_t>().swap(base_numbers_);
@@ -485,7 +467,7 @@ private:
 		*grouped = false;
 		if (spec_.n_base == 0 && NearGroups::serve(rows, near_groups_))
 			grouping = beside([this, rows, groups, grouped]
-				{ *grouped = groups->make(searcher_, rows, near_groups_, control_, call_beside()).is_ok(); });
+				{ *grouped = groups->train(searcher_, rows, near_groups_, control_).is_ok(); });
 
 		const graph::Found found = hold_rows(rows);
 
@@ -494,13 +476,44 @@ private:
 		return found;
 	}
 
-	/// Hand rows to the searcher.
+	/// Hand rows to the searcher, as far as that has not been done.
 	graph::Found hold_rows(const graph::GraphRows &rows)
+	{
+		const std::unique_ptr<RowsAhead> ahead = std::move(ahead_);
+
+		if (ahead != nullptr)
+			return ahead->end();
+		make_held(rows);
+		return held_->load();
+	}
+
+	void make_held(const graph::GraphRows &rows)
 	{
 		held_.reset();
 		held_ = std::make_unique<SearcherRows>(
 			searcher_, rows, control_, [this](uint64_t done) { return go_on(done, spec_.n_rows); });
-		return held_->load();
+	}
+
+	/// Hand the rows that are there to the searcher while others come. Those of an old graph come with the new ones.
+	void hand_on()
+	{
+		if (searcher_ == nullptr || spec_.n_base > 0)
+			return;
+		try
+		{
+			if (held_ == nullptr)
+			{
+				make_held(rows());
+				if (held_->begin() == graph::Found::kYes)
+					ahead_ = std::make_unique<RowsAhead>(held_.get());
+			}
+			if (ahead_ != nullptr)
+				ahead_->added(static_cast<uint32_t>(n_added_));
+		}
+		catch (const std::exception &) // no memory or no thread: the build begins with it, as far as it can
+		{
+			ahead_.reset();
+		}
 	}
 
 	/// See that the searcher that helped with the build holds the rows as searches compare them.
@@ -545,6 +558,7 @@ private:
 	ivf::DepthCalibration depths_;
 	graph::BuildReport report_;
 	GraphProgress progress_;
+	std::unique_ptr<RowsAhead> ahead_; // while rows come
 	bool exact_neighbors_ = false;
 	bool near_neighbors_ = false; // ... by exact searches of near rows alone
 };

@@ -2,14 +2,12 @@
 #include "engine/cpu/near_groups.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 
 #include "engine/interface/list_builder.hpp"
-#include "engine/ivf/coarse.hpp"
-#include "engine/ivf/kmeans.hpp"
-#include "engine/ivf/work.hpp"
 #include "engine/recall/stratified.hpp"
 
 namespace vectorgpu::engine
@@ -19,7 +17,6 @@ namespace
 
 constexpr uint32_t kMostClusters = 16384; // the candidates of 1,024 groups are then 16 MB of marks
 constexpr uint32_t kMostGroups = 1024;
-constexpr uint32_t kIterations = 8;
 constexpr uint32_t kAssignRows = 32768; // at a time
 constexpr uint32_t kTrainingRows = 8;   // for each cluster
 constexpr uint32_t kRounds = 3;         // of k-means
@@ -43,6 +40,176 @@ sort_by_label(
 		(*order)[next[labels[i]]++] = i;
 }
 
+/// Cuts clusters into groups of about as many rows each: in two halves of their rows again and again, across the
+/// direction in which their centroids differ most. k-means of the centroids would put most of them into one group where
+/// they lie in every direction, as the middles of unrelated groups of rows do: the mean of many is near to all.
+class Bisection
+{
+public:
+	/// cluster_first [clusters + 1]: numbers of rows, summed up.
+	Bisection(const std::vector<float> &centroids, uint32_t dim, const std::vector<uint32_t> &cluster_first)
+		: centroids_(centroids), dim_(dim), cluster_first_(cluster_first), values_(cluster_first.size() - 1)
+	{
+	}
+
+	/// The group of each cluster, n_wanted groups or fewer.
+	std::vector<uint32_t> groups(uint32_t n_wanted)
+	{
+		std::vector<uint32_t> clusters(values_.size());
+
+		std::iota(clusters.begin(), clusters.end(), 0u);
+		group_of_.resize(clusters.size());
+		n_groups_ = 0;
+		cut(clusters, n_wanted);
+		return std::move(group_of_);
+	}
+
+	uint32_t n_groups() const { return n_groups_; }
+
+private:
+	static constexpr int kSteps = 4; // towards the direction
+
+	const float *centroid(uint32_t cluster) const { return &centroids_[size_t{cluster} * dim_]; }
+	double rows(uint32_t cluster) const { return cluster_first_[cluster + 1] - cluster_first_[cluster]; }
+
+	void cut(std::span<uint32_t> clusters, uint32_t n_parts)
+	{
+		n_parts = std::min<uint32_t>(n_parts, static_cast<uint32_t>(clusters.size()));
+		if (n_parts <= 1)
+		{
+			for (const uint32_t cluster : clusters)
+				group_of_[cluster] = n_groups_;
+			n_groups_ += clusters.empty() ? 0 : 1;
+			return;
+		}
+		find_values(clusters);
+		std::sort(clusters.begin(), clusters.end(),
+			[this](uint32_t a, uint32_t b) { return values_[a] != values_[b] ? values_[a] < values_[b] : a < b; });
+
+		const uint32_t n_left = n_parts / 2;
+		const double wanted = rows_of(clusters) * n_left / n_parts;
+		double before = 0;
+		size_t at = 0;
+
+		while (at < clusters.size() && before + rows(clusters[at]) / 2 <= wanted)
+			before += rows(clusters[at++]);
+		at = std::clamp<size_t>(at, 1, clusters.size() - 1);
+		cut(clusters.first(at), n_left);
+		cut(clusters.subspan(at), n_parts - n_left);
+	}
+
+	double rows_of(std::span<const uint32_t> clusters) const
+	{
+		return std::accumulate(clusters.begin(), clusters.end(), 0.0,
+			[this](double sum, uint32_t cluster) { return sum + rows(cluster); });
+	}
+
+	/// Set the clusters' places along the direction; zeros if there is none.
+	void find_values(std::span<const uint32_t> clusters)
+	{
+		const DistanceSpec l2 = {Metric::kL2, ElementType::kFloat32, dim_};
+		const std::vector<float> mean = mean_of(clusters);
+		std::vector<float> direction(dim_);
+		uint32_t farthest = clusters[0];
+		double most = -1;
+
+		for (const uint32_t cluster : clusters)
+		{
+			double score = 0;
+
+			compute_scores(l2, mean.data(), centroid(cluster), 0, 1, &score);
+			if (score > most)
+			{
+				most = score;
+				farthest = cluster;
+			}
+		}
+		for (uint32_t d = 0; d < dim_; d++)
+			direction[d] = centroid(farthest)[d] - mean[d];
+		for (int step = 0; scale(&direction); step++)
+		{
+			project(clusters, mean, direction);
+			if (step == kSteps)
+				return;
+			std::fill(direction.begin(), direction.end(), 0.0f);
+			for (const uint32_t cluster : clusters)
+			{
+				const float weight = static_cast<float>(values_[cluster] * rows(cluster));
+
+				for (uint32_t d = 0; d < dim_; d++)
+					direction[d] += weight * (centroid(cluster)[d] - mean[d]);
+			}
+		}
+		for (const uint32_t cluster : clusters)
+			values_[cluster] = 0;
+	}
+
+	std::vector<float> mean_of(std::span<const uint32_t> clusters) const
+	{
+		const double n = std::max(rows_of(clusters), 1.0);
+		std::vector<float> mean(dim_);
+
+		for (const uint32_t cluster : clusters)
+		{
+			const float weight = static_cast<float>(rows(cluster) / n);
+
+			for (uint32_t d = 0; d < dim_; d++)
+				mean[d] += weight * centroid(cluster)[d];
+		}
+		return mean;
+	}
+
+	/// Give a direction length 1. False: it has none.
+	static bool scale(std::vector<float> *direction)
+	{
+		double squares = 0;
+
+		for (const float x : *direction)
+			squares += static_cast<double>(x) * static_cast<double>(x);
+
+		const double length = std::sqrt(squares);
+
+		if (!(length > 0) || !std::isfinite(length))
+			return false;
+		for (float &x : *direction)
+			x = static_cast<float>(static_cast<double>(x) / length);
+		return true;
+	}
+
+	void project(
+		std::span<const uint32_t> clusters, const std::vector<float> &mean, const std::vector<float> &direction)
+	{
+		const DistanceSpec products = {Metric::kInnerProduct, ElementType::kFloat32, dim_};
+		double of_mean = 0;
+
+		compute_scores(products, direction.data(), mean.data(), 0, 1, &of_mean);
+		for (const uint32_t cluster : clusters)
+		{
+			double score = 0;
+
+			compute_scores(products, direction.data(), centroid(cluster), 0, 1, &score);
+			values_[cluster] = std::isfinite(score - of_mean) ? score - of_mean : 0;
+		}
+	}
+
+	const std::vector<float> &centroids_; // [clusters, dim]
+	const uint32_t dim_;
+	const std::vector<uint32_t> &cluster_first_;
+	std::vector<double> values_; // [clusters]
+	std::vector<uint32_t> group_of_;
+	uint32_t n_groups_ = 0;
+};
+
+/// The rows by squared distance: scaled to length 1 for a cosine they would have to be copied.
+graph::GraphRows
+plain_rows(const graph::GraphRows &rows)
+{
+	graph::GraphRows plain = rows;
+
+	plain.spec.metric = Metric::kL2;
+	return plain;
+}
+
 } // namespace
 
 bool
@@ -56,8 +223,8 @@ NearGroups::serve(const graph::GraphRows &rows, const NearGroupsTuning &tuning)
 
 /// Assign rows [n] of the engine's element to their nearest centroids, in pieces.
 Status
-NearGroups::assign(Engine *engine, const DistanceSpec &spec, const std::vector<float> &centroids, const uint8_t *rows,
-	uint32_t n, SearchControl *control, uint32_t *labels, float *scores) const
+NearGroups::assign(Engine *engine, const DistanceSpec &spec, const uint8_t *rows, uint32_t n, SearchControl *control,
+	uint32_t *labels, float *scores) const
 {
 	const size_t row_bytes = vector_bytes(spec.element, spec.dim);
 	ListBuildSpec build;
@@ -69,7 +236,7 @@ NearGroups::assign(Engine *engine, const DistanceSpec &spec, const std::vector<f
 	Status status = engine->make_list_builder(build, control, &builder);
 
 	if (status.is_ok())
-		status = builder->add_centroids(centroids.data(), n_clusters_);
+		status = builder->add_centroids(centroids_.data(), n_clusters_);
 	for (uint32_t first = 0; status.is_ok() && first < n; first += kAssignRows)
 	{
 		if (control->stop.load(std::memory_order_relaxed))
@@ -83,50 +250,61 @@ NearGroups::assign(Engine *engine, const DistanceSpec &spec, const std::vector<f
 /// Begins with random rows: k-means++ would take longer than all else. Clusters with hardly any rows move to rows that
 /// are far from their centroids, so that hardly any rows are.
 Status
-NearGroups::make_clusters(
-	Engine *engine, const graph::GraphRows &rows, SearchControl *control, std::vector<float> *centroids)
+NearGroups::train(Engine *engine, const graph::GraphRows &rows, const NearGroupsTuning &tuning, SearchControl *control)
 {
 	const uint32_t dim = graph::cluster_dim(rows.spec);
-	const size_t row_bytes = vector_bytes(rows.spec.element, rows.spec.dim);
-	graph::GraphRows plain = rows; // scaled to length 1 they would have to be copied
 
-	plain.spec.metric = Metric::kL2;
+	tuning_ = tuning;
+	n_rows_ = rows.n_rows;
 	n_clusters_ = std::clamp(n_rows_ / std::max(tuning_.cluster_rows, 1u), 1u, kMostClusters);
 
 	const uint32_t n = static_cast<uint32_t>(std::min<uint64_t>(n_rows_, uint64_t{kTrainingRows} * n_clusters_));
 	std::vector<uint32_t> chosen(n);
-	std::vector<uint8_t> sample(n * row_bytes);
 	std::vector<float> floats(size_t{n} * dim);
 	std::vector<uint32_t> labels(n);
-	std::vector<float> scores(std::max<size_t>(n_rows_, n));
+	std::vector<float> scores(n);
 
 	for (uint32_t i = 0; i < n; i++)
-	{
 		chosen[i] = static_cast<uint32_t>(stratified_row(i, n, n_rows_, kClusterSeed));
-		memcpy(sample.data() + i * row_bytes, rows.row(chosen[i]), row_bytes);
-	}
-	graph::rows_to_floats(plain, chosen.data(), n, floats.data());
-	centroids->resize(size_t{n_clusters_} * dim);
+	graph::rows_to_floats(plain_rows(rows), chosen.data(), n, floats.data());
+	centroids_.resize(size_t{n_clusters_} * dim);
 	for (uint32_t c = 0; c < n_clusters_; c++)
-		std::copy_n(&floats[stratified_row(c, n_clusters_, n, kSeed) * dim], dim, &(*centroids)[size_t{c} * dim]);
+		std::copy_n(&floats[stratified_row(c, n_clusters_, n, kSeed) * dim], dim, &centroids_[size_t{c} * dim]);
 	for (uint32_t i = 0; i < kRounds; i++)
 	{
-		const Status status =
-			assign(engine, plain.spec, *centroids, sample.data(), n, control, labels.data(), scores.data());
+		const Status status = assign(engine, {Metric::kL2, ElementType::kFloat32, dim},
+			reinterpret_cast<const uint8_t *>(floats.data()), n, control, labels.data(), scores.data());
 
 		if (!status.is_ok())
 			return status;
-		move_centroids(floats, dim, labels, scores, centroids);
+		move_centroids(floats, dim, labels, scores);
 	}
+	return Status::ok();
+}
+
+/// Where the engine's copy has the rows as floats, they need not be sent to it again.
+Status
+NearGroups::label(Engine *engine, const graph::GraphRows &rows, CopyId copy, SegmentId segment, SearchControl *control)
+{
 	labels_.resize(n_rows_);
-	return assign(engine, plain.spec, *centroids, static_cast<const uint8_t *>(rows.rows), n_rows_, control,
+	if (copy != 0 && rows.spec.element == ElementType::kFloat32)
+	{
+		const Status status = engine->label_rows(copy, segment, centroids_, labels_.data(), control);
+
+		if (status.code != StatusCode::kUnsupported && status.code != StatusCode::kOutOfMemory)
+			return status;
+	}
+
+	std::vector<float> scores(n_rows_);
+
+	return assign(engine, plain_rows(rows).spec, static_cast<const uint8_t *>(rows.rows), n_rows_, control,
 		labels_.data(), scores.data());
 }
 
 /// A round of k-means over the sample floats [labels.size(), dim].
 void
 NearGroups::move_centroids(const std::vector<float> &floats, uint32_t dim, const std::vector<uint32_t> &labels,
-	const std::vector<float> &scores, std::vector<float> *centroids) const
+	const std::vector<float> &scores)
 {
 	constexpr uint32_t kFew = 1;
 	std::vector<uint32_t> first;
@@ -142,7 +320,7 @@ NearGroups::move_centroids(const std::vector<float> &floats, uint32_t dim, const
 		[&](uint32_t a, uint32_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
 	for (uint32_t c = 0; c < n_clusters_; c++)
 	{
-		float *centroid = &(*centroids)[size_t{c} * dim];
+		float *centroid = &centroids_[size_t{c} * dim];
 		const uint32_t n = first[c + 1] - first[c];
 
 		if (n <= kFew && n_moved < far.size())
@@ -157,61 +335,32 @@ NearGroups::move_centroids(const std::vector<float> &floats, uint32_t dim, const
 	}
 }
 
-Status
-NearGroups::make_groups(const std::vector<float> &centroids, uint32_t dim, const ivf::Call &call)
+void
+NearGroups::make_groups(uint32_t dim)
 {
-	ivf::KMeansSpec spec;
-	ivf::KMeansReport report;
+	sort_by_label(labels_, n_clusters_, &cluster_first_, &by_cluster_);
 
-	spec.dim = dim;
-	spec.n_rows = n_clusters_;
-	spec.n_clusters = std::clamp(n_rows_ / std::max(tuning_.group_rows, 1u), 1u, std::min(kMostGroups, n_clusters_));
-	spec.seed = kSeed;
-	spec.max_iterations = kIterations;
-	spec.n_threads = call.n_threads;
-
-	std::vector<uint8_t> work(ivf::kmeans_work_bytes(spec));
-	std::vector<float> means(size_t{spec.n_clusters} * dim);
+	Bisection bisection(centroids_, dim, cluster_first_);
 	std::vector<uint32_t> by_group; // clusters
 	std::vector<uint32_t> first;
-	graph::Outcome outcome = ivf::kmeans_train(
-		spec, {centroids.data(), dim}, means.data(), nullptr, &report, work.data(), work.size(), call);
 
-	if (outcome.is_ok())
-	{
-		std::vector<uint8_t> memory(ivf::coarse_bytes(dim, report.n_used));
-		ivf::Coarse coarse;
-
-		outcome = ivf::coarse_init(means.data(), report.n_used, dim, memory.data(), memory.size(), &coarse);
-		group_of_.resize(n_clusters_);
-		if (outcome.is_ok())
-		{
-			std::vector<uint8_t> assigning(ivf::coarse_assign_work_bytes(coarse, call.n_threads));
-
-			outcome = ivf::coarse_assign(coarse, centroids.data(), dim, n_clusters_, group_of_.data(), nullptr,
-				assigning.data(), assigning.size(), call);
-		}
-	}
-	if (!outcome.is_ok())
-		return Status::error(outcome.code, outcome.message);
-	sort_by_label(labels_, n_clusters_, &cluster_first_, &by_cluster_);
-	sort_by_label(group_of_, report.n_used, &first, &by_group);
+	group_of_ = bisection.groups(
+		std::clamp(n_rows_ / std::max(tuning_.group_rows, 1u), 1u, std::min(kMostGroups, n_clusters_)));
+	sort_by_label(group_of_, bisection.n_groups(), &first, &by_group);
 	group_first_.assign(1, 0);
 	by_group_.reserve(n_rows_);
-	for (uint32_t g = 0; g < report.n_used; g++)
+	for (uint32_t g = 0; g < bisection.n_groups(); g++)
 	{
 		for (uint32_t i = first[g]; i < first[g + 1]; i++)
 			by_group_.insert(by_group_.end(), by_cluster_.begin() + cluster_first_[by_group[i]],
 				by_cluster_.begin() + cluster_first_[by_group[i] + 1]);
 		group_first_.push_back(static_cast<uint32_t>(by_group_.size()));
 	}
-	return Status::ok();
 }
 
 /// Set near_clusters_ by a search of the centroids in a copy of their own.
 Status
-NearGroups::find_near_clusters(
-	Engine *engine, const std::vector<float> &centroids, uint32_t dim, SearchControl *control)
+NearGroups::find_near_clusters(Engine *engine, uint32_t dim, SearchControl *control)
 {
 	constexpr SegmentId kSegment = 1;
 	const uint32_t n_near = tuning_.near_clusters;
@@ -227,7 +376,7 @@ NearGroups::find_near_clusters(
 	std::iota(ids.begin(), ids.end(), 0u);
 	for (uint32_t c = 0; c < n_clusters_; c++)
 	{
-		queries[c].query = &centroids[size_t{c} * dim];
+		queries[c].query = &centroids_[size_t{c} * dim];
 		queries[c].k = size_t{n_near} + 1;
 	}
 	spec.distance = {Metric::kL2, ElementType::kFloat32, dim};
@@ -237,7 +386,7 @@ NearGroups::find_near_clusters(
 
 	if (!status.is_ok())
 		return status;
-	status = engine->load_segment(copy, kSegment, {ids, centroids.data(), n_clusters_});
+	status = engine->load_segment(copy, kSegment, {ids, centroids_.data(), n_clusters_});
 	if (status.is_ok())
 		status = engine->seal_segment(copy, kSegment);
 	if (status.is_ok())
@@ -252,22 +401,18 @@ NearGroups::find_near_clusters(
 }
 
 Status
-NearGroups::make(Engine *engine, const graph::GraphRows &rows, const NearGroupsTuning &tuning, SearchControl *control,
-	const ivf::Call &call)
+NearGroups::group(Engine *engine, const graph::GraphRows &rows, CopyId copy, SegmentId segment, SearchControl *control)
 {
-	std::vector<float> centroids;
+	const uint32_t dim = graph::cluster_dim(rows.spec);
+	Status status = label(engine, rows, copy, segment, control);
 
-	tuning_ = tuning;
-	n_rows_ = rows.n_rows;
+	if (!status.is_ok())
+		return status;
+	make_groups(dim);
+	status = find_near_clusters(engine, dim, control);
+	std::vector<float>().swap(centroids_);
 
-	Status status = make_clusters(engine, rows, control, &centroids);
-
-	if (status.is_ok())
-		status = make_groups(centroids, graph::cluster_dim(rows.spec), call);
-	if (status.is_ok())
-		status = find_near_clusters(engine, centroids, graph::cluster_dim(rows.spec), control);
-
-	const uint32_t n_sampled = std::max(n_rows_ / std::max(tuning.sampled, 1u), 1u);
+	const uint32_t n_sampled = std::max(n_rows_ / std::max(tuning_.sampled, 1u), 1u);
 
 	for (uint32_t i = 0; i < n_sampled; i++)
 		sample_.push_back(static_cast<uint32_t>(stratified_row(i, n_sampled, n_rows_, kSeed)));
@@ -401,9 +546,9 @@ NearGroups::candidates(uint32_t group, SegmentId segment) const
 	if (of_segment->listed)
 	{
 		of_segment->rows.reserve(of_segment->n_pass);
-		for (uint32_t i = 0; i < n_rows_; i++)
-			if ((of_segment->bits[i / 8] >> i % 8 & 1) != 0)
-				of_segment->rows.push_back(i);
+		for (uint32_t byte = 0; byte < of_segment->bits.size(); byte++)
+			for (uint32_t bits = of_segment->bits[byte]; bits != 0; bits &= bits - 1)
+				of_segment->rows.push_back(byte * 8 + static_cast<uint32_t>(std::countr_zero(bits)));
 		of_segment->bits.clear();
 	}
 	passing->n_rows = n_rows_;

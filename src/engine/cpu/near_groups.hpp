@@ -17,7 +17,6 @@
 #include "engine/graph/knn_graph.hpp"
 #include "engine/interface/engine.hpp"
 #include "engine/interface/passing.hpp"
-#include "engine/ivf/call.hpp"
 
 namespace vectorgpu::engine
 {
@@ -28,15 +27,18 @@ public:
 	/// Whether groups pay for these rows.
 	static bool serve(const graph::GraphRows &rows, const NearGroupsTuning &tuning);
 
-	/// Make clusters, by the engine's list builder, and groups. kCancelled if control says stop. Throws bad_alloc.
-	Status make(Engine *engine, const graph::GraphRows &rows, const NearGroupsTuning &tuning, SearchControl *control,
-		const ivf::Call &call);
+	/// Find the middles of clusters, by the engine's list builder, from a sample of the rows. kCancelled if control
+	/// says stop. Throws bad_alloc, as all of these.
+	Status train(Engine *engine, const graph::GraphRows &rows, const NearGroupsTuning &tuning, SearchControl *control);
+
+	/// Then make clusters and groups. copy: one of the engine, whose sealed segment has the rows; 0: there is none.
+	Status group(Engine *engine, const graph::GraphRows &rows, CopyId copy, SegmentId segment, SearchControl *control);
 
 	/// The sample's rows, ascending.
 	const std::vector<uint32_t> &sample() const { return sample_; }
 
 	/// Choose the candidates. nearest [sample().size(), k]: the true nearest rows of the sample, kNoNode behind the
-	/// last of one. False: there would be too many. Call it once, after make().
+	/// last of one. False: there would be too many. Call it once, after group().
 	bool choose(const uint32_t *nearest, uint32_t k);
 
 	uint32_t n_groups() const { return static_cast<uint32_t>(group_first_.size()) - 1; }
@@ -63,15 +65,13 @@ private:
 		uint32_t n_judged_by; // of the second half
 	};
 
-	Status assign(Engine *engine, const DistanceSpec &spec, const std::vector<float> &centroids, const uint8_t *rows,
-		uint32_t n, SearchControl *control, uint32_t *labels, float *scores) const;
+	Status assign(Engine *engine, const DistanceSpec &spec, const uint8_t *rows, uint32_t n, SearchControl *control,
+		uint32_t *labels, float *scores) const;
 	void move_centroids(const std::vector<float> &floats, uint32_t dim, const std::vector<uint32_t> &labels,
-		const std::vector<float> &scores, std::vector<float> *centroids) const;
-	Status make_clusters(
-		Engine *engine, const graph::GraphRows &rows, SearchControl *control, std::vector<float> *centroids);
-	Status make_groups(const std::vector<float> &centroids, uint32_t dim, const ivf::Call &call);
-	Status find_near_clusters(
-		Engine *engine, const std::vector<float> &centroids, uint32_t dim, SearchControl *control);
+		const std::vector<float> &scores);
+	Status label(Engine *engine, const graph::GraphRows &rows, CopyId copy, SegmentId segment, SearchControl *control);
+	void make_groups(uint32_t dim);
+	Status find_near_clusters(Engine *engine, uint32_t dim, SearchControl *control);
 	std::vector<Candidate> count(const uint32_t *nearest, uint32_t k) const;
 	double pairs_of(uint32_t group, uint32_t cluster) const;
 	bool is_candidate(uint32_t group, uint32_t cluster) const
@@ -82,6 +82,7 @@ private:
 	NearGroupsTuning tuning_;
 	uint32_t n_rows_ = 0;
 	uint32_t n_clusters_ = 0;
+	std::vector<float> centroids_;        // [n_clusters, dim], until groups are made
 	std::vector<uint32_t> labels_;        // [n_rows] clusters
 	std::vector<uint32_t> cluster_first_; // [n_clusters + 1] into by_cluster_
 	std::vector<uint32_t> by_cluster_;    // [n_rows] rows, ascending within a cluster

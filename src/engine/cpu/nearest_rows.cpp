@@ -15,10 +15,11 @@ namespace vectorgpu::engine
 namespace
 {
 
-constexpr size_t kLoadRows = 65536;  // given to the searcher at a time
-constexpr size_t kSearchRows = 8192; // searched for at a time: other searches wait for a batch
+constexpr size_t kLoadRows = 65536;            // given to the searcher at a time
+constexpr size_t kSearchRows = 8192;           // searched for at a time: other searches wait for a batch
+constexpr size_t kGroupRows = 2 * kSearchRows; // of a group, which are compared with few rows
 constexpr SegmentId kSegment = 1;
-constexpr size_t kCallers = 3; // for each batch that the searcher runs: it computes while lists are made
+constexpr size_t kCallers = 4; // for each batch that the searcher runs: it computes while lists are made
 
 Status
 cancelled()
@@ -79,36 +80,58 @@ SearcherRows::guarded(Work work)
 }
 
 Status
-SearcherRows::load_rows()
+SearcherRows::load_rows(uint32_t first, uint32_t n)
 {
-	std::vector<RowId> ids(std::min<size_t>(kLoadRows, rows_.n_rows));
+	std::vector<RowId> ids(std::min<size_t>(kLoadRows, n));
 
-	for (size_t first = 0; first < rows_.n_rows; first += kLoadRows)
+	for (size_t done = 0; done < n; done += kLoadRows)
 	{
-		const size_t n = std::min<size_t>(kLoadRows, rows_.n_rows - first);
+		const size_t here = std::min<size_t>(kLoadRows, n - done);
 
-		std::iota(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(n), first);
+		std::iota(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(here), first + done);
 
 		const Status status = searcher_->load_segment(
-			copy_, kSegment, {std::span(ids).first(n), rows_.row(static_cast<uint32_t>(first)), n});
+			copy_, kSegment, {std::span(ids).first(here), rows_.row(static_cast<uint32_t>(first + done)), here});
 
 		if (!status.is_ok())
 			return status;
 		if (!go_on_(0))
 			return cancelled();
 	}
-	return searcher_->seal_segment(copy_, kSegment);
+	return Status::ok();
 }
 
 graph::Found
-SearcherRows::load()
+SearcherRows::begin()
 {
 	if (!has_room() || !searcher_->create({rows_.spec, CopyKind::kRows}, &copy_).is_ok())
 	{
 		copy_ = 0;
 		return graph::Found::kNo;
 	}
-	return guarded([&] { return load_rows(); });
+	return graph::Found::kYes;
+}
+
+graph::Found
+SearcherRows::load_more(uint32_t first, uint32_t n)
+{
+	return guarded([&] { return load_rows(first, n); });
+}
+
+graph::Found
+SearcherRows::end()
+{
+	return guarded([&] { return searcher_->seal_segment(copy_, kSegment); });
+}
+
+graph::Found
+SearcherRows::load()
+{
+	graph::Found found = begin();
+
+	if (found == graph::Found::kYes)
+		found = load_more(0, rows_.n_rows);
+	return found == graph::Found::kYes ? end() : found;
 }
 
 graph::Found
@@ -212,9 +235,12 @@ SearcherRows::search_groups(const NearGroups &groups, const graph::KnnLists &lis
 		const std::span<const uint32_t> rows = groups.rows(static_cast<uint32_t>(group));
 		const std::shared_ptr<const Passing> passing = groups.candidates(static_cast<uint32_t>(group), kSegment);
 
-		for (size_t first = 0; first < rows.size(); first += kSearchRows)
+		const size_t n_parts = (rows.size() + kGroupRows - 1) / kGroupRows;
+
+		for (size_t part = 0; part < n_parts; part++) // all about as large
 		{
-			const std::span<const uint32_t> some = rows.subspan(first, std::min(kSearchRows, rows.size() - first));
+			const size_t first = part * rows.size() / n_parts;
+			const std::span<const uint32_t> some = rows.subspan(first, (part + 1) * rows.size() / n_parts - first);
 
 			batch->nodes.assign(some.begin(), some.end());
 			if (Status status = search_batch(passing.get(), lists, batch); !status.is_ok())
@@ -269,6 +295,8 @@ SearcherRows::search_near(NearGroups *groups, const graph::KnnLists &lists, bool
 {
 	std::vector<uint32_t> nearest;
 
+	if (Status status = groups->group(searcher_, rows_, copy_, kSegment, control_); !status.is_ok())
+		return status.code == StatusCode::kCancelled ? status : search_all(lists);
 	if (Status status = search_some(groups->sample(), lists); !status.is_ok())
 		return status;
 	for (const uint32_t node : groups->sample())

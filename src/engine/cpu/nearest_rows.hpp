@@ -30,14 +30,20 @@ public:
 	SearcherRows(const SearcherRows &) = delete;
 	SearcherRows &operator=(const SearcherRows &) = delete;
 
-	/// Hand the rows to the searcher. kNo: it has no room or has failed, which does not fail the build.
+	/// Hand the rows to the searcher: begin(), load_more() of rows that follow each other, until all of them are there,
+	/// then end(). kNo: it has no room or has failed, which does not fail the build; nothing more is called then.
+	graph::Found begin();
+	graph::Found load_more(uint32_t first, uint32_t n);
+	graph::Found end();
+
+	/// All of this.
 	graph::Found load();
 
 	/// Fill the lists as knn_graph does, by the nearest of all rows. kNo as above.
 	graph::Found find(const graph::KnnLists &lists);
 
 	/// The same by the nearest of each group's candidates, where the groups pay: then *near, else as above. groups:
-	/// made.
+	/// trained.
 	graph::Found find_near(NearGroups *groups, const graph::KnnLists &lists, bool *near);
 
 	// As graph::Helper. When the searcher has failed, they return kNo.
@@ -48,7 +54,7 @@ public:
 
 private:
 	bool has_room() const;
-	Status load_rows();
+	Status load_rows(uint32_t first, uint32_t n);
 	/// What one thread searches with.
 	struct Batch
 	{

@@ -16,6 +16,11 @@ namespace vectorgpu::engine::graph
 namespace
 {
 
+// Of many rows the first nodes that cannot be reached tell whether whole groups cannot: these get entry points before
+// the rest is connected, of which hardly any is left then. One thread would search for an edge to each group.
+constexpr uint32_t kManyRows = 100000;
+constexpr uint32_t kConnectedFirst = 64;
+
 /// Memory of the steps after the k-NN graph. late may overlap with stage.
 struct EdgeMemory
 {
@@ -78,23 +83,44 @@ first_entries(const GraphRows &rows, const BuildSpec &spec, const EdgeMemory &me
 	return choose_entries(rows, spec, entries, n_entries, memory.late, memory.late_bytes, call);
 }
 
+/// Add entry points for groups that searches do not find, and connect nodes that cannot be reached.
+Outcome
+lead_to_all(const GraphRows &rows, const BuildSpec &spec, uint32_t k, const EdgeMemory &memory, uint32_t *edges,
+	uint32_t *entries, BuildReport *report, const Call &call, const Helper *helper)
+{
+	ConnectLimit limit = {rows.n_rows >= kManyRows && spec.n_entries == 0 ? kConnectedFirst : UINT32_MAX, 0};
+	uint32_t n_more = 0;
+	const auto connect_nodes = [&](uint32_t *n_added, ConnectLimit *most)
+	{
+		return connect(rows, spec.degree, edges, entries, report->n_entries, n_added, memory.late, memory.late_bytes,
+			call, nullptr, most);
+	};
+	Outcome outcome = connect_nodes(&report->n_connected, &limit);
+	const bool has_more = outcome.is_ok() && report->n_connected == limit.most;
+	const bool are_groups = has_more && limit.n_reached >= uint64_t{k} * report->n_connected;
+
+	if (has_more && !are_groups)
+		outcome = connect_nodes(&n_more, nullptr);
+	if (outcome.is_ok() && spec.n_entries == 0)
+		outcome = add_unreached(rows, spec.degree, edges, entries, &report->n_entries, entry_count(rows.n_rows, spec),
+			&report->n_unreached, memory.late, memory.late_bytes, call, helper);
+	if (outcome.is_ok() && are_groups)
+		outcome = connect_nodes(&n_more, nullptr);
+	report->n_connected += n_more;
+	return outcome;
+}
+
 /// Choose edges and entry points from the k-NN graph, whose scores may lie in memory.late.
 Outcome
 choose_edges(const GraphRows &rows, const BuildSpec &spec, const KnnLists &lists, const EdgeMemory &memory,
 	uint32_t *edges, uint32_t *entries, BuildReport *report, const Call &call, const BuildHooks &hooks = {})
 {
-	const Helper *helper = hooks.helper;
-	Outcome outcome = make_edges(rows, spec, lists, memory, edges, call, helper);
+	Outcome outcome = make_edges(rows, spec, lists, memory, edges, call, hooks.helper);
 
 	if (outcome.is_ok())
 		outcome = first_entries(rows, spec, memory, entries, &report->n_entries, call, hooks);
-	if (outcome.is_ok())
-		outcome = connect(rows, spec.degree, edges, entries, report->n_entries, &report->n_connected, memory.late,
-			memory.late_bytes, call);
-	if (outcome.is_ok() && spec.n_entries == 0)
-		outcome = add_unreached(rows, spec.degree, edges, entries, &report->n_entries, entry_count(rows.n_rows, spec),
-			&report->n_unreached, memory.late, memory.late_bytes, call, helper);
-	return outcome;
+	return outcome.is_ok() ? lead_to_all(rows, spec, lists.k, memory, edges, entries, report, call, hooks.helper)
+						   : outcome;
 }
 
 bool

@@ -2,6 +2,8 @@
 #include "engine/graph/connect.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
 #include "engine/graph/search.hpp"
 #include "engine/ivf/work.hpp"
@@ -53,9 +55,11 @@ struct Tree
 		for (uint32_t i = 0; i < degree; i += kCacheLine / sizeof(uint32_t))
 			__builtin_prefetch(own + i);
 	}
-	void follow(const uint32_t *edges)
+	void follow(const uint32_t *edges) { follow(edges, UINT32_MAX); }
+	/// Up to the node of `reached` at `end`.
+	void follow(const uint32_t *edges, uint32_t end)
 	{
-		for (; n_followed < n_reached; n_followed++)
+		for (; n_followed < std::min(n_reached, end); n_followed++)
 		{
 			const uint32_t u = reached[n_followed];
 			const uint32_t *own = edges + static_cast<size_t>(u) * degree;
@@ -83,9 +87,115 @@ struct Tree
 	}
 };
 
+/// Follows the edges of one level of a search by several threads, to the same tree as by one: a node's parent is the
+/// first in the order of `reached` that has an edge to it. Three passes: each edge to a node that was not reached puts
+/// in its claim, and the first one stays; then the nodes whose claims stayed are counted, piece by piece of the level,
+/// and written to their places.
+struct LevelSearch
+{
+	static constexpr uint32_t kLeastNodes = 4096; // of a level: threads would take longer to wake than one to go on
+	static constexpr uint32_t kPieceNodes = 512;
+
+	Tree *tree;
+	const uint32_t *edges;
+	uint64_t *claims; // [n_nodes] place in `reached` * degree + number of the edge
+	uint32_t *counts; // [pieces] of nodes, then their first place
+	uint32_t begin;   // of the level
+	uint32_t end;
+	std::atomic<uint32_t> next;
+
+	uint32_t n_pieces() const { return (end - begin + kPieceNodes - 1) / kPieceNodes; }
+
+	/// visit(place, edge, node) for each edge of a piece.
+	template <class Visit>
+	void each_edge(uint32_t piece, Visit visit) const
+	{
+		const uint32_t first = begin + piece * kPieceNodes;
+
+		for (uint32_t place = first; place < std::min(end, first + kPieceNodes); place++)
+		{
+			const uint32_t *own = edges + static_cast<size_t>(tree->reached[place]) * tree->degree;
+
+			if (place + kNodesAhead < end)
+				tree->prefetch_edges(edges + static_cast<size_t>(tree->reached[place + kNodesAhead]) * tree->degree);
+			for (uint32_t i = 0; i < tree->degree; i++)
+				if (own[i] < tree->n_nodes)
+					visit(place, uint64_t{place} * tree->degree + i, own[i]);
+		}
+	}
+
+	void claim(uint32_t piece) const
+	{
+		each_edge(piece,
+			[this](uint32_t, uint64_t edge, uint32_t node)
+			{
+				if (tree->parents[node] != kNoNode)
+					return;
+
+				const std::atomic_ref<uint64_t> best(claims[node]);
+				uint64_t now = best.load(std::memory_order_relaxed);
+
+				while (edge < now && !best.compare_exchange_weak(now, edge, std::memory_order_relaxed))
+				{
+				}
+			});
+	}
+	void count(uint32_t piece) const
+	{
+		uint32_t n = 0;
+
+		each_edge(piece, [&](uint32_t, uint64_t edge, uint32_t node) { n += claims[node] == edge ? 1 : 0; });
+		counts[piece] = n;
+	}
+	void write(uint32_t piece) const
+	{
+		uint32_t at = counts[piece];
+
+		each_edge(piece,
+			[&](uint32_t place, uint64_t edge, uint32_t node)
+			{
+				if (claims[node] != edge)
+					return;
+				tree->parents[node] = tree->reached[place];
+				tree->reached[at++] = node;
+			});
+	}
+
+	template <void (LevelSearch::*Pass)(uint32_t) const>
+	void run(const Call &call)
+	{
+		next.store(0, std::memory_order_relaxed);
+		ivf::run_workers(
+			call, call.n_threads,
+			[](void *argument, size_t)
+			{
+				LevelSearch *search = static_cast<LevelSearch *>(argument);
+
+				for (uint32_t piece; (piece = search->next.fetch_add(1)) < search->n_pieces();)
+					(search->*Pass)(piece);
+			},
+			this);
+	}
+
+	void follow(const Call &call)
+	{
+		uint32_t at = tree->n_reached;
+
+		run<&LevelSearch::claim>(call);
+		run<&LevelSearch::count>(call);
+		for (uint32_t piece = 0; piece < n_pieces(); piece++)
+			at += std::exchange(counts[piece], at);
+		run<&LevelSearch::write>(call);
+		tree->n_reached = at;
+		tree->n_followed = end;
+	}
+};
+
 struct Memory
 {
 	Tree tree;
+	uint64_t *claims;   // [n_rows] of LevelSearch
+	uint32_t *counts;   // [n_rows / LevelSearch::kPieceNodes + 1]
 	Candidate *entries; // [n_entries] entry points of a search
 	uint32_t *nodes;    // [n_entries]
 	double *scores;     // [n_entries]
@@ -102,6 +212,8 @@ struct Memory
 		shape.degree = degree;
 		spec.width = kSearchWidth;
 		(void) tree.take(arena, rows.n_rows, degree);
+		claims = arena->take<uint64_t>(rows.n_rows);
+		counts = arena->take<uint32_t>(rows.n_rows / LevelSearch::kPieceNodes + 1);
 		entries = arena->take<Candidate>(n_entries);
 		nodes = arena->take<uint32_t>(n_entries);
 		scores = arena->take<double>(n_entries);
@@ -111,6 +223,25 @@ struct Memory
 		return search != nullptr;
 	}
 };
+
+/// Follow all edges, level by level.
+void
+follow_all(const uint32_t *edges, Memory *memory, const Call &call)
+{
+	Tree *tree = &memory->tree;
+
+	if (call.n_threads > 1)
+		std::fill_n(memory->claims, tree->n_nodes, UINT64_MAX);
+	while (tree->n_followed < tree->n_reached)
+	{
+		const uint32_t end = tree->n_reached;
+
+		if (call.n_threads > 1 && end - tree->n_followed >= LevelSearch::kLeastNodes)
+			LevelSearch{tree, edges, memory->claims, memory->counts, tree->n_followed, end, {}}.follow(call);
+		else
+			tree->follow(edges, end);
+	}
+}
 
 /// A spare edge of a node near u that a search finds; null if none of them has one.
 uint32_t *
@@ -180,7 +311,7 @@ connect_bytes(const GraphRows &rows, uint32_t degree, uint32_t n_entries)
 
 Outcome
 connect(const GraphRows &rows, uint32_t degree, uint32_t *edges, const uint32_t *entries, uint32_t n_entries,
-	uint32_t *n_added, void *work, size_t work_bytes, const Call &call, const uint8_t *absent)
+	uint32_t *n_added, void *work, size_t work_bytes, const Call &call, const uint8_t *absent, ConnectLimit *limit)
 {
 	ivf::Arena arena(work, work_bytes);
 	Memory memory;
@@ -194,8 +325,11 @@ connect(const GraphRows &rows, uint32_t degree, uint32_t *edges, const uint32_t 
 	Tree &tree = memory.tree;
 
 	tree.begin(entries, n_entries);
-	tree.follow(edges);
-	for (uint32_t u = 0; u < rows.n_rows; u++)
+	follow_all(edges, &memory, call);
+
+	const uint32_t n_reached = tree.n_reached;
+
+	for (uint32_t u = 0; u < rows.n_rows && (limit == nullptr || *n_added < limit->most); u++)
 	{
 		uint32_t *edge = nullptr;
 
@@ -226,6 +360,8 @@ connect(const GraphRows &rows, uint32_t degree, uint32_t *edges, const uint32_t 
 		tree.reach(u, static_cast<uint32_t>((edge - edges) / degree));
 		tree.follow(edges);
 	}
+	if (limit != nullptr)
+		limit->n_reached = tree.n_reached - n_reached;
 	return {};
 }
 

@@ -322,7 +322,7 @@ struct Pass
 /// Some trials of a pass.
 struct Round
 {
-	const Reach *reach;
+	Reach *reach;
 	Memory *memory;
 	const Call *call;
 	Pass pass;
@@ -415,17 +415,68 @@ try_rows(void *argument, size_t worker)
 	}
 }
 
-/// Whether trial i, which found nothing, does so with the entry points that the round has added since.
+/// Trials of a round that found nothing, and follow each other: whether they do with the entry points that the round
+/// has added since.
+struct Again
+{
+	static constexpr uint32_t kMost = 16; // few, since each entry point that one of them becomes counts for the others
+
+	const Round *round;
+	uint32_t n_entries; // that were added before
+	uint32_t n;
+	uint32_t trials[kMost];
+	bool reached[kMost];
+	std::atomic<uint32_t> next;
+};
+
+/// Whether trial i finds something with the entry points from `first` to `end` too. was: whether it did without them.
 bool
-is_reached_now(const Round &round, uint32_t i)
+is_reached_with(const Round &round, uint32_t i, uint32_t first, uint32_t end, bool was, const TrialMemory &memory)
 {
 	const Reach &reach = *round.reach;
-	const TrialMemory &memory = round.memory->tasks[0];
 	Nearest *nearest = &round.memory->nearest[i];
 
-	return add_nearest(reach, round.node(i), reach.entries + round.n_entries, reach.n_entries - round.n_entries, memory,
-			   nearest) &&
-		is_reached(reach, round.node(i), *nearest, memory);
+	return add_nearest(reach, round.node(i), reach.entries + first, end - first, memory, nearest)
+		? is_reached(reach, round.node(i), *nearest, memory)
+		: was;
+}
+
+void
+try_again(void *argument, size_t worker)
+{
+	Again *again = static_cast<Again *>(argument);
+	const Round &round = *again->round;
+
+	for (uint32_t j; (j = again->next.fetch_add(1)) < again->n;)
+		again->reached[j] = is_reached_with(
+			round, again->trials[j], round.n_entries, again->n_entries, false, round.memory->tasks[worker]);
+}
+
+/// Add the trials of a round that find nothing, one after another, since an entry point serves the rows of its group
+/// that come behind it: some are tried at a time, and tried once more with what was added meanwhile. False: cancelled.
+bool
+add_unreached_trials(Round *round, uint32_t most_entries, uint32_t *entries)
+{
+	Reach *reach = round->reach;
+	const Memory &memory = *round->memory;
+	uint32_t i = 0;
+
+	while (i < round->n_trials && reach->n_entries < most_entries)
+	{
+		Again again = {round, reach->n_entries, 0, {}, {}, {}};
+
+		for (; i < round->n_trials && again.n < Again::kMost; i++)
+			if (memory.unreached[i] != 0)
+				again.trials[again.n++] = i;
+		if (again.n > 0 && !round->go_on())
+			return false;
+		ivf::run_workers(*round->call, std::min<size_t>(memory.n_tasks, again.n), try_again, &again);
+		for (uint32_t j = 0; j < again.n && reach->n_entries < most_entries; j++)
+			if (!is_reached_with(
+					*round, again.trials[j], again.n_entries, reach->n_entries, again.reached[j], memory.tasks[0]))
+				entries[reach->n_entries++] = round->node(again.trials[j]);
+	}
+	return true;
 }
 
 /// Adds the rows of a pass that are not found to entries, which reach has. False: cancelled.
@@ -446,19 +497,7 @@ run_pass(const Pass &pass, uint32_t most_entries, uint32_t *entries, Reach *reac
 		if (!round.helped && memory->matrix.is_usable())
 			memory->matrix.add(reach->rows, reach->entries, reach->n_entries, memory->near[0]);
 		ivf::run_workers(call, memory->n_tasks, try_rows, &round);
-		// One at a time, since an entry point serves the rows of its group that come behind it.
-		for (uint32_t i = 0, n_again = 0; i < n && reach->n_entries < most_entries; i++)
-		{
-			if (round.stopped.load())
-				return false;
-			if (memory->unreached[i] == 0)
-				continue;
-			if (n_again++ % kPiece == 0 && !round.go_on())
-				return false;
-			if (!is_reached_now(round, i))
-				entries[reach->n_entries++] = round.node(i);
-		}
-		if (round.stopped.load())
+		if (round.stopped.load() || !add_unreached_trials(&round, most_entries, entries))
 			return false;
 		if (reach->n_entries > round.n_entries)
 			memory->ahead.forget_entries();

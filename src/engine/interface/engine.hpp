@@ -316,6 +316,16 @@ public:
 		return Status::error(StatusCode::kUnsupported, "the engine takes no graph for rows");
 	}
 
+	/// kRows of float32: for each row of a sealed segment, in the order in which they came, the nearest of centroids
+	/// [n, dim] by squared distance, the first of equally near ones. The labels of a list builder, of rows that need
+	/// not be sent again. kUnsupported: a list builder has to be asked. labels [rows].
+	virtual Status label_rows([[maybe_unused]] CopyId copy, [[maybe_unused]] SegmentId segment,
+		[[maybe_unused]] std::span<const float> centroids, [[maybe_unused]] uint32_t *labels,
+		[[maybe_unused]] SearchControl *control)
+	{
+		return Status::error(StatusCode::kUnsupported, "the engine labels no rows");
+	}
+
 	/// The number of threads of a build, from which its memory follows.
 	virtual size_t n_threads() const { return 1; }
 

@@ -74,9 +74,10 @@ private:
 };
 
 inline Graph
-build(engine::Engine *gpu, const Matrix &base, uint32_t degree)
+build(engine::Engine *gpu, const Matrix &base, uint32_t degree, const engine::NearGroupsTuning &near_groups = {})
 {
-	const std::unique_ptr<engine::Engine> host = engine::make_cpu_engine({.n_threads = n_threads});
+	const std::unique_ptr<engine::Engine> host =
+		engine::make_cpu_engine({.n_threads = n_threads, .near_groups = near_groups});
 	std::unique_ptr<engine::GraphBuilder> builder;
 	engine::SearchControl control;
 	engine::GraphBuildSpec spec;

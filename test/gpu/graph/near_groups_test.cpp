@@ -4,7 +4,7 @@
 
 #include "engine/cpu/near_groups.hpp"
 #include "engine/cpu/nearest_rows.hpp"
-#include "engine/cpu/pool_call.hpp"
+#include "engine/interface/list_builder.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -91,7 +91,6 @@ find_near(const Rows &rows, Engine *engine, const engine::NearGroupsTuning &tuni
 {
 	engine::graph::GraphRows of;
 	engine::SearchControl control;
-	engine::ThreadPool pool(4);
 	engine::NearGroups groups;
 	engine::graph::KnnLists lists;
 	Lists found;
@@ -109,7 +108,7 @@ find_near(const Rows &rows, Engine *engine, const engine::NearGroupsTuning &tuni
 	engine::SearcherRows held(engine, of, &control, [](uint64_t) { return true; });
 
 	EXPECT_EQ(held.load(), engine::graph::Found::kYes);
-	EXPECT_TRUE(groups.make(engine, of, tuning, &control, engine::pool_call(&pool, &control)).is_ok());
+	EXPECT_TRUE(groups.train(engine, of, tuning, &control).is_ok());
 	EXPECT_EQ(held.find_near(&groups, lists, &found.near), engine::graph::Found::kYes);
 	return found;
 }
@@ -158,6 +157,56 @@ TEST(NearGroups, OfOddRowsToo)
 			EXPECT_TRUE(got.ids == want.ids) << metric_name(metric) << ", kind " << static_cast<int>(odd);
 			EXPECT_TRUE(got.scores == want.scores) << metric_name(metric) << ", kind " << static_cast<int>(odd);
 		}
+}
+
+/// Labels of rows that a copy holds are those of a list builder, which is sent the rows; more rows than go at a time,
+/// and dimensions that are padded.
+TEST(NearGroups, LabelsOfACopyAreThoseOfAListBuilder)
+{
+	constexpr uint32_t kCentroids = 300;
+	constexpr uint32_t kDim = 77;
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, kDim};
+	const Rows rows = grouped(spec);
+	const float *floats = reinterpret_cast<const float *>(rows.vectors.data());
+	const std::span<const float> centroids(floats, size_t{kCentroids} * kDim);
+	std::vector<uint32_t> want(kRows);
+	std::vector<uint32_t> got(kRows);
+	std::vector<float> scores(kRows);
+	std::unique_ptr<engine::ListBuilder> builder;
+	engine::SearchControl control;
+	engine::ListBuildSpec lists;
+	CopyId copy = 0;
+	CopyId halves = 0;
+
+	lists.rows = spec;
+	lists.n_clusters = kCentroids;
+	ASSERT_OK(cpu_engine()->make_list_builder(lists, &control, &builder));
+	ASSERT_OK(builder->add_centroids(centroids.data(), kCentroids));
+	ASSERT_OK(builder->assign(0, floats, kRows, want.data(), scores.data()));
+
+	ASSERT_OK(cuda_engine()->create({spec, engine::CopyKind::kRows}, &copy));
+	ASSERT_OK(cuda_engine()->load_segment(copy, 1, rows.block()));
+	EXPECT_EQ(cuda_engine()->label_rows(copy, 1, centroids, got.data(), nullptr).code, StatusCode::kUnsupported);
+	ASSERT_OK(cuda_engine()->seal_segment(copy, 1));
+	ASSERT_OK(cuda_engine()->label_rows(copy, 1, centroids, got.data(), nullptr));
+	EXPECT_TRUE(got == want);
+	EXPECT_FALSE(cuda_engine()->label_rows(copy, 2, centroids, got.data(), nullptr).is_ok());
+
+	const Rows narrow = [&]
+	{
+		Rows made({Metric::kL2, ElementType::kFloat16, kDim});
+		std::mt19937 rng(7);
+
+		made.add_random(100, Data::kGaussian, rng, 0);
+		return made;
+	}();
+
+	ASSERT_OK(cuda_engine()->create({narrow.spec, engine::CopyKind::kRows}, &halves));
+	ASSERT_OK(cuda_engine()->load_segment(halves, 1, narrow.block()));
+	ASSERT_OK(cuda_engine()->seal_segment(halves, 1));
+	EXPECT_EQ(cuda_engine()->label_rows(halves, 1, centroids, got.data(), nullptr).code, StatusCode::kUnsupported);
+	ASSERT_OK(cuda_engine()->drop(copy));
+	ASSERT_OK(cuda_engine()->drop(halves));
 }
 
 } // namespace

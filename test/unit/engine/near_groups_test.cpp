@@ -7,7 +7,6 @@
 
 #include "engine/cpu/near_groups.hpp"
 #include "engine/cpu/nearest_rows.hpp"
-#include "engine/cpu/pool_call.hpp"
 #include "engine/helped_build.hpp"
 
 namespace vectorgpu::engine::test
@@ -68,7 +67,6 @@ find(const Rows &rows, const NearGroupsTuning *tuning, size_t n_threads = 1)
 	const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = n_threads});
 	const graph::GraphRows of = rows_of(rows);
 	SearchControl control;
-	ThreadPool pool(n_threads);
 	SearcherRows held(engine.get(), of, &control, [](uint64_t) { return true; });
 	NearGroups groups;
 	Lists lists;
@@ -80,11 +78,11 @@ find(const Rows &rows, const NearGroupsTuning *tuning, size_t n_threads = 1)
 		lists.found = held.find(lists.view());
 	else
 	{
-		const Status made = groups.make(engine.get(), of, *tuning, &control, pool_call(&pool, &control));
+		const Status made = groups.train(engine.get(), of, *tuning, &control);
 
-		lists.found = made.is_ok() ? held.find_near(&groups, lists.view(), &lists.near) : held.find(lists.view());
-		lists.pairs = made.is_ok() ? groups.pairs() : 1;
 		lists.made = made.is_ok();
+		lists.found = lists.made ? held.find_near(&groups, lists.view(), &lists.near) : held.find(lists.view());
+		lists.pairs = lists.near ? groups.pairs() : 1;
 	}
 	return lists;
 }
@@ -155,10 +153,10 @@ TEST(NearGroups, have_every_row_once_and_among_its_candidates)
 	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat16, 24}, 3000);
 	const std::unique_ptr<Engine> engine = make_cpu_engine({});
 	SearchControl control;
-	ThreadPool pool(2);
 	NearGroups groups;
 
-	ASSERT_TRUE(groups.make(engine.get(), rows_of(rows), small_groups(), &control, pool_call(&pool, &control)).is_ok());
+	ASSERT_TRUE(groups.train(engine.get(), rows_of(rows), small_groups(), &control).is_ok());
+	ASSERT_TRUE(groups.group(engine.get(), rows_of(rows), 0, 0, &control).is_ok());
 
 	// The nearest rows of each are said to be the next ones: in other groups.
 	std::vector<uint32_t> nearest;
@@ -275,17 +273,34 @@ TEST(NearGroups, of_odd_rows_lose_no_list)
 				}
 }
 
+/// Also of clusters that are all about equally far from each other.
+TEST(NearGroups, have_about_as_many_rows_each)
+{
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 96}, 12000);
+	const std::unique_ptr<Engine> engine = make_cpu_engine({});
+	const NearGroupsTuning tuning = small_groups();
+	SearchControl control;
+	NearGroups groups;
+
+	ASSERT_TRUE(groups.train(engine.get(), rows_of(rows), tuning, &control).is_ok());
+	ASSERT_TRUE(groups.group(engine.get(), rows_of(rows), 0, 0, &control).is_ok());
+	EXPECT_EQ(groups.n_groups(), 12000 / tuning.group_rows);
+	for (uint32_t g = 0; g < groups.n_groups(); g++)
+	{
+		EXPECT_GT(groups.rows(g).size(), tuning.group_rows / 2);
+		EXPECT_LT(groups.rows(g).size(), tuning.group_rows * 3 / 2);
+	}
+}
+
 TEST(NearGroups, stop)
 {
 	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 24}, 3000);
 	const std::unique_ptr<Engine> engine = make_cpu_engine({});
 	SearchControl control;
-	ThreadPool pool(1);
 	NearGroups groups;
 
 	control.stop = true;
-	EXPECT_EQ(groups.make(engine.get(), rows_of(rows), small_groups(), &control, pool_call(&pool, &control)).code,
-		StatusCode::kCancelled);
+	EXPECT_EQ(groups.train(engine.get(), rows_of(rows), small_groups(), &control).code, StatusCode::kCancelled);
 }
 
 /// The queries held out are measured by exact searches then.

@@ -308,6 +308,134 @@ TEST(GraphConnect, connects_unreachable_nodes_and_loses_none)
 		}
 }
 
+/// Levels of a search that several threads follow, and nodes that are connected behind it.
+TEST(GraphConnect, is_the_same_by_any_number_of_threads)
+{
+	constexpr uint32_t kNodes = 40000;
+	constexpr uint32_t kDegree = 5;
+	const Floats floats = overlapping_rows(kNodes, 4, 25);
+	const GraphRows rows = rows_of(floats, 4);
+	const std::vector<uint32_t> entries = {3, 8, 20000};
+
+	for (const uint32_t n_groups : {1u, 2u, 50u})
+	{
+		std::mt19937 rng(n_groups);
+		std::vector<uint32_t> edges(size_t{kNodes} * kDegree);
+		std::vector<uint32_t> want;
+		uint32_t n_wanted = 0;
+
+		for (uint32_t i = 0; i < edges.size(); i++)
+			edges[i] = rng() % 8 == 0
+				? kNoNode
+				: i / kDegree % n_groups + static_cast<uint32_t>(rng() % (kNodes / n_groups)) * n_groups;
+		for (const size_t n_threads : {1u, 2u, 7u})
+		{
+			std::vector<uint32_t> got = edges;
+			Bytes work(connect_bytes(rows, kDegree, 3));
+			uint32_t n_added = 0;
+			Call call;
+
+			call.n_threads = n_threads;
+			call.parallel = in_threads;
+			ASSERT_TRUE(connect(rows, kDegree, got.data(), entries.data(), 3, &n_added, work.data(), work.size(), call)
+					.is_ok());
+			if (n_threads == 1)
+			{
+				want = got;
+				n_wanted = n_added;
+			}
+			EXPECT_TRUE(got == want) << n_threads << " threads";
+			EXPECT_EQ(n_added, n_wanted);
+		}
+		EXPECT_GE(n_wanted + 2, n_groups) << "only two groups have an entry point";
+
+		ConnectLimit limit = {1, 0};
+		Bytes work(connect_bytes(rows, kDegree, 3));
+		uint32_t n_added = 0;
+
+		ASSERT_TRUE(connect(
+			rows, kDegree, edges.data(), entries.data(), 3, &n_added, work.data(), work.size(), {}, nullptr, &limit)
+				.is_ok());
+		EXPECT_EQ(n_added, 1U);
+		EXPECT_GE(limit.n_reached, n_groups < 50 ? 1U : 700U) << "of a group of 800";
+	}
+}
+
+/// Many rows: where the nodes that cannot be reached are in groups, only the first are connected, and others get entry
+/// points; where they are in pairs, all are connected.
+TEST(GraphFromNeighbors, leads_to_all_of_many_rows)
+{
+	constexpr uint32_t kRows = 100000;
+	constexpr uint32_t kNearest = 6;
+	Floats floats = overlapping_rows(kRows, 4, 26);
+
+	for (uint32_t u = 0; u < kRows; u++) // each hundred at a place of its own
+		for (uint32_t d = 0; d < 4; d++)
+			floats[u * 4 + d] = floats[u / 100 * 400 + d] * 100 + floats[u * 4 + d];
+
+	const GraphRows rows = rows_of(floats, 4);
+
+	for (const bool groups : {true, false})
+	{
+		std::mt19937 rng(7);
+		std::vector<uint32_t> ids(size_t{kRows} * kNearest);
+		std::vector<float> scores(ids.size());
+		KnnLists lists = {ids.data(), scores.data(), kNearest};
+		BuildSpec spec;
+
+		spec.degree = 4;
+		// A thousand groups of a hundred rows; or pairs, and one group of all other rows.
+		for (uint32_t u = 0; u < kRows; u++)
+			for (uint32_t i = 0; i < kNearest; i++)
+			{
+				uint32_t other = u / 100 * 100 + (u + 1 + i * i) % 100;
+
+				if (!groups)
+					other = u < 1000 ? (i == 0 ? u ^ 1 : kNoNode)
+									 : 1000 + (u - 1000 + 1 + static_cast<uint32_t>(rng() % 98000)) % 99000;
+				ids[size_t{u} * kNearest + i] = other;
+				scores[size_t{u} * kNearest + i] = static_cast<float>(i);
+			}
+
+		Bytes work(graph_from_neighbors_bytes(rows, spec, lists.k, 1));
+		Built built;
+		BuildReport report;
+
+		built.rows = rows;
+		built.degree = spec.degree;
+		built.edges.resize(size_t{kRows} * spec.degree);
+		built.entries.resize(entry_count(kRows, spec));
+		ASSERT_TRUE(graph_from_neighbors(
+			rows, spec, lists, built.edges.data(), built.entries.data(), &report, work.data(), work.size())
+				.is_ok());
+		built.entries.resize(report.n_entries);
+		EXPECT_EQ(built.n_reachable(), kRows);
+
+		Built by_threads = built;
+		Bytes more_work(graph_from_neighbors_bytes(rows, spec, lists.k, 4));
+		Call call;
+
+		call.n_threads = 4;
+		call.parallel = in_threads;
+		by_threads.entries.resize(entry_count(kRows, spec));
+		ASSERT_TRUE(graph_from_neighbors(rows, spec, lists, by_threads.edges.data(), by_threads.entries.data(), &report,
+			more_work.data(), more_work.size(), call)
+				.is_ok());
+		by_threads.entries.resize(report.n_entries);
+		EXPECT_TRUE(by_threads.edges == built.edges);
+		EXPECT_EQ(by_threads.entries, built.entries);
+		if (groups)
+		{
+			EXPECT_LT(report.n_connected, 100U);
+			EXPECT_GT(report.n_unreached, 500U);
+		}
+		else
+		{
+			EXPECT_GT(report.n_connected, 400U);
+		}
+	}
+}
+
 TEST(GraphFromNeighbors, is_the_same_by_any_number_of_threads)
 {
 	const Floats data = overlapping_rows(5000, 8, 3);

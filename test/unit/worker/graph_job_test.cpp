@@ -196,6 +196,35 @@ TEST_F(WorkerGraphBuilds, give_the_graph_of_one_thread)
 	}
 }
 
+/// They do not change any more then.
+TEST_F(WorkerGraphBuilds, give_edges_while_recall_is_measured)
+{
+	constexpr int kAttempts = 50; // a client that is not scheduled meanwhile sees no such stage
+	std::vector<uint32_t> early;
+
+	for (int attempt = 0; attempt < kAttempts && early.empty(); attempt++)
+	{
+		Connection connection;
+		Client &client = connection.client;
+		GraphBuildStage stage = GraphBuildStage::kRows;
+
+		ASSERT_TRUE(begin_when_free(&client, 900));
+		ASSERT_TRUE(step(&client, RequestType::kAddGraphRows, 0, 900).ok());
+		ASSERT_TRUE(step(&client, RequestType::kStartGraph).ok());
+		while (stage < GraphBuildStage::kRecall)
+			stage = read<GraphBuildState>(&client, BuildResult::kGraphState, 1)[0].stage;
+		if (stage == GraphBuildStage::kRecall)
+			early = read<uint32_t>(&client, BuildResult::kEdges, 900 * kDegree);
+		ASSERT_EQ(wait_for_end(&client).stage, GraphBuildStage::kDone);
+		if (stage == GraphBuildStage::kRecall)
+		{
+			EXPECT_EQ(early, read<uint32_t>(&client, BuildResult::kEdges, 900 * kDegree));
+		}
+		ASSERT_TRUE(step(&client, RequestType::kEndBuild).ok());
+	}
+	EXPECT_FALSE(early.empty());
+}
+
 TEST_F(WorkerGraphBuilds, refuse_requests_out_of_order)
 {
 	Connection connection;
