@@ -13,6 +13,7 @@ from sql_embeddings import MADE, REAL, FileSet, MadeSet, begin, measure_sets
 
 WORKERS = (2, 15)  # the server's default, of all indexes; and for the first one, whose build reads and writes and does little else
 READS = 3  # sequential reads of which the median counts
+TIMES = 2  # builds of an index, of which the faster counts, by the server's own number of workers
 BUILDS = (("gpuflat", ""), ("gpuivf", ""), ("gpuivf", "storage = 'sq8'"), ("gpuivf", "storage = 'rabitq', bits = 4"), ("gpuivf", "storage = 'pq'"), ("gpugraph", ""))
 HALF_BUILDS = BUILDS[:2]
 TARGET = 0.98
@@ -36,16 +37,21 @@ def read_seconds(data, workers):
     return read
 
 
-def builds(data, indexes, workers, rates=True):
-    """Each index in turn, against the read; searches of gpuivf by each storage, at the same target."""
+def builds(data, indexes, workers, rates=True, times=1):
+    """Each index in turn, against the read; searches of gpuivf by each storage, at the same target. times: builds of each."""
     read = read_seconds(data, workers)
     for method, options in indexes:
         index = f"{data.table}_built"
         with_options = f" WITH ({options})" if options else ""
-        took = seconds(f"SET max_parallel_maintenance_workers = {workers}; CREATE INDEX {index} ON {data.table} USING {method} (v {data.ops}){with_options}")
+        create = f"SET max_parallel_maintenance_workers = {workers}; CREATE INDEX {index} ON {data.table} USING {method} (v {data.ops}){with_options}"
+        all_took = [seconds(create)]
+        for _ in range(1, times):
+            psql(f"DROP INDEX {index}", "vg")
+            all_took.append(seconds(create))
+        took = min(all_took)
         label = f"{method}, {options}".replace("'", "") if options else method
         met = "met" if took / read <= MOST[label] else "missed"
-        line(data.name, label, f"CREATE INDEX over the read, {workers} workers", f"{took / read:.2f} x", "", f"{took:.2f} s; at most {MOST[label]} x: {met}")
+        line(data.name, label, f"CREATE INDEX over the read, {workers} workers", f"{took / read:.2f} x", "", f"{', '.join(f'{one:.2f}' for one in all_took)} s; at most {MOST[label]} x: {met}")
         if rates and method == "gpuivf":
             data.allow("built")
             wait_for_worker(index)
@@ -75,7 +81,7 @@ def main():
 
     def measure(data):
         builds(data, asked(BUILDS[:1]), WORKERS[1])
-        builds(data, asked(BUILDS), WORKERS[0])
+        builds(data, asked(BUILDS), WORKERS[0], times=TIMES)
         if data is made and asked(HALF_BUILDS):
             builds(data.as_halves(), asked(HALF_BUILDS), WORKERS[0], rates=False)
 
