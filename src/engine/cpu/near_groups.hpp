@@ -1,7 +1,7 @@
 // Groups of rows near each other, and for each group the rows among which the nearest rows of its rows are looked for:
 // an engine that searches some rows exactly, such as a GPU's, then finds a k-NN graph of many rows without comparing
-// all pairs. Rows are in small clusters, each with the rows nearest to one row; a group is made of those that k-means
-// puts together. A group's candidates are its own clusters, those nearest to each of them, and the clusters that a
+// all pairs. Rows are in small clusters by k-means; these are cut into groups of about as many rows each, in halves
+// again and again. A group's candidates are its own clusters, those nearest to each of them, and the clusters that a
 // sample's true nearest rows lie in; other rows of the sample tell whether they are enough. Without the second, rows of
 // which none is in the sample would lose all of their nearest rows at once, and the graph paths to them. Deterministic,
 // whatever the number of threads.
