@@ -118,7 +118,7 @@ push @storages, 'storage = fp16', 'storage = sq8, refine = none', 'storage = pq'
   if $long;
 
 # access method, setting that makes searches wide, storage parameters
-my @methods = ((map { [ 'gpuivf', 'probes', $_ ] } @storages), [ 'gpugraph', 'search_width', '' ]);
+my @methods = ((map { [ 'gpuivf', 'probes', $_ ] } @storages), map { [ 'gpugraph', 'search_width', $_ ] } '', 'codes = rabitq', $long ? 'codes = rabitq, bits = 1' : ());
 
 sub approximate_recall
 {
