@@ -202,7 +202,12 @@ GraphJob::progress() const
 	state.progress = control_.progress.load(std::memory_order_relaxed);
 	if (state_.load(std::memory_order_acquire) != State::kEnded)
 	{
-		state.stage = static_cast<GraphBuildStage>(std::min(progress.stage.load(), engine::GraphStage::kRecall));
+		const engine::GraphStage stage = progress.stage.load();
+
+		// A build that fails has perhaps no edges, which may be read in kRecall.
+		state.stage = static_cast<GraphBuildStage>(stage == engine::GraphStage::kFailed
+				? engine::GraphStage::kEdges
+				: std::min(stage, engine::GraphStage::kRecall));
 		return state;
 	}
 	state.failure = outcome_;
@@ -226,7 +231,9 @@ GraphJob::read(const wire::ReadBuildRequest &request, std::vector<uint8_t> *byte
 
 	if (request.result == wire::BuildResult::kGraphState)
 		return copy_part(&now, sizeof(now), request, bytes);
-	// Edges are there when recall is measured, which does not change them.
+	// Edges are there when recall is measured, which does not change them. Who reads them as it fails learns why.
+	if (now.stage == GraphBuildStage::kFailed && request.result == wire::BuildResult::kEdges)
+		return now.failure;
 	if (now.stage != GraphBuildStage::kDone &&
 		(now.stage != GraphBuildStage::kRecall || request.result != wire::BuildResult::kEdges))
 		return ReplyStatus::kInvalid;

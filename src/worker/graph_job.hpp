@@ -33,7 +33,7 @@ public:
 	/// be called.
 	void abandon();
 
-	/// Return true if no thread runs: the destructor then does not wait.
+	/// Return true if the build does not run: the destructor then waits for no more than the rows that go to a GPU.
 	bool ended() const { return !thread_.joinable() || state_.load(std::memory_order_acquire) == State::kEnded; }
 
 	/// Return the host memory of a build.

@@ -10,7 +10,17 @@ namespace vectorgpu::cuda
 namespace
 {
 
-constexpr uint32_t kRowsAtATime = 33792; // as list_builder.cpp does
+constexpr uint32_t kMostRows = 33792;           // at a time, as in list_builder.cpp ...
+constexpr uint32_t kLeastRows = 4096;           // ... and fewer
+constexpr size_t kRowBytes = size_t{128} << 20; // of these, since the copy has taken most memory
+
+uint32_t
+rows_at_a_time(size_t row_bytes)
+{
+	const size_t fit = kRowBytes / row_bytes / kernels::kClusterTile * kernels::kClusterTile;
+
+	return static_cast<uint32_t>(std::clamp<size_t>(fit, kLeastRows, kMostRows));
+}
 
 /// Label rows from `first` on, n of them, on the stream.
 Status
@@ -39,19 +49,22 @@ label_rows(Budget *budget, const Block &block, uint32_t n_rows, uint32_t dim, st
 	ClusterCentroids on_device;
 	ClusterRows rows;
 
-	if (block.form != kernels::Form::kFloat32 || block.on_host() || n_centroids == 0)
+	if (block.form != kernels::Form::kFloat32 || block.on_host() || block.pitch_bytes == 0 || n_centroids == 0)
 		return Status::error(StatusCode::kUnsupported, "the GPU labels no such rows");
+
+	const uint32_t at_a_time = std::min(n_rows, rows_at_a_time(block.pitch_bytes));
+
 	context.device = budget->device();
 	context.budget = budget;
 	context.control = control;
 	VECTORGPU_TRY(context.stream.create(context.device));
 	VECTORGPU_TRY(on_device.create(&context, n_centroids, dim));
-	VECTORGPU_TRY(rows.create(&context, std::min(n_rows, kRowsAtATime), dim, 0));
+	VECTORGPU_TRY(rows.create(&context, at_a_time, dim, 0));
 
 	Status status = on_device.set(centroids.data(), n_centroids);
 
-	for (uint32_t first = 0; first < n_rows && status.is_ok(); first += kRowsAtATime)
-		status = label_some(context, block, first, std::min(kRowsAtATime, n_rows - first), on_device, &rows, labels);
+	for (uint32_t first = 0; first < n_rows && status.is_ok(); first += at_a_time)
+		status = label_some(context, block, first, std::min(at_a_time, n_rows - first), on_device, &rows, labels);
 	if (!context.device->fatal())
 		(void) context.stream.synchronize(); // what is freed now may still be in use after a failure
 	return status;

@@ -476,13 +476,14 @@ private:
 		return found;
 	}
 
-	/// Hand rows to the searcher, as far as that has not been done.
+	/// Hand rows to the searcher, as far as that has not been done: all of them, if it had no room while they came.
 	graph::Found hold_rows(const graph::GraphRows &rows)
 	{
 		const std::unique_ptr<RowsAhead> ahead = std::move(ahead_);
+		const graph::Found found = ahead != nullptr ? ahead->end() : graph::Found::kNo;
 
-		if (ahead != nullptr)
-			return ahead->end();
+		if (found != graph::Found::kNo)
+			return found;
 		make_held(rows);
 		return held_->load();
 	}

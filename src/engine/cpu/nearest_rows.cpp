@@ -50,10 +50,10 @@ SearcherRows::~SearcherRows()
 /// The searcher's memory is for indexes: a build takes the unused part, except for an eighth of all memory, which
 /// indexes may need meanwhile.
 bool
-SearcherRows::has_room() const
+SearcherRows::has_room(uint32_t n_rows) const
 {
 	const EngineStats stats = searcher_->stats();
-	const uint64_t needed = uint64_t{rows_.n_rows} * (rows_.row_stride + sizeof(RowId) + sizeof(double));
+	const uint64_t needed = uint64_t{n_rows} * (rows_.row_stride + sizeof(RowId) + sizeof(double));
 
 	return stats.budget_bytes == 0 || stats.resident_bytes + needed <= stats.budget_bytes / 8 * 7;
 }
@@ -104,7 +104,7 @@ SearcherRows::load_rows(uint32_t first, uint32_t n)
 graph::Found
 SearcherRows::begin()
 {
-	if (!has_room() || !searcher_->create({rows_.spec, CopyKind::kRows}, &copy_).is_ok())
+	if (!has_room(rows_.n_rows) || !searcher_->create({rows_.spec, CopyKind::kRows}, &copy_).is_ok())
 	{
 		copy_ = 0;
 		return graph::Found::kNo;
@@ -112,16 +112,32 @@ SearcherRows::begin()
 	return graph::Found::kYes;
 }
 
+/// Others' rows, and indexes, may have taken the room that there was for the rows to come.
 graph::Found
 SearcherRows::load_more(uint32_t first, uint32_t n)
 {
-	return guarded([&] { return load_rows(first, n); });
+	return whole_or_dropped(guarded(
+		[&]
+		{
+			return has_room(rows_.n_rows - first)
+				? load_rows(first, n)
+				: Status::error(StatusCode::kOutOfMemory, "no room for the rows of a build");
+		}));
 }
 
 graph::Found
 SearcherRows::end()
 {
-	return guarded([&] { return searcher_->seal_segment(copy_, kSegment); });
+	return whole_or_dropped(guarded([&] { return searcher_->seal_segment(copy_, kSegment); }));
+}
+
+/// Part of the rows serves nobody, and would be held until all have come.
+graph::Found
+SearcherRows::whole_or_dropped(graph::Found found)
+{
+	if (found != graph::Found::kYes)
+		(void) searcher_->drop(std::exchange(copy_, 0));
+	return found;
 }
 
 graph::Found

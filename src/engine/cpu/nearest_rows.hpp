@@ -31,7 +31,8 @@ public:
 	SearcherRows &operator=(const SearcherRows &) = delete;
 
 	/// Hand the rows to the searcher: begin(), load_more() of rows that follow each other, until all of them are there,
-	/// then end(). kNo: it has no room or has failed, which does not fail the build; nothing more is called then.
+	/// then end(). kNo: it has no room or has failed, which does not fail the build; nothing more is called then, and
+	/// the searcher keeps none of the rows.
 	graph::Found begin();
 	graph::Found load_more(uint32_t first, uint32_t n);
 	graph::Found end();
@@ -53,7 +54,8 @@ public:
 	graph::Helped leave_out(const uint32_t *rows, uint32_t n);
 
 private:
-	bool has_room() const;
+	bool has_room(uint32_t n_rows) const;
+	graph::Found whole_or_dropped(graph::Found found);
 	Status load_rows(uint32_t first, uint32_t n);
 	/// What one thread searches with.
 	struct Batch

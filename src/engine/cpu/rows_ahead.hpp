@@ -90,7 +90,8 @@ private:
 		{
 			std::unique_lock lock(mutex_);
 
-			if (!changed_.wait(lock, stop, [&] { return n_added_ > n_loaded || ending_; }) || n_added_ == n_loaded)
+			if (!changed_.wait(lock, stop, [&] { return n_added_ > n_loaded || ending_; }) || n_added_ == n_loaded ||
+				stop.stop_requested())
 				return;
 
 			const uint32_t n = n_added_;

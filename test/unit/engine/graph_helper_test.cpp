@@ -1,6 +1,9 @@
 // A build whose edges, entry points and recall another engine helps with gives the bits of one that threads make.
 #include "engine/helping_engine.hpp"
 
+#include <chrono>
+#include <thread>
+
 #include "engine/helped_build.hpp"
 
 namespace vectorgpu::engine::test
@@ -145,6 +148,106 @@ TEST(GraphHelper, MayFailAtAnyCall)
 				EXPECT_TRUE(failure == StatusCode::kUnavailable && helping.n_edges == 1) << at;
 			}
 		}
+}
+
+/// A build of rows that come in pieces.
+struct BuildInPieces
+{
+	explicit BuildInPieces(Engine *searcher, const Rows &from) : rows(from)
+	{
+		GraphBuildSpec spec;
+
+		spec.rows = rows.spec;
+		spec.n_rows = static_cast<uint32_t>(rows.n());
+		spec.degree = 8;
+		spec.calibrate = true;
+		EXPECT_TRUE(engine->make_graph_builder(spec, &control, searcher, &builder).is_ok());
+	}
+
+	void add(size_t first, size_t n) const
+	{
+		EXPECT_TRUE(builder->add_rows(rows.vectors.data() + first * rows.row_bytes, n).is_ok());
+	}
+
+	const Rows &rows;
+	const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = 2});
+	SearchControl control;
+	std::unique_ptr<GraphBuilder> builder;
+};
+
+void
+wait_for_copies(const Engine &engine, uint64_t n)
+{
+	const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+
+	while (engine.stats().n_copies != n && std::chrono::steady_clock::now() < end)
+		std::this_thread::yield();
+	EXPECT_EQ(engine.stats().n_copies, n);
+}
+
+TEST(GraphHelper, HasRowsThatComeInPieces)
+{
+	const Rows rows = grouped_rows({Metric::kCosine, ElementType::kFloat32, 7}, 3500);
+	const std::unique_ptr<Engine> plain = make_cpu_engine({});
+	const HelpedBuild want = build_helped(rows, plain.get());
+	const BuildInPieces build(plain.get(), rows);
+
+	for (size_t first = 0; first < rows.n(); first += 7)
+		build.add(first, 7);
+	ASSERT_TRUE(build.builder->build().is_ok());
+	EXPECT_TRUE(build.builder->exact_neighbors());
+	EXPECT_EQ(build.builder->edges(), want.edges);
+	EXPECT_EQ(build.builder->entries(), want.entries);
+	EXPECT_EQ(plain->stats().n_copies, 0U);
+}
+
+/// Rows that cannot be handed on while others come do not hold the searcher's memory until all have come; it gets all
+/// of them then.
+TEST(GraphHelper, KeepsNoPartOfTheRows)
+{
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 7}, 3500);
+	const std::unique_ptr<Engine> plain = make_cpu_engine({});
+	const HelpedBuild want = build_helped(rows, plain.get());
+
+	for (const bool room : {true, false})
+	{
+		HelpingEngine helping;
+		const BuildInPieces build(&helping, rows);
+
+		build.add(0, 1000);
+		wait_for_copies(helping, 1);
+		if (room)
+			helping.n_loads_to_fail = 1;
+		else
+			helping.budget_bytes = 1;
+		build.add(1000, 1000);
+		wait_for_copies(helping, 0);
+		build.add(2000, rows.n() - 2000);
+		helping.budget_bytes = 0;
+		ASSERT_TRUE(build.builder->build().is_ok());
+		EXPECT_TRUE(build.builder->exact_neighbors());
+		EXPECT_EQ(build.builder->edges(), want.edges);
+		EXPECT_EQ(build.builder->entries(), want.entries);
+		EXPECT_EQ(helping.n_loads_to_fail, 0);
+		EXPECT_EQ(helping.stats().n_copies, 0U);
+	}
+}
+
+TEST(GraphHelper, KeepsNoRowsOfABuildThatIsLeft)
+{
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 7}, 3500);
+	const std::unique_ptr<Engine> plain = make_cpu_engine({});
+
+	for (size_t n = 100; n <= rows.n(); n += 850)
+	{
+		BuildInPieces build(plain.get(), rows);
+
+		build.add(0, 100);
+		if (n > 100)
+			build.add(100, n - 100);
+		build.builder.reset();
+		EXPECT_EQ(plain->stats().n_copies, 0U);
+	}
 }
 
 } // namespace

@@ -30,6 +30,8 @@ public:
 	std::atomic<int> n_exact = 0;    // queries of all rows
 	int fail_at = 0;                 // the call, of those that help, that fails; 0: none
 	StatusCode failure = StatusCode::kOutOfMemory;
+	std::atomic<int> n_loads_to_fail = 0;   // from now on
+	std::atomic<uint64_t> budget_bytes = 0; // as stats() says
 
 	const char *name() const override { return "helping"; }
 	Status create(const CopySpec &spec, CopyId *copy) override
@@ -41,6 +43,12 @@ public:
 	}
 	Status load_segment(CopyId copy, SegmentId segment, const RowBlock &rows) override
 	{
+		if (n_loads_to_fail > 0)
+		{
+			n_loads_to_fail--;
+			return failed();
+		}
+
 		const uint8_t *bytes = static_cast<const uint8_t *>(rows.vectors);
 		const DistanceSpec &spec = copies_[copy].spec;
 
@@ -103,7 +111,13 @@ public:
 	{
 		return inner_->check_derived(c, s, first, n, n_different);
 	}
-	EngineStats stats() const override { return inner_->stats(); }
+	EngineStats stats() const override
+	{
+		EngineStats stats = inner_->stats();
+
+		stats.budget_bytes = budget_bytes;
+		return stats;
+	}
 	uint64_t n_rescored() const override { return inner_->n_rescored(); }
 
 	Status choose_graph_edges(const graph::EdgeJob &job, SearchControl *) override

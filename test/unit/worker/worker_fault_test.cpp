@@ -112,6 +112,41 @@ TEST(WorkerFaultSleep, of_an_engine_is_seen_by_its_heartbeat)
 	EXPECT_TRUE(exchange(&other.client, RequestType::kPing, CopyKey{}, {}).ok());
 }
 
+/// A client that reads edges while recall is measured learns why a build failed meanwhile.
+TEST(WorkerFaultGraph, is_what_a_reader_of_edges_learns)
+{
+	const DataDirectory directory;
+	ProcessWorker served({"--engine", "cpu"}, "build_graph:1:enomem");
+	Connection connection;
+	Client *client = &connection.client;
+	const Table table(60, 8, 1);
+	const wire::BeginGraphRequest begin{table.spec.dim, table.spec.element, table.spec.metric, 0, 1, 60, 8, 1, 0, 0};
+	const wire::BuildRowsRequest rows{0, 60, 0};
+	const wire::ReadBuildRequest edges{wire::BuildResult::kEdges, 4, 0};
+	const wire::ReadBuildRequest entries{wire::BuildResult::kEntries, 4, 0};
+	const wire::ReadBuildRequest state{wire::BuildResult::kGraphState, sizeof(wire::GraphBuildState), 0};
+	wire::GraphBuildState seen{};
+
+	ASSERT_TRUE(exchange(client, RequestType::kBeginGraph, table.key, {part_of(begin)}).ok());
+	ASSERT_TRUE(exchange(client, RequestType::kAddGraphRows, table.key,
+		{part_of(rows), {table.row(0), 60 * table.spec.dim * sizeof(float)}})
+			.ok());
+	ASSERT_TRUE(exchange(client, RequestType::kStartGraph, table.key, {}).ok());
+	ASSERT_TRUE(wait_until(
+		[&]
+		{
+			const Answer answer = exchange(client, RequestType::kReadBuild, table.key, {part_of(state)});
+
+			if (answer.body.size() == sizeof(seen))
+				memcpy(&seen, answer.body.data(), sizeof(seen));
+			return seen.stage == wire::GraphBuildStage::kFailed;
+		}));
+	EXPECT_EQ(seen.failure, ReplyStatus::kOutOfMemory);
+	EXPECT_EQ(
+		exchange(client, RequestType::kReadBuild, table.key, {part_of(edges)}).status(), ReplyStatus::kOutOfMemory);
+	EXPECT_EQ(exchange(client, RequestType::kReadBuild, table.key, {part_of(entries)}).status(), ReplyStatus::kInvalid);
+}
+
 #else
 
 TEST(WorkerFault, needs_a_build_with_fault_points)
