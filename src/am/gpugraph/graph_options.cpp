@@ -115,10 +115,11 @@ relopt_enum_elt_def kRabitqBits[] = {
 };
 
 /// The parameters that an index without codes of RaBitQ does without: codes cannot be reset alone where bits are set.
+/// As a list for RESET; with `prose` in words.
 const char *
-codes_and_bits(const GraphReloptions *given)
+codes_and_bits(const GraphReloptions *given, bool prose)
 {
-	return given->bits > 0 ? "codes, bits" : "codes";
+	return given->bits == 0 ? "codes" : prose ? "codes and bits" : "codes, bits";
 }
 
 /// Raises 22023 for storage parameters that contradict each other.
@@ -126,9 +127,6 @@ void
 check_codes(const GraphReloptions *given)
 {
 	if (given->codes != kCodesDefault && given->hash_bits > 0)
-	{
-		const char *parameters = codes_and_bits(given);
-
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				errmsg("hash_bits does not go with codes \"%s\"", given->codes == kCodesRabitq ? "rabitq" : "none"),
@@ -137,8 +135,7 @@ check_codes(const GraphReloptions *given)
 					: 0,
 				errhint("Leave out hash_bits or %s (of an existing index: ALTER INDEX ... RESET (hash_bits) or "
 						"RESET (%s)).",
-					parameters, parameters)));
-	}
+					codes_and_bits(given, true), codes_and_bits(given, false))));
 	if (given->bits > 0 && given->codes != kCodesRabitq)
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("bits is a parameter of codes \"rabitq\""),
@@ -274,8 +271,9 @@ graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
 	stored->code_bits = graph_plan_code_bits(index);
 	if (stored->code_bits != 0 && !engine::graph::codes_support(shape->metric))
 	{
-		const char *parameters =
-			engine::graph::codes_are_rabitq(stored->code_bits) ? codes_and_bits(given) : "hash_bits";
+		const bool rabitq = engine::graph::codes_are_rabitq(stored->code_bits);
+		const char *named = rabitq ? codes_and_bits(given, true) : "hash_bits";
+		const char *reset = rabitq ? codes_and_bits(given, false) : "hash_bits";
 
 		ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -284,11 +282,10 @@ graph_store_options(Relation index, const IndexShape *shape, uint8 *options)
 					? errdetail("Codes encode angles between vectors. Bit strings are compared directly.")
 					: errdetail("Codes encode angles between vectors, which do not give the taxicab distance."),
 				shape->element == ElementType::kBit
-					? errhint(
-						  "Leave out %s (of an existing index: ALTER INDEX ... RESET (%s)).", parameters, parameters)
+					? errhint("Leave out %s (of an existing index: ALTER INDEX ... RESET (%s)).", named, reset)
 					: errhint("Leave out %s (of an existing index: ALTER INDEX ... RESET (%s)), or use an operator "
 							  "class of <->, <#> or <=>.",
-						  parameters, parameters)));
+						  named, reset)));
 	}
 }
 
@@ -382,8 +379,8 @@ graph_describe_reach(Relation index, const MetaData *meta, const SegmentEntry *s
 	reach->of = "of its graph";
 	reach->hint = model.code_bits == 1 || model.code_bits == 2
 		? "Use more bits, or no codes, a higher degree, an index of gpuivf, or a lower recall target."
-		: engine::graph::hash_bits_valid(model.code_bits) && model.code_bits < engine::graph::kMaxHashBits
-		? "Use more hash_bits, or none, a higher degree, an index of gpuivf, or a lower recall target."
+		: engine::graph::hash_bits_valid(model.code_bits)
+		? "Use codes \"rabitq\" instead of hash_bits, a higher degree, an index of gpuivf, or a lower recall target."
 		: "Use a higher degree, an index of gpuivf, or a lower recall target.";
 	return true;
 }
