@@ -197,7 +197,8 @@ def peer_figures(bench, data, texts, floor):
 
 def pick_peer(bench):
     if bench.options.skip_peer or bench.options.only in ("worker", "paths", "codes"):
-        bench.report.gap("all figures", "all sets", "rows of pgvector", "left out as asked", False)
+        reason = "left out by --skip-peer" if bench.options.skip_peer else f"--only {bench.options.only} has none"
+        bench.report.gap("all figures", "all sets", "rows of pgvector", reason, False)
     elif not server.available("vector"):
         bench.report.gap("all figures", "all sets", "rows of pgvector", "extension vector is not available in this server", False)
     else:
