@@ -140,7 +140,7 @@ check_codes(const GraphReloptions *given)
 		ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("bits is a parameter of codes \"rabitq\""),
 				errhint("Set codes to \"rabitq\", or leave out bits (of an existing index: ALTER INDEX ... RESET "
-						"(bits)).")));
+						"(bits), or RESET (codes, bits) for none).")));
 }
 
 /// The width of searches by codes over that of searches by vectors for the same recall. SIFT, 100,000 rows, 0.95: 3
