@@ -31,7 +31,7 @@ struct Churn
 		options.memory_bytes = kBudget;
 		options.workspace_bytes = size_t{256} << 20;
 		options.self_test = false;
-		EXPECT_TRUE(make_cuda_engine(options, &engine).is_ok());
+		make_or_throw(options, &engine);
 		rows.add_random(kMostRows, Data::kGaussian, rng, 1);
 	}
 

@@ -66,7 +66,7 @@ struct Prepared
 		options.scaled = scaled;
 		options.scaled_least_bytes = 1;
 		rows.add_random(20000, Data::kGaussian, rng, 1);
-		EXPECT_TRUE(make_cuda_engine(options, &engine).is_ok());
+		make_or_throw(options, &engine);
 		EXPECT_TRUE(engine->create(rows.spec, &copy).is_ok());
 		EXPECT_TRUE(engine->load_segment(copy, 1, rows.block()).is_ok());
 		EXPECT_TRUE(engine->seal_segment(copy, 1).is_ok());

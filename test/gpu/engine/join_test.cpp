@@ -24,9 +24,7 @@ engine_of(uint64_t bytes)
 	options.filter_min_queries = 2;
 	options.memory_bytes = bytes;
 
-	const Status status = make_cuda_engine(options, &engine);
-
-	EXPECT_TRUE(status.is_ok()) << status.message;
+	make_or_throw(options, &engine);
 	return engine;
 }
 

@@ -17,9 +17,7 @@ small_engine(size_t memory_bytes)
 	options.least_key_rows = 1;
 	options.self_test = false;
 
-	const Status status = make_cuda_engine(options, &engine);
-
-	EXPECT_TRUE(status.is_ok()) << status.message;
+	make_or_throw(options, &engine);
 	return engine;
 }
 

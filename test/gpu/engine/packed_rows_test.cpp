@@ -24,9 +24,7 @@ packing_engine(uint64_t memory = 0, uint32_t least_queries = 1)
 	options.scaled_least_bytes = 1; // tests have few rows
 	options.packed = {true, 1, 1, least_queries, 2};
 
-	const Status status = make_cuda_engine(options, &engine);
-
-	EXPECT_TRUE(status.is_ok()) << status.message;
+	make_or_throw(options, &engine);
 	return engine;
 }
 

@@ -26,9 +26,7 @@ rounded_engine(bool scaled, bool both = false)
 		options.both_roundings = both;
 		options.scaled_least_bytes = 1; // tests have few rows
 
-		const Status status = make_cuda_engine(options, &engine);
-
-		EXPECT_TRUE(status.is_ok()) << status.message;
+		make_or_throw(options, &engine);
 	}
 	return engine.get();
 }

@@ -7,6 +7,7 @@
 #include "cuda/cuda_engine.hpp"
 #include "cuda/selftest/self_test.hpp"
 #include "engine/sparse_copy.hpp"
+#include "engines.hpp"
 
 namespace vectorgpu::cuda::test
 {
@@ -32,9 +33,7 @@ make_engine(uint64_t memory_bytes = 0, size_t pinned_bytes = size_t{64} << 20)
 	options.memory_bytes = memory_bytes;
 	options.pinned_bytes = pinned_bytes;
 
-	const Status status = make_cuda_engine(options, &made);
-
-	EXPECT_TRUE(status.is_ok()) << status.message;
+	make_or_throw(options, &made);
 	return made;
 }
 

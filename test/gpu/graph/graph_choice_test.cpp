@@ -28,9 +28,7 @@ choosing_engine()
 
 		options.workspace_bytes = size_t{512} << 20;
 
-		const Status status = make_cuda_engine(options, &engine);
-
-		EXPECT_TRUE(status.is_ok()) << status.message;
+		make_or_throw(options, &engine);
 	}
 	return engine.get();
 }

@@ -116,9 +116,7 @@ small_engine(uint64_t memory_bytes, Fault fault = nullptr)
 	options.memory_bytes = memory_bytes;
 	options.fault = std::move(fault);
 
-	const Status status = make_cuda_engine(options, &engine);
-
-	EXPECT_TRUE(status.is_ok()) << status.message;
+	make_or_throw(options, &engine);
 	return engine;
 }
 

@@ -28,9 +28,7 @@ make_tuned_engine(const kernels::GraphTuning &tuning, bool narrow, bool alone)
 	options.graph_choice = false;
 	options.self_test = false;
 
-	const Status status = make_cuda_engine(options, &engine);
-
-	EXPECT_TRUE(status.is_ok()) << status.message;
+	make_or_throw(options, &engine);
 	return engine;
 }
 

@@ -38,9 +38,7 @@ few_engine(bool narrow)
 		options.workspace_bytes = size_t{512} << 20;
 		options.few_real_pairs = 1e9;
 
-		const Status status = make_cuda_engine(options, &engine);
-
-		EXPECT_TRUE(status.is_ok()) << status.message;
+		make_or_throw(options, &engine);
 	}
 	return engine.get();
 }

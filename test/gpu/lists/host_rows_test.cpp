@@ -368,9 +368,7 @@ small_engine(uint64_t memory_bytes)
 	options.workspace_bytes = size_t{256} << 20;
 	options.self_test = false;
 
-	const Status status = make_cuda_engine(options, &engine);
-
-	EXPECT_TRUE(status.is_ok()) << status.message;
+	make_or_throw(options, &engine);
 	return engine;
 }
 

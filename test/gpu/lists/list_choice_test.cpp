@@ -30,9 +30,7 @@ choosing_engine(bool chooses = true)
 		options.list_choice = chooses;
 		options.self_test = chooses; // which must leave the choice on
 
-		const Status status = make_cuda_engine(options, &engine);
-
-		EXPECT_TRUE(status.is_ok()) << status.message;
+		make_or_throw(options, &engine);
 	}
 	return engine.get();
 }

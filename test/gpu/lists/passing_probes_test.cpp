@@ -39,9 +39,7 @@ make_engine(bool few, const PackedTuning &packed)
 	options.few_real_pairs = 1e9;
 	options.packed = packed;
 
-	const Status status = make_cuda_engine(options, &engine);
-
-	EXPECT_TRUE(status.is_ok()) << status.message;
+	make_or_throw(options, &engine);
 	return engine;
 }
 

@@ -35,9 +35,7 @@ lists_engine(bool rounded, bool narrow = true)
 		options.narrow = narrow;
 		options.workspace_bytes = size_t{256} << 20;
 
-		const Status status = make_cuda_engine(options, &engine);
-
-		EXPECT_TRUE(status.is_ok()) << status.message;
+		make_or_throw(options, &engine);
 	}
 	return engine.get();
 }
@@ -56,9 +54,7 @@ scaled_engine()
 		options.scaled_least_bytes = 1;
 		options.workspace_bytes = size_t{256} << 20;
 
-		const Status status = make_cuda_engine(options, &engine);
-
-		EXPECT_TRUE(status.is_ok()) << status.message;
+		make_or_throw(options, &engine);
 	}
 	return engine.get();
 }
