@@ -14,26 +14,36 @@ namespace
 constexpr uint32_t kRows = 120000;
 constexpr uint32_t kNearest = 24;
 
+/// n vectors in groups of about n_each, `spread` from the group's centre in each dimension.
+std::vector<float>
+in_groups(uint32_t n, uint32_t n_each, uint32_t dim, float spread, unsigned seed)
+{
+	std::mt19937 rng(seed);
+	std::normal_distribution<float> normal(0, 1);
+	std::vector<float> centres(size_t{n / n_each} * dim);
+	std::vector<float> vectors(size_t{n} * dim);
+
+	for (float &x : centres)
+		x = normal(rng);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		const size_t group = rng() % (n / n_each);
+
+		for (uint32_t d = 0; d < dim; d++)
+			vectors[size_t{i} * dim + d] = centres[group * dim + d] + spread * normal(rng);
+	}
+	return vectors;
+}
+
 /// Groups of 300 rows, in which each row lies at a place of its own.
 Rows
 grouped(const DistanceSpec &spec)
 {
-	std::mt19937 rng(5);
-	std::normal_distribution<float> normal(0, 1);
-	std::vector<float> centres(kRows / 300 * spec.dim);
-	std::vector<float> vector(spec.dim);
+	const std::vector<float> vectors = in_groups(kRows, 300, spec.dim, 0.3f, 5);
 	Rows rows(spec);
 
-	for (float &x : centres)
-		x = normal(rng);
 	for (uint32_t i = 0; i < kRows; i++)
-	{
-		const size_t group = rng() % (kRows / 300);
-
-		for (uint32_t d = 0; d < spec.dim; d++)
-			vector[d] = centres[group * spec.dim + d] + 0.3f * normal(rng);
-		rows.add(i, reinterpret_cast<const unsigned char *>(vector.data()));
-	}
+		rows.add(i, reinterpret_cast<const unsigned char *>(&vectors[size_t{i} * spec.dim]));
 	return rows;
 }
 
@@ -50,22 +60,16 @@ Rows
 odd_rows(Odd odd, const DistanceSpec &spec)
 {
 	constexpr uint32_t kOddRows = 20000;
-	std::mt19937 rng(6);
-	std::normal_distribution<float> normal(0, 1);
-	std::vector<float> centres(kOddRows / 100 * spec.dim);
+	const std::vector<float> vectors = in_groups(kOddRows, 100, spec.dim, odd == Odd::kCopies ? 0 : 0.2f, 6);
 	std::vector<float> vector(spec.dim);
 	std::vector<uint16_t> halves(spec.dim);
 	Rows rows(spec);
 
-	for (float &x : centres)
-		x = normal(rng);
 	for (uint32_t i = 0; i < kOddRows; i++)
 	{
-		const size_t group = rng() % (kOddRows / 100);
-
 		for (uint32_t d = 0; d < spec.dim; d++)
 		{
-			const float x = centres[group * spec.dim + d] + (odd == Odd::kCopies ? 0 : 0.2f * normal(rng));
+			const float x = vectors[size_t{i} * spec.dim + d];
 
 			vector[d] = odd == Odd::kZeros && i % 3 == 0 ? 0
 				: odd == Odd::kOverflow                  ? std::clamp(x, -1.0f, 1.0f) * 3e38f
