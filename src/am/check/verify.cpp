@@ -8,6 +8,7 @@
 #include "am/check/verify_meta.hpp"
 #include "am/check/verify_page.hpp"
 #include "am/maintain/row_merge.hpp"
+#include "pg/fault.hpp"
 #include "storage/stream.hpp"
 
 #include <cstring>
@@ -185,6 +186,7 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
 	Snapshot snapshot = RegisterSnapshot(GetTransactionSnapshot());
 	AliasCheck aliases;
+	uint64 shared_end;
 	uint64 end;
 
 	memset(result, 0, sizeof(*result));
@@ -197,6 +199,7 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 				errdetail("The transaction is older than the index, which may rightly lack rows that it sees."),
 				errhint("Check it in a new transaction.")));
 
+	shared_end = known_alias_end(index);
 	meta_read(index, snapshot, meta);
 	check->index = index;
 	check->meta = meta;
@@ -220,8 +223,9 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 	}
 	check_am_streams(check, heap_all_indexed);
 	end = check_delta_fill(check);
+	(void) VG_FAULT("check_delta");
 	check_delta(check, end);
-	check_aliases(check, &aliases);
+	check_aliases(check, shared_end, &aliases);
 	check_rows_once(check, end, &aliases);
 	check_rest_of_file(check);
 	if (heap_all_indexed)

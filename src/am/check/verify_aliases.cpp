@@ -2,6 +2,7 @@
 #include "am/check/verify_aliases.hpp"
 
 #include "am/check/verify_delta.hpp"
+#include "am/check/verify_meta.hpp"
 
 #include <algorithm>
 
@@ -23,11 +24,27 @@ sorted(const Alias *aliases, uint64 n, RowId Alias::*member)
 
 } // namespace
 
+uint64
+known_alias_end(Relation index)
+{
+	MetaData *meta = static_cast<MetaData *>(palloc(sizeof(MetaData)));
+	CheckResult counts = {};
+	bool foreign = false;
+	uint64 end;
+
+	meta_read(index, nullptr, meta);
+	check_metapage(index, meta, &counts); // before the list is followed
+	end = alias_end(index, meta, &foreign);
+	pfree(meta);
+	return foreign ? PG_UINT64_MAX : end; // check_aliases says what is wrong with the page
+}
+
 void
-check_aliases(PageCheck *check, AliasCheck *aliases)
+check_aliases(PageCheck *check, uint64 known_end, AliasCheck *aliases)
 {
 	const MetaData *meta = check->meta;
-	const uint64 end = check_list_fill(check, alias_list(meta));
+	const uint64 list_end = check_list_fill(check, alias_list(meta));
+	const uint64 end = Max(meta->alias_first, Min(known_end, list_end));
 	const uint64 n = end - meta->alias_first;
 	Alias *read = static_cast<Alias *>(palloc_extended(Max(n, UINT64CONST(1)) * sizeof(Alias), MCXT_ALLOC_HUGE));
 
