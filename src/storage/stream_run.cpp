@@ -11,6 +11,19 @@ extern "C"
 namespace vectorgpu::am
 {
 
+namespace
+{
+
+/// False: the merge gives way.
+bool
+goes_on(const SegmentPlan *plan)
+{
+	CHECK_FOR_INTERRUPTS();
+	return plan->give_way == nullptr || !plan->give_way(plan->give_way_state);
+}
+
+} // namespace
+
 void
 stream_run_begin(StreamRun *run, const SegmentPlan *plan, SegmentEntry *entry, BlockNumber start)
 {
@@ -53,9 +66,24 @@ stream_run_write(StreamRun *run, StreamKind kind, const void *data, Size n_bytes
 }
 
 bool
+stream_run_write_large(StreamRun *run, StreamKind kind, const void *data, uint64 n_bytes)
+{
+	const char *bytes = static_cast<const char *>(data);
+
+	stream_run_open(run, kind);
+	for (uint64 done = 0; done < n_bytes; done += kPayloadBytes)
+	{
+		if (!goes_on(run->plan))
+			return false;
+		stream_write(&run->stream, bytes + done, Min(kPayloadBytes, n_bytes - done));
+	}
+	stream_run_close(run);
+	return true;
+}
+
+bool
 stream_run_copy(StreamRun *run, StreamKind kind, BufFile *file, uint64 n_bytes, bool may_give_way)
 {
-	const SegmentPlan *plan = run->plan;
 	char *chunk = static_cast<char *>(palloc(kPayloadBytes));
 
 	spool_seek(file, 0);
@@ -64,12 +92,8 @@ stream_run_copy(StreamRun *run, StreamKind kind, BufFile *file, uint64 n_bytes, 
 	{
 		const Size part = Min(kPayloadBytes, n_bytes - done);
 
-		if (may_give_way)
-		{
-			CHECK_FOR_INTERRUPTS();
-			if (plan->give_way != nullptr && plan->give_way(plan->give_way_state))
-				return false;
-		}
+		if (may_give_way && !goes_on(run->plan))
+			return false;
 		spool_read(file, chunk, part);
 		stream_write(&run->stream, chunk, part);
 	}

@@ -34,6 +34,10 @@ void stream_run_reserve(StreamRun *run, StreamKind kind, uint64 n_bytes);
 /// Write a stream from memory.
 void stream_run_write(StreamRun *run, StreamKind kind, const void *data, Size n_bytes);
 
+/// The same of many bytes: it looks at interrupts and SegmentPlan::give_way. False: the merge gave way, and the stream
+/// is not whole.
+bool stream_run_write_large(StreamRun *run, StreamKind kind, const void *data, uint64 n_bytes);
+
 /// Write a stream from the first n_bytes of a temporary file. False: the merge gave way, and the stream is not whole.
 /// Looks at interrupts and SegmentPlan::give_way only if `may_give_way`.
 bool stream_run_copy(StreamRun *run, StreamKind kind, BufFile *file, uint64 n_bytes, bool may_give_way);

@@ -21,7 +21,7 @@ struct Built
 	GraphPart *parts;
 	uint32 *entries;
 	char *entry_vectors;
-	BufFile *edges;
+	GraphEdges edges;
 };
 
 Built
@@ -29,7 +29,7 @@ take_built(GraphWriter *writer)
 {
 	const Built built = {writer->model, writer->parts, writer->entries, writer->entry_vectors, writer->edges};
 
-	writer->edges = nullptr;
+	writer->edges = {};
 	return built;
 }
 
@@ -44,9 +44,9 @@ put_built(GraphWriter *writer, const Built &built)
 }
 
 void
-free_built(const Built &built)
+free_built(Built built)
 {
-	BufFileClose(built.edges);
+	graph_free_edges(&built.edges);
 	pfree(built.parts);
 	pfree(built.entries);
 	pfree(built.entry_vectors);
@@ -84,12 +84,14 @@ serves(const GraphWriter *writer)
 bool
 try_more_edges(GraphWriter *writer)
 {
+	graph_spill_edges(writer);
+
 	const Built few = take_built(writer);
 
 	graph_base_forget(&writer->base); // a graph of other degree has nothing to take from it
 	if (!graph_build_parts(writer, kMostAutomaticDegree))
 	{
-		spool_close(&writer->edges);
+		graph_free_edges(&writer->edges);
 		writer->edges = few.edges; // format_end closes it
 		return false;
 	}

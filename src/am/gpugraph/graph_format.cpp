@@ -140,7 +140,7 @@ format_write(void *state, SegmentEntry *entry, BlockNumber start)
 				writer->n_rows * engine::graph::code_bytes(model->code_bits, writer->meta->dim), true))
 			return InvalidBlockNumber;
 	}
-	if (!stream_run_copy(run, kEdgeStream, writer->edges, writer->n_rows * model->degree * sizeof(uint32), true))
+	if (!graph_write_edges(writer, run))
 		return InvalidBlockNumber;
 	if (writer->vectors != nullptr &&
 		!stream_run_copy(run, StreamKind::kVectors, writer->vectors, writer->n_rows * writer->vector_bytes, true))
@@ -154,7 +154,7 @@ format_end(void *state)
 	GraphWriter *writer = static_cast<GraphWriter *>(state);
 
 	spool_close(&writer->vectors);
-	spool_close(&writer->edges);
+	graph_free_edges(&writer->edges);
 	spool_close(&writer->codes);
 }
 

@@ -132,6 +132,7 @@ take_memory(const GraphWriter *writer, const BuildSpec *spec, uint64 rows, Size 
 	ask_for_huge_pages(memory.vectors, rows * writer->vector_bytes);
 	memory.edges =
 		static_cast<uint32 *>(MemoryContextAllocHuge(CurrentMemoryContext, rows * spec->degree * sizeof(uint32)));
+	ask_for_huge_pages(memory.edges, rows * spec->degree * sizeof(uint32));
 	memory.entries = static_cast<uint32 *>(palloc(engine::graph::kMaxEntries * sizeof(uint32)));
 	memory.codes = nullptr;
 	if (writer->model.code_bits > 0)
@@ -167,18 +168,6 @@ add_entries(GraphWriter *writer, GraphPart *part, const PartMemory *memory)
 				code_bytes);
 	}
 	writer->model.n_entries += part->n_entries;
-}
-
-/// Turns numbers within the part into those of the segment.
-void
-write_edges(GraphWriter *writer, const GraphPart *part, const PartMemory *memory)
-{
-	const uint64 n = uint64{part->n_rows} * writer->model.degree;
-
-	for (uint64 i = 0; i < n; i++)
-		if (memory->edges[i] != engine::graph::kNoNode)
-			memory->edges[i] += part->first_row;
-	BufFileWrite(writer->edges, memory->edges, n * sizeof(uint32));
 }
 
 /// Calibrates the graph by this process. built: its build, which has left the work memory as it is; null: an insertion.
@@ -352,7 +341,7 @@ build_part(GraphWriter *writer, const BuildSpec *spec, bool insert, GraphPart *p
 		inserted(writer, &base);
 	part->n_entries = report.n_entries;
 	add_entries(writer, part, memory);
-	write_edges(writer, part, memory);
+	graph_take_edges(writer, part, memory->edges);
 	if (memory->codes != nullptr)
 		BufFileWrite(writer->codes, memory->codes,
 			part->n_rows * engine::graph::code_bytes(writer->model.code_bits, writer->meta->dim));
@@ -426,7 +415,6 @@ graph_build_parts(GraphWriter *writer, uint32 degree)
 		insert ? insert_work_bytes(writer, &spec)
 			   : engine::graph::graph_build_bytes(rows_of_part(writer, nullptr, rows), measured_spec(&spec, rows)));
 	writer->model.n_parts = static_cast<uint32>(n_parts);
-	writer->edges = BufFileCreateTemp(false);
 	writer->parts = static_cast<GraphPart *>(MemoryContextAllocHuge(CurrentMemoryContext, n_parts * sizeof(GraphPart)));
 	writer->entries = static_cast<uint32 *>(palloc(sizeof(uint32))); // these grow part by part
 	writer->entry_vectors = static_cast<char *>(palloc(writer->vector_bytes));
@@ -447,7 +435,8 @@ graph_build_parts(GraphWriter *writer, uint32 degree)
 			return false;
 	}
 	pfree(memory.vectors);
-	pfree(memory.edges);
+	if (writer->edges.held == nullptr)
+		pfree(memory.edges);
 	pfree(memory.work);
 	if (memory.codes != nullptr)
 		pfree(memory.codes);

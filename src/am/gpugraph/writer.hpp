@@ -1,5 +1,5 @@
 // The state of a segment being written: rows wait in a temporary file until all have come. PG dialect. Used by
-// graph_format.cpp (the callbacks, the streams), parts.cpp (the graphs), progress.cpp and worker_build.cpp.
+// graph_format.cpp (the callbacks, the streams), parts.cpp (the graphs), edges.cpp, progress.cpp and worker_build.cpp.
 #pragma once
 
 #include "am/gpugraph/base.hpp"
@@ -7,9 +7,17 @@
 #include "am/gpugraph/graph.hpp"
 #include "am/method/engine_call.hpp"
 #include "storage/spool.hpp"
+#include "storage/stream_run.hpp"
 
 namespace vectorgpu::am
 {
+
+/// The edges of all rows: kEdgeStream.
+struct GraphEdges
+{
+	uint32 *held;  // [n_rows, degree] of the only part, in the memory in which they were made; null: in the file
+	BufFile *file; // of several parts, or spilled; null before the graph is built
+};
 
 struct GraphWriter
 {
@@ -24,7 +32,7 @@ struct GraphWriter
 	GraphBase *base;     // of a merge: the graph that it may insert into; null: none
 	BufFile *vectors;    // as stored, in TID order; null: in the index already
 	SegmentEntry placed; // with the stream of these
-	BufFile *edges;      // kEdgeStream; null before the graph is built
+	GraphEdges edges;
 	GraphModel model;
 	GraphPart *parts;              // [model.n_parts]
 	uint32 *entries;               // [model.n_entries]
@@ -55,6 +63,19 @@ bool graph_build(GraphWriter *writer);
 
 /// parts.cpp. Builds the graphs of all parts: edges, parts, entries, entry_vectors, calibration. False: it gave way.
 bool graph_build_parts(GraphWriter *writer, uint32 degree);
+
+/// edges.cpp. Takes the edges of a part [part->n_rows, degree]: those of the only part as they are, in allocated memory
+/// that is the writer's from then on; else their numbers, within the part, become those of the segment.
+void graph_take_edges(GraphWriter *writer, const GraphPart *part, uint32 *edges);
+
+/// edges.cpp. Moves edges in memory to a file: another graph needs the memory.
+void graph_spill_edges(GraphWriter *writer);
+
+/// edges.cpp. Writes kEdgeStream. False: it gave way.
+bool graph_write_edges(const GraphWriter *writer, StreamRun *run);
+
+/// edges.cpp. Frees the edges, if there are any.
+void graph_free_edges(GraphEdges *edges);
 
 /// parts.cpp. Tells of a graph in parts.
 void graph_tell(const GraphWriter *writer);
