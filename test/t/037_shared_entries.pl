@@ -142,10 +142,9 @@ sub check_beside_inserts
 	$checker->{stdin} .= "SELECT 'checked ' || (vectorgpu_check('t_v', true)).heap_rows_checked;\n";
 	$checker->{run}->pump_nb;
 	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"), 'a check waits');
-	my $shared = "SELECT delta_rows FROM vectorgpu_indexes WHERE index_name = 't_v'";
-	my $before = $node->safe_psql('postgres', $shared);
+	my $rows_before = delta_rows();
 	$node->safe_psql('postgres', 'UPDATE t SET v = ' . query_vector($node, 77, dims => 24) . ' WHERE id = 8; UPDATE t SET category = category + 1 WHERE id = 8');
-	is($node->safe_psql('postgres', $shared), $before + 1, 'a row has a new entry, and its next version shares it');
+	is(delta_rows(), $rows_before + 1, 'a row has a new entry, and its next version shares it');
 	$holder->query_safe('SELECT pg_advisory_unlock(1)');
 	like($checker->query('SELECT 1'), qr/^checked $rows$/m, 'the check goes on') or diag($checker->{stderr});
 	$_->quit for $holder, $checker;

@@ -94,6 +94,23 @@ for my $turn (1 .. 4)
 }
 check_index($primary, $_, name => "check of $_ on the primary") for 't_v', 'wide_v', 'n_v';
 check_index($standby, $_, name => "check of $_ on the standby") for 't_v', 'wide_v', 'n_v';
+
+# On a standby a snapshot may be older than an index of REINDEX CONCURRENTLY, which then rightly lacks rows that it sees. By feedback the primary keeps
+# what would cancel it; it does not wait for it.
+{
+	my $old = $standby->background_psql('postgres', on_error_stop => 0);
+
+	$old->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+	$standby->safe_psql('postgres', $_) for 'ALTER SYSTEM SET hot_standby_feedback = on', 'SELECT pg_reload_conf()';
+	$primary->poll_query_until('postgres', 'SELECT backend_xmin IS NOT NULL FROM pg_stat_replication') or die 'no feedback';
+	$primary->safe_psql('postgres', $_) for 'DELETE FROM n WHERE id % 50 = 7', 'REINDEX INDEX CONCURRENTLY n_v';
+	wait_standby($primary, $standby);
+	$old->query("SELECT vectorgpu_check('n_v', true)");
+	like($old->{stderr}, qr/cannot be verified using transaction snapshot/, 'a check with an older snapshot of the standby says so');
+	$old->quit;
+	$standby->safe_psql('postgres', $_) for 'ALTER SYSTEM RESET hot_standby_feedback', 'SELECT pg_reload_conf()';
+	check_index($standby, 'n_v', name => 'with a new one the index is whole');
+}
 my ($state) = psql_state($standby, "SELECT vectorgpu_merge('t_v')");
 is($state, '25006', 'merge on a standby is refused as any write is');
 

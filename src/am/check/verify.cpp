@@ -190,8 +190,9 @@ check_index(Relation index, Relation heap, bool heap_all_indexed, CheckResult *r
 	uint64 end;
 
 	memset(result, 0, sizeof(*result));
-	// An index with broken HOT chains may rightly lack rows that an old transaction snapshot sees.
-	if (heap_all_indexed && IsolationUsesXactSnapshot() && index->rd_index->indcheckxmin &&
+	// An index with broken HOT chains may rightly lack rows that an old transaction snapshot sees. So may one that
+	// REINDEX CONCURRENTLY has made, on a standby: the primary has not waited for this snapshot.
+	if (heap_all_indexed && IsolationUsesXactSnapshot() && (index->rd_index->indcheckxmin || RecoveryInProgress()) &&
 		!TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data), snapshot->xmin))
 		ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

@@ -19,8 +19,9 @@ struct AliasCheck
 	uint64 n_keyless; // aliases without an entry
 };
 
-/// The end of the aliases now. The check asks for it before it reads the metapage. Then that knows the entry of each
-/// alias before this end; a later alias may name a row of the delta that the check does not read.
+/// The end of the aliases now. The check asks for it before it reads the metapage and the end of the delta: so it meets
+/// the entry of each alias before this end, unless a VACUUM resolves these meanwhile. A later alias may name a row that
+/// the check does not read.
 uint64 known_alias_end(Relation index);
 
 /// Check the pages of the aliases, and that no row has two. known_end: of known_alias_end; aliases from it on are left

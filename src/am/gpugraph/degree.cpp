@@ -92,7 +92,7 @@ try_more_edges(GraphWriter *writer)
 	if (!graph_build_parts(writer, kMostAutomaticDegree))
 	{
 		graph_free_edges(&writer->edges);
-		writer->edges = few.edges; // format_end closes it
+		writer->edges = few.edges; // format_end frees them
 		return false;
 	}
 	if (serves(writer) && !VG_FAULT("graph_many_edges"))

@@ -1,5 +1,6 @@
 // The state of a segment being written: rows wait in a temporary file until all have come. PG dialect. Used by
-// graph_format.cpp (the callbacks, the streams), parts.cpp (the graphs), edges.cpp, progress.cpp and worker_build.cpp.
+// graph_format.cpp (the callbacks, the streams), parts.cpp and degree.cpp (the graphs), edges.cpp, codes.cpp,
+// progress.cpp and worker_build.cpp.
 #pragma once
 
 #include "am/gpugraph/base.hpp"
