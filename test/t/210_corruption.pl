@@ -43,9 +43,10 @@ BEGIN
 		format('SELECT left(vectorgpu_check(''%s_v'', true)::text, 0)', tab),
 		format('SELECT left(count(*)::text, 0) FROM vectorgpu_indexes'),
 		format('WITH w AS (INSERT INTO %s SELECT 5000 + i, 0, test_vector(i, 24)::vector FROM generate_series(1, 5) i RETURNING 1) SELECT left(count(*)::text, 0) FROM w', tab),
+		format('WITH w AS (UPDATE %s SET category = category + 1 WHERE id %% 5 = 0 RETURNING 1) SELECT left(count(*)::text, 0) FROM w', tab),
 		format('SELECT compare_answers(%L, ''<->'', quote_literal(test_vector(3, 24)) || ''::vector'', 300)', tab)]
 	LOOP
-		CONTINUE WHEN NOT writes AND statement ~ 'INSERT';
+		CONTINUE WHEN NOT writes AND statement ~ 'INSERT|UPDATE';
 		result := (statement, '00000', '')::outcome;
 		BEGIN
 			EXECUTE statement INTO answer;
@@ -60,7 +61,7 @@ END
 $$;
 SQL
 
-# All alike: a built segment with NULL rows and some tombstones, a delta, a merged segment.
+# All alike: a built segment with NULL rows and some tombstones, a delta, rows that share entries (category is indexed: no HOT updates).
 sub make_tables
 {
 	$node->safe_psql('postgres', <<SQL);
@@ -71,6 +72,7 @@ BEGIN
 		EXECUTE format('CREATE TABLE f%s (id bigint, category int, v $type)', i);
 		EXECUTE format('INSERT INTO f%s SELECT j, 0, CASE WHEN j %% 50 = 0 THEN NULL ELSE test_vector(j, 24)::$CAST END FROM generate_series(1, 250) j', i);
 		EXECUTE format('CREATE INDEX f%s_v ON f%s USING $AM (v $CLASS)', i, i);
+		EXECUTE format('CREATE INDEX f%s_c ON f%s (category)', i, i);
 		EXECUTE format('INSERT INTO f%s SELECT j, 0, test_vector(j, 24)::$CAST FROM generate_series(251, 330) j', i);
 	END LOOP;
 END
@@ -78,7 +80,7 @@ END
 SQL
 	for my $i (1 .. $n)
 	{
-		$node->safe_psql('postgres', join '', map { "DELETE FROM f$_ WHERE id % 9 = 0; VACUUM (INDEX_CLEANUP on) f$_;\n" } $i .. ($i + 19 > $n ? $n : $i + 19)) if $i % 20 == 1;
+		$node->safe_psql('postgres', join '', map { "DELETE FROM f$_ WHERE id % 9 = 0; VACUUM (INDEX_CLEANUP on) f$_; UPDATE f$_ SET category = 1 WHERE id % 4 = 0;\n" } $i .. ($i + 19 > $n ? $n : $i + 19)) if $i % 20 == 1;
 	}
 	return;
 }
