@@ -104,9 +104,7 @@ for my $case (faults_enabled($node) ? @{ $held{$AM} // [] } : ())
 	$node->safe_psql('postgres', 'CREATE TABLE counted AS SELECT i AS id, ' . random_vector_sql('i', dims => 8, seed => 5) . ' AS v FROM generate_series(1, 2500) i');
 	$builder->query_safe("LOAD 'vectorgpu'; SET vectorgpu.worker = off; SET max_parallel_maintenance_workers = 0; SET vectorgpu.fault = '$point:lock'");
 	$holder->query_safe('SELECT pg_advisory_lock(1)');
-	$builder->{stdin} .= "CREATE INDEX counted_v ON counted USING $AM ((v::vector(8)) vector_l2_ops) $with;\n";
-	$builder->{run}->pump_nb;
-	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"), 'a build waits');
+	ok(run_to_lock($node, $builder, "CREATE INDEX counted_v ON counted USING $AM ((v::vector(8)) vector_l2_ops) $with"), 'a build waits');
 	is($node->safe_psql('postgres', 'SELECT phase, tuples_total, tuples_done BETWEEN 1 AND 2499 FROM pg_stat_progress_create_index'),
 		"building index: $phase|2500|t", "the progress view shows its phase and counts $with");
 	$holder->query_safe('SELECT pg_advisory_unlock(1)');

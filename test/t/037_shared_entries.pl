@@ -131,7 +131,7 @@ sound('after the load');
 check_index($node, 't_w', narrow => 0, name => 'the index that was built beside it: check');
 $node->safe_psql('postgres', "DROP INDEX t_w; SELECT vectorgpu_merge('t_v'); $vacuum");
 
-# A row that gets a new vector, and then a version that shares the new entry, after vectorgpu_check has found the end of the delta.
+# After vectorgpu_check has found the end of the delta a row gets a new vector, and then a version that shares the new entry.
 sub check_beside_inserts
 {
 	my ($holder, $checker) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 2;
@@ -139,11 +139,10 @@ sub check_beside_inserts
 	$node->safe_psql('postgres', "$update; $update");
 	$holder->query_safe('SELECT pg_advisory_lock(1)');
 	$checker->query_safe("LOAD 'vectorgpu'; SET vectorgpu.fault = 'check_delta:1:lock'");
-	$checker->{stdin} .= "SELECT 'checked ' || (vectorgpu_check('t_v', true)).heap_rows_checked;\n";
-	$checker->{run}->pump_nb;
-	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"), 'a check waits');
+	ok(run_to_lock($node, $checker, "SELECT 'checked ' || (vectorgpu_check('t_v', true)).heap_rows_checked"), 'a check waits');
 	my $rows_before = delta_rows();
-	$node->safe_psql('postgres', 'UPDATE t SET v = ' . query_vector($node, 77, dims => 24) . ' WHERE id = 8; UPDATE t SET category = category + 1 WHERE id = 8');
+	$node->safe_psql('postgres', 'UPDATE t SET v = ' . query_vector($node, 77, dims => 24) . ' WHERE id = 8');
+	$node->safe_psql('postgres', 'UPDATE t SET category = category + 1 WHERE id = 8');
 	is(delta_rows(), $rows_before + 1, 'a row has a new entry, and its next version shares it');
 	$holder->query_safe('SELECT pg_advisory_unlock(1)');
 	like($checker->query('SELECT 1'), qr/^checked $rows$/m, 'the check goes on') or diag($checker->{stderr});

@@ -95,8 +95,8 @@ for my $turn (1 .. 4)
 check_index($primary, $_, name => "check of $_ on the primary") for 't_v', 'wide_v', 'n_v';
 check_index($standby, $_, name => "check of $_ on the standby") for 't_v', 'wide_v', 'n_v';
 
-# On a standby a snapshot may be older than an index of REINDEX CONCURRENTLY, which then rightly lacks rows that it sees. By feedback the primary keeps
-# what would cancel it; it does not wait for it.
+# On a standby a snapshot may be older than an index of REINDEX CONCURRENTLY, which then rightly lacks rows that it sees.
+# By feedback the primary keeps what would cancel it; it does not wait for it.
 {
 	my $old = $standby->background_psql('postgres', on_error_stop => 0);
 

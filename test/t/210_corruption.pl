@@ -61,7 +61,8 @@ END
 $$;
 SQL
 
-# All alike: a built segment with NULL rows and some tombstones, a delta, rows that share entries (category is indexed: no HOT updates).
+# All alike: a built segment with NULL rows and some tombstones, a delta, rows that share entries (no HOT updates:
+# category is indexed).
 sub make_tables
 {
 	$node->safe_psql('postgres', <<SQL);
@@ -78,9 +79,12 @@ BEGIN
 END
 \$\$;
 SQL
-	for my $i (1 .. $n)
+	for my $i (grep { $_ % 20 == 1 } 1 .. $n)
 	{
-		$node->safe_psql('postgres', join '', map { "DELETE FROM f$_ WHERE id % 9 = 0; VACUUM (INDEX_CLEANUP on) f$_; UPDATE f$_ SET category = 1 WHERE id % 4 = 0;\n" } $i .. ($i + 19 > $n ? $n : $i + 19)) if $i % 20 == 1;
+		my $last = $i + 19 > $n ? $n : $i + 19;
+		my @changes = map { ("DELETE FROM f$_ WHERE id % 9 = 0", "VACUUM (INDEX_CLEANUP on) f$_", "UPDATE f$_ SET category = 1 WHERE id % 4 = 0") } $i .. $last;
+
+		$node->safe_psql('postgres', join ";\n", @changes);
 	}
 	return;
 }

@@ -304,10 +304,7 @@ if (faults_enabled($node))
 
 	$late->query_safe("$force; $scan"); # its session is open
 	$holder->query_safe('SELECT pg_advisory_lock(1)');
-	$late->{stdin} .= "SET vectorgpu.fault = 'bridge_send:1:lock';\n$scan;\n";
-	$late->{run}->pump_nb;
-	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"),
-		'a scan has read the version of the index and waits');
+	ok(run_to_lock($node, $late, "SET vectorgpu.fault = 'bridge_send:1:lock'; $scan"), 'a scan has read the version of the index and waits');
 	$node->safe_psql('postgres', "SELECT vectorgpu_merge('m_v')");
 	by_worker($node, 'the copy has the merged segment', sub { $node->safe_psql('postgres', "$force; $scan") });
 	$before = worker_stat($node, 'answered');

@@ -99,9 +99,8 @@ SKIP:
 		$node->safe_psql('postgres', 'DROP INDEX IF EXISTS t_i');
 		$holder->query_safe('SELECT pg_advisory_lock(1)');
 		$builder->query_safe("SELECT '[1]'::vector; SET vectorgpu.fault = 'ivf_encode:1:lock'");
-		$builder->{stdin} .= "CREATE INDEX t_i ON t USING gpuivf (v vector_l2_ops) WITH (lists = 25, $with);\n";
-		$builder->{run}->pump_nb;
-		ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"), "a build waits behind its first batch");
+		ok(run_to_lock($node, $builder, "CREATE INDEX t_i ON t USING gpuivf (v vector_l2_ops) WITH (lists = 25, $with)"),
+			'a build waits behind its first batch');
 		kill 'KILL', $pid;
 		wait_gone($pid);
 		$holder->query_safe('SELECT pg_advisory_unlock(1)');
@@ -138,9 +137,7 @@ SKIP:
 	$node->safe_psql('postgres', 'DROP INDEX p_i');
 	$holder->query_safe('SELECT pg_advisory_lock(1)');
 	$builder->query_safe("SELECT '[1]'::vector; $parallel = 2; SET vectorgpu.fault = 'ivf_calibrate:1:lock'");
-	$builder->{stdin} .= "$create;\n";
-	$builder->{run}->pump_nb;
-	ok($node->poll_query_until('postgres', "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"), 'recall is about to be measured');
+	ok(run_to_lock($node, $builder, $create), 'recall is about to be measured');
 	ok($node->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'parallel worker' AND wait_event_type = 'Extension'"),
 		'processes have written the lists, and wait');
 	kill 'KILL', $pid;
