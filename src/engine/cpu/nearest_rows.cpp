@@ -242,6 +242,14 @@ SearcherRows::search_some(std::span<const uint32_t> nodes, const graph::KnnLists
 		});
 }
 
+/// The searcher's copy has the row, too.
+void
+SearcherRows::set_query(uint32_t node, SearchQuery *query) const
+{
+	query->query = rows_.row(node);
+	query->own_row = {kSegment, node};
+}
+
 /// Take groups until none are left.
 Status
 SearcherRows::search_groups(const NearGroups &groups, const graph::KnnLists &lists, Batch *batch)
@@ -278,7 +286,7 @@ SearcherRows::search_batch(const Passing *passing, const graph::KnnLists &lists,
 	batch->queries.resize(n);
 	for (size_t i = 0; i < n; i++)
 	{
-		batch->queries[i].query = rows_.row(batch->nodes[i]);
+		set_query(batch->nodes[i], &batch->queries[i]);
 		batch->queries[i].k = size_t{lists.k} + 1; // one is usually the row itself
 		batch->queries[i].passing = passing;
 	}
@@ -403,7 +411,7 @@ SearcherRows::search_nodes(const graph::NodeSearch &search)
 	queries_.resize(search.n);
 	for (uint32_t i = 0; i < search.n; i++)
 	{
-		queries_[i].query = rows_.row(search.nodes[i]);
+		set_query(search.nodes[i], &queries_[i]);
 		queries_[i].k = search.k;
 		queries_[i].probes = search.width > 0 ? std::span(&probes, 1) : std::span<const SegmentProbes>();
 	}

@@ -71,6 +71,7 @@ private:
 	Status search_some(std::span<const uint32_t> nodes, const graph::KnnLists &lists);
 	Status search_groups(const NearGroups &groups, const graph::KnnLists &lists, Batch *batch);
 	Status search_batch(const Passing *passing, const graph::KnnLists &lists, Batch *batch);
+	void set_query(uint32_t node, SearchQuery *query) const;
 	bool has_room_for(const NearGroups &groups) const;
 	void take_list(uint32_t node, const std::vector<Neighbor> &found, const graph::KnnLists &lists) const;
 	Status search_nodes(const graph::NodeSearch &search);
