@@ -1,6 +1,8 @@
 // Nearest rows looked for among those of near clusters: nearly all true ones are found, and the graph is as good.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <mutex>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -63,11 +65,13 @@ rows_of(const Rows &rows)
 
 /// tuning: null: by all rows.
 Lists
-find(Engine *engine, const Rows &rows, const NearGroupsTuning *tuning)
+find(
+	Engine *engine, const Rows &rows, const NearGroupsTuning *tuning,
+	const std::function<bool(uint64_t)> &go_on = [](uint64_t) { return true; })
 {
 	const graph::GraphRows of = rows_of(rows);
 	SearchControl control;
-	SearcherRows held(engine, of, &control, [](uint64_t) { return true; });
+	SearcherRows held(engine, of, &control, go_on);
 	NearGroups groups;
 	Lists lists;
 
@@ -156,6 +160,32 @@ TEST(NearGroups, search_for_rows_of_the_copy)
 		EXPECT_EQ(engine.n_exact, 6000 + (how != nullptr ? 6000 / 15 : 0)); // and the clusters near each
 		EXPECT_EQ(engine.n_own_rows, engine.n_exact);
 	}
+}
+
+/// The sample's rows count, and count once.
+TEST(NearGroups, say_how_many_rows_are_searched_for)
+{
+	const NearGroupsTuning tuning = small_groups();
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 24}, 6000);
+	const uint64_t n_sampled = 6000 / tuning.sampled;
+	std::mutex mutex;
+	std::vector<uint64_t> before; // each batch
+	const Lists got = find(make_cpu_engine({}).get(), rows, &tuning,
+		[&](uint64_t n)
+		{
+			const std::lock_guard lock(mutex);
+
+			before.push_back(n);
+			return true;
+		});
+
+	std::sort(before.begin(), before.end());
+	EXPECT_TRUE(got.near);
+	ASSERT_GT(before.size(), 4U);
+	EXPECT_EQ(before[1], 0U); // the rows are loaded, and the sample's are searched for
+	EXPECT_EQ(before[2], n_sampled);
+	EXPECT_GT(before[3], n_sampled);
+	EXPECT_LT(before.back(), rows.n());
 }
 
 TEST(NearGroups, that_would_need_many_rows_search_all)
