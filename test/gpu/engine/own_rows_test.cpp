@@ -29,13 +29,17 @@ own_rows(const Rows &rows, SegmentId segment, size_t n, size_t k)
 /// Two segments in both engines.
 struct Held
 {
-	Held(const engine::CopySpec &spec, Values values, size_t n_first, bool narrow)
-		: both(spec, narrow), first(spec.distance), second(spec.distance)
+	/// odd_every: of so many rows of the first segment one is of odd numbers; 0: none.
+	Held(const engine::CopySpec &spec, Values values, size_t n_first, CudaEngine *engine = cuda_engine(),
+		size_t odd_every = 0)
+		: both(spec, engine), first(spec.distance), second(spec.distance)
 	{
 		std::mt19937 rng(5);
 
 		add_values(&first, values, 200, n_first, rng, 1);
 		add_values(&second, values, 200, 3000, rng, 1000001);
+		for (size_t i = 0; odd_every > 0 && i < n_first; i += odd_every)
+			random_vector(spec.distance, Data::kExtremes, rng, first.vectors.data() + i * first.row_bytes);
 		load(1, first);
 		load(2, second);
 	}
@@ -73,28 +77,42 @@ TEST(OwnRows, OfEveryMetricAndWidth)
 			for (const bool narrow : {false, true}) // true: the filter reads rounded rows
 			{
 				SCOPED_TRACE(testing::Message() << metric_name(metric) << ", " << dim << ", narrow " << narrow);
-				Held held({metric, ElementType::kFloat32, dim}, Values::kReal, dim > 100 ? 4000 : 20000, narrow);
+				Held held(
+					{metric, ElementType::kFloat32, dim}, Values::kReal, dim > 100 ? 4000 : 20000, cuda_engine(narrow));
 
 				ASSERT_NO_FATAL_FAILURE(held.expect_taken(own_rows(held.first, 1, kQueries, 33), kQueries));
 				ASSERT_NO_FATAL_FAILURE(held.expect_taken(own_rows(held.second, 2, kQueries, 1), kQueries));
 			}
 }
 
-/// Numbers that are none, infinite or denormal, which the filter refuses: queries are searched again.
+/// Numbers that are none, infinite or denormal. Where few rows have them, the filter takes the others, and queries that
+/// are such rows are searched, and taken, again. Where all have, all are scored at once.
 TEST(OwnRows, OfOddNumbers)
 {
-	for (const Metric metric : {Metric::kL2, Metric::kCosine})
-	{
-		Held held({metric, ElementType::kFloat32, 65}, Values::kExtremes, 18000, true);
+	constexpr size_t kRows = 18000;
 
-		ASSERT_NO_FATAL_FAILURE(held.expect_taken(own_rows(held.first, 1, kQueries, 20), kQueries));
-	}
+	for (const Metric metric : {Metric::kL2, Metric::kCosine})
+		for (const size_t odd_every : {100u, 1u})
+		{
+			const size_t n_odd = kRows / 100; // that are searched for: too many bytes as well
+			Held held({metric, ElementType::kFloat32, 100}, Values::kReal, kRows, cuda_engine(), odd_every);
+			std::vector<SearchQuery> queries = own_rows(held.first, 1, kQueries, 20);
+
+			SCOPED_TRACE(testing::Message() << metric_name(metric) << ", one of " << odd_every);
+
+			for (size_t i = 0; i < n_odd; i++)
+			{
+				queries[3 * i].own_row.number = static_cast<uint32_t>(100 * i);
+				queries[3 * i].query = held.first.vector(100 * i);
+			}
+			ASSERT_NO_FATAL_FAILURE(held.expect_taken(queries, kQueries + (odd_every > 1 ? n_odd : 0)));
+		}
 }
 
 /// Queries that continue after a row, and those of rows that are dead.
 TEST(OwnRows, ContinuedAndDead)
 {
-	Held held({Metric::kL2, ElementType::kFloat32, 40}, Values::kReal, 20000, true);
+	Held held({Metric::kL2, ElementType::kFloat32, 40}, Values::kReal, 20000);
 	std::vector<SearchQuery> queries = own_rows(held.first, 1, kQueries, 12);
 	std::vector<std::vector<Neighbor>> found;
 	std::mt19937 rng(3);
@@ -111,12 +129,13 @@ TEST(OwnRows, ContinuedAndDead)
 	ASSERT_NO_FATAL_FAILURE(held.expect_taken(own_rows(held.first, 1, kQueries, 12), kQueries));
 }
 
-/// Vectors are sent where not all queries are rows of one segment, or where rows lie in another form.
+/// Vectors are sent where they are few, where not all are rows of one segment, or where rows lie in another form.
 TEST(OwnRows, AreSentElsewhere)
 {
-	Held held({Metric::kL2, ElementType::kFloat32, 40}, Values::kReal, 20000, true);
+	Held held({Metric::kL2, ElementType::kFloat32, 40}, Values::kReal, 20000);
 	std::vector<SearchQuery> queries = own_rows(held.first, 1, kQueries, 12);
 
+	ASSERT_NO_FATAL_FAILURE(held.expect_taken(own_rows(held.first, 1, 100, 12), 0));
 	queries[300].own_row = {}; // one has no row
 	ASSERT_NO_FATAL_FAILURE(held.expect_taken(queries, 0));
 	queries[300] = own_rows(held.second, 2, 1, 12)[0]; // one is of another segment
@@ -127,8 +146,8 @@ TEST(OwnRows, AreSentElsewhere)
 	queries[7].own_row.number = static_cast<uint32_t>(held.first.n()); // there is no such row
 	ASSERT_NO_FATAL_FAILURE(held.expect_taken(queries, 0));
 
-	Held bytes({Metric::kL2, ElementType::kFloat32, 40}, Values::kBytes, 20000, true);
-	Held halves({Metric::kCosine, ElementType::kFloat16, 40}, Values::kReal, 20000, true);
+	Held bytes({Metric::kL2, ElementType::kFloat32, 40}, Values::kBytes, 20000);
+	Held halves({Metric::kCosine, ElementType::kFloat16, 40}, Values::kReal, 20000);
 
 	ASSERT_NO_FATAL_FAILURE(bytes.expect_taken(own_rows(bytes.first, 1, kQueries, 12), 0));
 	ASSERT_NO_FATAL_FAILURE(halves.expect_taken(own_rows(halves.first, 1, kQueries, 12), 0));
@@ -173,15 +192,25 @@ TEST(OwnRows, WithConditions)
 	}
 }
 
-/// Chunks of a batch take their own rows, one after another and from several threads.
+/// Chunks of a batch take their own rows, one after another and from several threads: 1,923 queries and their heads fit
+/// 2 MB.
 TEST(OwnRows, InChunksAndThreads)
 {
-	Held held({Metric::kL2, ElementType::kFloat32, 768}, Values::kReal, 5000, true);
-	const std::vector<SearchQuery> queries = own_rows(held.first, 1, 4800, 5);
+	constexpr size_t kMany = 2500;
+	std::unique_ptr<CudaEngine> engine;
+	CudaEngineOptions options;
+
+	options.self_test = false;
+	options.workspace_bytes = size_t{256} << 20;
+	options.pinned_bytes = size_t{4} << 20; // half of it for queries
+	ASSERT_OK(make_cuda_engine(options, &engine));
+
+	Held held({Metric::kL2, ElementType::kFloat32, 256}, Values::kReal, 17000, engine.get());
+	const std::vector<SearchQuery> queries = own_rows(held.first, 1, kMany, 5);
 
 	ASSERT_NO_FATAL_FAILURE(expect_answers_side_by_side(
-		4, 5, held.both, queries, [&](size_t t, size_t round) { return Part{(t * 5 + round) * 200, 1000}; }));
-	ASSERT_NO_FATAL_FAILURE(held.expect_taken(queries, queries.size()));
+		4, 5, held.both, queries, [&](size_t t, size_t round) { return Part{(t * 5 + round) * 100, 600}; }));
+	ASSERT_NO_FATAL_FAILURE(held.expect_taken(queries, kMany));
 }
 
 } // namespace
