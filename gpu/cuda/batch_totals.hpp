@@ -25,6 +25,7 @@ struct BatchTotals
 	Count n_few_real_lists{0};
 	Count n_rounded_lists{0};
 	Count n_packed{0};
+	Count n_own_rows{0};
 	Count n_hashed{0};
 	Count n_matched{0};
 	Count n_sparse{0};
@@ -41,6 +42,7 @@ struct BatchTotals
 		n_few_real_lists += counts.n_few_real_lists;
 		n_rounded_lists += counts.n_rounded_lists;
 		n_packed += counts.n_packed;
+		n_own_rows += counts.n_own_rows;
 		n_hashed += counts.n_hashed;
 		n_matched += counts.n_matched;
 		n_sparse += counts.n_sparse;
@@ -50,7 +52,8 @@ struct BatchTotals
 	void reset()
 	{
 		n_searches = n_batches = n_rescored = n_one_pass = n_graph_alone = n_graph_blocks = n_entries_apart =
-			n_few_lists = n_few_real_lists = n_rounded_lists = n_packed = n_hashed = n_matched = n_sparse = 0;
+			n_few_lists = n_few_real_lists = n_rounded_lists = n_packed = n_own_rows = n_hashed = n_matched = n_sparse =
+				0;
 	}
 };
 

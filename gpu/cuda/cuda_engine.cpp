@@ -323,6 +323,7 @@ public:
 	uint64_t n_few_real_lists() const override { return totals_.n_few_real_lists; }
 	uint64_t n_rounded_lists() const override { return totals_.n_rounded_lists; }
 	uint64_t n_packed() const override { return totals_.n_packed; }
+	uint64_t n_own_rows() const override { return totals_.n_own_rows; }
 	uint64_t n_hashed() const override { return totals_.n_hashed; }
 	uint64_t n_matched() const override { return totals_.n_matched; }
 	uint64_t n_sparse() const override { return totals_.n_sparse; }

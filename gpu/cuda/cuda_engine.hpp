@@ -99,6 +99,10 @@ public:
 	/// Queries with conditions that went over packed rows (passing/packed_rows.hpp).
 	virtual uint64_t n_packed() const = 0;
 
+	/// Vectors of queries that were not sent: the GPU took them from rows of the copy (search/chunk.hpp). Of queries
+	/// that were searched a second time, twice.
+	virtual uint64_t n_own_rows() const = 0;
+
 	/// Pairs of a query and a segment that the GPU searched by codes of a graph.
 	virtual uint64_t n_hashed() const = 0;
 

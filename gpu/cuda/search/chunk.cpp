@@ -4,9 +4,24 @@
 #include <algorithm>
 
 #include "cuda/device/staging.hpp"
+#include "kernels/select/pack_rows.hpp"
 
 namespace vectorgpu::cuda
 {
+namespace
+{
+
+/// Whether rows of the source are as queries are: float32, padded with zeros. Rows in a narrower form are not, rows of
+/// lists have places beside their numbers, and those of the delta have none.
+bool
+has_queries(const SearchCall &call, const Source &source)
+{
+	return source.segment != engine::kDeltaSegment && source.lists == nullptr && !source.block->on_host() &&
+		call.spec.element == ElementType::kFloat32 && source.block->form == kernels::Form::kFloat32 &&
+		source.block->pitch_bytes == call.shape.query_bytes;
+}
+
+} // namespace
 
 bool
 chunk_fits(const SearchContext &context, size_t n, const QueryRoom &each, const ChunkMargins &margins)
@@ -46,6 +61,29 @@ copy_out(const SearchCall &call, void *to, const void *from, size_t bytes)
 			? kernels::launch_copy(to, from, bytes, call.stream())
 			: cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, call.stream()),
 		"read results");
+}
+
+const Source *
+source_of_queries(const SearchCall &call, std::span<const uint32_t> numbers)
+{
+	const std::vector<Source> &sources = call.copy_rows().sources;
+	const engine::SegmentId segment =
+		numbers.empty() ? engine::kDeltaSegment : call.queries[numbers.front()].own_row.segment;
+	const auto found =
+		std::find_if(sources.begin(), sources.end(), [&](const Source &source) { return source.segment == segment; });
+
+	if (found == sources.end() || !has_queries(call, *found))
+		return nullptr;
+
+	const bool all = std::all_of(numbers.begin(), numbers.end(),
+		[&](uint32_t number)
+		{
+			const engine::SegmentRow &row = call.queries[number].own_row;
+
+			return row.segment == segment && row.number < found->n_rows;
+		});
+
+	return all ? &*found : nullptr;
 }
 
 ChunkStaging::ChunkStaging(const SearchCall &call, std::span<const uint32_t> numbers, Arena *arena)
@@ -93,7 +131,7 @@ ChunkStaging::send() const
 Status
 ChunkStaging::put_and_send(kernels::Incoming *incoming)
 {
-	if (host_.mark() > kernels::kMostCopiedByKernel)
+	if (is_sent())
 	{
 		*incoming = {};
 		return put_and_send();
@@ -140,6 +178,25 @@ ChunkStaging::put_and_send_by_driver(uint8_t *bytes, bool *are_bytes)
 		});
 	VECTORGPU_TRY(status);
 	return send_piece(sent * each, host_.mark());
+}
+
+/// A copy comes last, as where vectors are sent: behind a kernel, blocks of the search's first ones would come early
+/// (warp_block/launch.cuh).
+Status
+ChunkStaging::gather_and_send(const Source &source, const Piece<uint32_t> &rows) const
+{
+	const uint32_t n = static_cast<uint32_t>(numbers_.size());
+
+	for (uint32_t i = 0; i < n; i++)
+		rows.host[i] = call_.queries[numbers_[i]].own_row.number;
+	VECTORGPU_TRY(call_.check(
+		cudaMemcpyAsync(rows.device, rows.host, n * sizeof(uint32_t), cudaMemcpyHostToDevice, call_.stream()),
+		"send queries"));
+	VECTORGPU_TRY(call_.check(kernels::launch_pack({rows.device, nullptr, n}, source.rows().vectors,
+								  source.block->pitch_bytes, vectors_.device, call_.stream()),
+		"take queries from rows"));
+	call_.counts->n_own_rows += n;
+	return send_heads();
 }
 
 Status

@@ -73,6 +73,10 @@ Status too_small();
 Status copy_in(const SearchCall &call, void *to, const void *from, size_t bytes);
 Status copy_out(const SearchCall &call, void *to, const void *from, size_t bytes);
 
+/// The source with the rows that all of these queries are (SearchQuery::own_row), if it is one, lies in device memory,
+/// and has its rows in the form of queries. Null: the queries are to be sent.
+const Source *source_of_queries(const SearchCall &call, std::span<const uint32_t> numbers);
+
 /// The queries of a chunk on the device.
 struct QueryChunk
 {
@@ -137,6 +141,13 @@ public:
 	/// Fill the piece of the vectors and send all pieces. The vectors of a large chunk go in parts: the device copies
 	/// one while the next is filled.
 	Status put_and_send();
+
+	/// Send all pieces but the vectors, which the device takes from rows of the source_of_queries. rows: a piece for
+	/// the numbers of these.
+	Status gather_and_send(const Source &source, const Piece<uint32_t> &rows) const;
+
+	/// Whether put_and_send(incoming) would send the pieces, not leave them to a kernel.
+	bool is_sent() const { return host_.mark() > kernels::kMostCopiedByKernel; }
 
 	/// The same by the driver's copies, however few the bytes are. bytes: null, or a piece that was taken, for the
 	/// elements as bytes; *are_bytes: the answer of stage_queries.

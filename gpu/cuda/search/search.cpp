@@ -204,8 +204,12 @@ private:
 	Status send_queries(std::span<const uint32_t> numbers, ExactChunk *chunk)
 	{
 		const size_t n = numbers.size();
+		const Source *const own = source_of_queries(call_, numbers);
 		ChunkStaging staging(call_, numbers, &arena_);
+		ChunkStaging::Piece<uint32_t> own_rows = {};
 
+		if (own != nullptr)
+			own_rows = staging.take<uint32_t>(n);
 		chunk->best.counts = staging.take_zeros<uint32_t>(n);
 		chunk->prepared.redo = staging.take_zeros<uint8_t>(n);
 		chunk->n_rescored = staging.take_zeros<uint64_t>(1);
@@ -213,7 +217,8 @@ private:
 		if (staging.failed())
 			return too_small();
 		staging.put_heads(chunk);
-		VECTORGPU_TRY(staging.put_and_send(&chunk->incoming));
+		VECTORGPU_TRY(own != nullptr && staging.is_sent() ? staging.gather_and_send(*own, own_rows)
+														  : staging.put_and_send(&chunk->incoming));
 
 		chunk->best.stride = chunk->max_k;
 		chunk->best.entries = arena_.take<Entry>(n * chunk->max_k); // read_results reads it with the zeros before it

@@ -72,6 +72,7 @@ struct SearchCounts
 	uint64_t n_few_real_lists = 0; // ... over reals
 	uint64_t n_rounded_lists = 0;  // pairs of a query and a segment that went by rounded_lists.hpp
 	uint64_t n_packed = 0;         // queries with conditions that went over packed rows
+	uint64_t n_own_rows = 0;       // vectors of queries that the device took from the copy's rows (chunk.hpp)
 };
 
 /// A query with conditions names this many times the lists that will do if the rows that pass are spread evenly. Not
@@ -103,17 +104,20 @@ struct SearchCall
 	Results *results;
 	SearchCounts *counts;
 	engine::SearchControl *control; // may be null
+	const Snapshot *copy = nullptr; // the copy's rows, that SearchQuery::own_row names; null: they are `snapshot`
+
+	const Snapshot &copy_rows() const { return copy != nullptr ? *copy : snapshot; }
 
 	/// The same call with other queries and results.
 	SearchCall with(std::span<const engine::SearchQuery> some, Results *found) const
 	{
-		return {device, context, spec, shape, snapshot, some, options, found, counts, control};
+		return {device, context, spec, shape, snapshot, some, options, found, counts, control, copy};
 	}
 
 	/// The same call over other rows.
 	SearchCall with(const Snapshot &rows, std::span<const engine::SearchQuery> some, Results *found) const
 	{
-		return {device, context, spec, shape, rows, some, options, found, counts, control};
+		return {device, context, spec, shape, rows, some, options, found, counts, control, &copy_rows()};
 	}
 
 	cudaStream_t stream() const { return context->stream.get(); }

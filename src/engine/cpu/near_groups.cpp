@@ -2,12 +2,12 @@
 #include "engine/cpu/near_groups.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 
 #include "engine/interface/list_builder.hpp"
+#include "engine/predicate/row_bits.hpp"
 #include "engine/recall/stratified.hpp"
 
 namespace vectorgpu::engine
@@ -378,6 +378,7 @@ NearGroups::find_near_clusters(Engine *engine, uint32_t dim, SearchControl *cont
 	{
 		queries[c].query = &centroids_[size_t{c} * dim];
 		queries[c].k = size_t{n_near} + 1;
+		queries[c].own_row = {kSegment, c};
 	}
 	spec.distance = {Metric::kL2, ElementType::kFloat32, dim};
 	spec.kind = CopyKind::kRows;
@@ -545,10 +546,8 @@ NearGroups::candidates(uint32_t group, SegmentId segment) const
 	of_segment->listed = of_segment->n_pass <= n_rows_ / kFewOfRows;
 	if (of_segment->listed)
 	{
-		of_segment->rows.reserve(of_segment->n_pass);
-		for (uint32_t byte = 0; byte < of_segment->bits.size(); byte++)
-			for (uint32_t bits = of_segment->bits[byte]; bits != 0; bits &= bits - 1)
-				of_segment->rows.push_back(byte * 8 + static_cast<uint32_t>(std::countr_zero(bits)));
+		of_segment->rows.resize(of_segment->n_pass);
+		predicate::list_rows(of_segment->bits.data(), n_rows_, of_segment->rows.data(), of_segment->rows.size());
 		of_segment->bits.clear();
 	}
 	passing->n_rows = n_rows_;

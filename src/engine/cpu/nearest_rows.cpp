@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <numeric>
 #include <thread>
@@ -164,8 +165,9 @@ SearcherRows::find_near(NearGroups *groups, const graph::KnnLists &lists, bool *
 }
 
 /// Run work by threads of its own, each with a batch of its own; return the first failure, after which the others end.
+/// n_before: rows that have their lists.
 Status
-SearcherRows::in_threads(const std::function<Status(Batch *)> &work)
+SearcherRows::in_threads(const std::function<Status(Batch *)> &work, size_t n_before)
 {
 	const size_t n_callers = kCallers * searcher_->n_batches_at_once();
 	std::mutex mutex;
@@ -194,7 +196,7 @@ SearcherRows::in_threads(const std::function<Status(Batch *)> &work)
 	};
 
 	next_ = 0;
-	n_searched_ = 0;
+	n_searched_ = n_before;
 	{
 		std::vector<std::jthread> callers; // joined at the end of the block
 
@@ -242,13 +244,28 @@ SearcherRows::search_some(std::span<const uint32_t> nodes, const graph::KnnLists
 		});
 }
 
-/// Take groups until none are left.
-Status
-SearcherRows::search_groups(const NearGroups &groups, const graph::KnnLists &lists, Batch *batch)
+/// The searcher's copy has the row, too.
+void
+SearcherRows::set_query(uint32_t node, SearchQuery *query) const
 {
+	query->query = rows_.row(node);
+	query->own_row = {kSegment, node};
+}
+
+/// Take groups until none are left. has_list [rows]: those that are not searched for.
+Status
+SearcherRows::search_groups(
+	const NearGroups &groups, const std::vector<bool> &has_list, const graph::KnnLists &lists, Batch *batch)
+{
+	std::vector<uint32_t> rows;
+
 	for (size_t group; (group = next_.fetch_add(1)) < groups.n_groups();)
 	{
-		const std::span<const uint32_t> rows = groups.rows(static_cast<uint32_t>(group));
+		const std::span<const uint32_t> all = groups.rows(static_cast<uint32_t>(group));
+
+		rows.clear();
+		std::copy_if(all.begin(), all.end(), std::back_inserter(rows), [&](uint32_t row) { return !has_list[row]; });
+
 		const std::shared_ptr<const Passing> passing = groups.candidates(static_cast<uint32_t>(group), kSegment);
 
 		const size_t n_parts = (rows.size() + kGroupRows - 1) / kGroupRows;
@@ -256,7 +273,8 @@ SearcherRows::search_groups(const NearGroups &groups, const graph::KnnLists &lis
 		for (size_t part = 0; part < n_parts; part++) // all about as large
 		{
 			const size_t first = part * rows.size() / n_parts;
-			const std::span<const uint32_t> some = rows.subspan(first, (part + 1) * rows.size() / n_parts - first);
+			const std::span<const uint32_t> some =
+				std::span(rows).subspan(first, (part + 1) * rows.size() / n_parts - first);
 
 			batch->nodes.assign(some.begin(), some.end());
 			if (Status status = search_batch(passing.get(), lists, batch); !status.is_ok())
@@ -278,7 +296,7 @@ SearcherRows::search_batch(const Passing *passing, const graph::KnnLists &lists,
 	batch->queries.resize(n);
 	for (size_t i = 0; i < n; i++)
 	{
-		batch->queries[i].query = rows_.row(batch->nodes[i]);
+		set_query(batch->nodes[i], &batch->queries[i]);
 		batch->queries[i].k = size_t{lists.k} + 1; // one is usually the row itself
 		batch->queries[i].passing = passing;
 	}
@@ -305,22 +323,27 @@ SearcherRows::has_room_for(const NearGroups &groups) const
 		(needed <= stats.budget_bytes / 8 && stats.resident_bytes + needed <= stats.budget_bytes / 2);
 }
 
-/// The sample's lists are filled twice, by all rows first.
+/// The sample's lists are filled first, by all rows.
 Status
 SearcherRows::search_near(NearGroups *groups, const graph::KnnLists &lists, bool *near)
 {
 	std::vector<uint32_t> nearest;
+	std::vector<bool> has_list(rows_.n_rows);
 
 	if (Status status = groups->group(searcher_, rows_, copy_, kSegment, control_); !status.is_ok())
 		return status.code == StatusCode::kCancelled ? status : search_all(lists);
 	if (Status status = search_some(groups->sample(), lists); !status.is_ok())
 		return status;
 	for (const uint32_t node : groups->sample())
+	{
 		nearest.insert(nearest.end(), lists.ids + size_t{node} * lists.k, lists.ids + size_t{node + 1} * lists.k);
+		has_list[node] = true;
+	}
 	*near = groups->choose(nearest.data(), lists.k) && has_room_for(*groups);
 	if (!*near)
 		return search_all(lists);
-	return in_threads([&](Batch *batch) { return search_groups(*groups, lists, batch); });
+	return in_threads(
+		[&](Batch *batch) { return search_groups(*groups, has_list, lists, batch); }, groups->sample().size());
 }
 
 /// Make a list from search results, as knn_graph does: other rows with a finite score, by the score as float.
@@ -403,7 +426,7 @@ SearcherRows::search_nodes(const graph::NodeSearch &search)
 	queries_.resize(search.n);
 	for (uint32_t i = 0; i < search.n; i++)
 	{
-		queries_[i].query = rows_.row(search.nodes[i]);
+		set_query(search.nodes[i], &queries_[i]);
 		queries_[i].k = search.k;
 		queries_[i].probes = search.width > 0 ? std::span(&probes, 1) : std::span<const SegmentProbes>();
 	}

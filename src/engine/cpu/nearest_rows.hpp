@@ -67,10 +67,12 @@ private:
 
 	Status search_all(const graph::KnnLists &lists);
 	Status search_near(NearGroups *groups, const graph::KnnLists &lists, bool *near);
-	Status in_threads(const std::function<Status(Batch *)> &work);
+	Status in_threads(const std::function<Status(Batch *)> &work, size_t n_before = 0);
 	Status search_some(std::span<const uint32_t> nodes, const graph::KnnLists &lists);
-	Status search_groups(const NearGroups &groups, const graph::KnnLists &lists, Batch *batch);
+	Status search_groups(
+		const NearGroups &groups, const std::vector<bool> &has_list, const graph::KnnLists &lists, Batch *batch);
 	Status search_batch(const Passing *passing, const graph::KnnLists &lists, Batch *batch);
+	void set_query(uint32_t node, SearchQuery *query) const;
 	bool has_room_for(const NearGroups &groups) const;
 	void take_list(uint32_t node, const std::vector<Neighbor> &found, const graph::KnnLists &lists) const;
 	Status search_nodes(const graph::NodeSearch &search);

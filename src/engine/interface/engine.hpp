@@ -103,6 +103,13 @@ struct SegmentProbes
 	uint32_t candidates = 0;
 };
 
+/// A row of a sealed segment, by its number in the order in which the segment's rows came.
+struct SegmentRow
+{
+	SegmentId segment = kDeltaSegment; // of the delta: no row
+	uint32_t number = 0;
+};
+
 /// One query of a batch. query: [dim] of the copy's element type, host memory.
 struct SearchQuery
 {
@@ -124,6 +131,10 @@ struct SearchQuery
 	// how wide a search without conditions would be; the engine widens it until it has seen enough rows that pass.
 	const Passing *passing = nullptr;
 	FilterWay *filter_way = nullptr; // if not null, set to how rows that pass were found
+
+	// kRows only. A row of this copy that has the elements of `query`, bit for bit: the engine may read these there
+	// instead, where that is nearer. `query` is valid all the same.
+	SegmentRow own_row{};
 };
 
 /// Shared by the caller of a search and the engine while it runs. Consecutive searches may use the same object.

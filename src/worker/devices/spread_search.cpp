@@ -88,6 +88,7 @@ prepare(const SpreadView &view, PassingCuts *cuts, const DevicePlace *place, std
 	{
 		SearchQuery &query = call->queries[i];
 
+		query.own_row = {}; // a shard numbers its rows by itself
 		query.coverage = &call->coverage[i];
 		query.filter_way = &call->ways[i];
 		if (query.passing == nullptr)

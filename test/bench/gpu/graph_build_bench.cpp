@@ -98,6 +98,8 @@ main(int argc, char **argv)
 	std::printf("# %s; %u groups\n", gpu->description(), asked.groups);
 	for (uint32_t run = 0; run < asked.runs; run++)
 		graph = build(gpu.get(), base, 32, asked.near_groups);
+	std::printf("# %.2f M queries of %u builds were rows of the copy that the GPU took from there\n",
+		static_cast<double>(gpu->n_own_rows()) / 1e6, asked.runs);
 
 	const Options options;
 	const engine::CopyId copy = load(gpu.get(), base, graph.description, options);

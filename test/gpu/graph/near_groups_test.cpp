@@ -129,11 +129,13 @@ TEST(NearGroups, AreThoseOfTheCpu)
 
 		const Lists want = find_near(rows, cpu_engine(), tuning);
 		const uint64_t n_packed = cuda_engine()->n_packed();
+		const uint64_t n_own_rows = cuda_engine()->n_own_rows();
 		const Lists got = find_near(rows, cuda_engine(), tuning);
 
 		EXPECT_TRUE(want.near && got.near) << metric_name(metric);
 
 		EXPECT_GT(cuda_engine()->n_packed(), n_packed) << metric_name(metric);
+		EXPECT_GT(cuda_engine()->n_own_rows(), n_own_rows + rows.n() / 2) << metric_name(metric);
 
 		EXPECT_TRUE(got.ids == want.ids) << metric_name(metric);
 		EXPECT_TRUE(got.scores == want.scores) << metric_name(metric);

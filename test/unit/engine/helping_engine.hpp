@@ -1,5 +1,6 @@
 // A CPU engine that helps with builds of graphs as a GPU's engine does: by searches of a copy that it makes of the
-// graph given to it, and by engine/graph's choice of edges.
+// graph given to it, and by engine/graph's choice of edges. It takes queries that are rows of the copy from there, and
+// does not look at those that it is sent.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +29,7 @@ public:
 	int n_entries = 0;               // those without
 	std::atomic<int> n_searched = 0; // queries of the given graph
 	std::atomic<int> n_exact = 0;    // queries of all rows
+	std::atomic<int> n_own_rows = 0; // queries that are rows of the copy
 	int fail_at = 0;                 // the call, of those that help, that fails; 0: none
 	StatusCode failure = StatusCode::kOutOfMemory;
 	std::atomic<int> n_loads_to_fail = 0;   // from now on
@@ -93,7 +95,19 @@ public:
 		if (by_graph && failing())
 			return failed();
 		(by_graph ? n_searched : n_exact) += static_cast<int>(queries.size());
-		return inner_->search(by_graph ? copies_.at(copy).graph : copy, queries, results, control);
+
+		std::vector<SearchQuery> taken(queries.begin(), queries.end());
+		std::vector<Bytes> vectors;
+
+		for (SearchQuery &query : taken)
+			if (query.own_row.segment != kDeltaSegment)
+			{
+				const Status status = take_own_row(copy, &query, &vectors);
+
+				if (!status.is_ok())
+					return status;
+			}
+		return inner_->search(by_graph ? copies_.at(copy).graph : copy, taken, results, control);
 	}
 	Status read_rows(CopyId c, SegmentId s, uint64_t first, size_t n, RowId *ids, void *vectors) override
 	{
@@ -184,7 +198,28 @@ public:
 		return status.is_ok() ? inner_->seal_segment(held.graph, segment) : status;
 	}
 
+	Status make_list_builder(
+		const ListBuildSpec &spec, SearchControl *control, std::unique_ptr<ListBuilder> *builder) override
+	{
+		return inner_->make_list_builder(spec, control, builder);
+	}
+
 private:
+	/// vectors: keeps the query.
+	Status take_own_row(CopyId copy, SearchQuery *query, std::vector<Bytes> *vectors)
+	{
+		const DistanceSpec &spec = copies_.at(copy).spec;
+		Bytes vector(vector_bytes(spec.element, spec.dim));
+		RowId id = 0;
+		const Status status =
+			inner_->read_rows(copy, query->own_row.segment, query->own_row.number, 1, &id, vector.data());
+
+		query->query = vector.data(); // which stays where it is when the vector is moved
+		vectors->push_back(std::move(vector));
+		n_own_rows++;
+		return status;
+	}
+
 	struct Copy
 	{
 		DistanceSpec spec;

@@ -1,6 +1,8 @@
 // Nearest rows looked for among those of near clusters: nearly all true ones are found, and the graph is as good.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <mutex>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -8,6 +10,7 @@
 #include "engine/cpu/near_groups.hpp"
 #include "engine/cpu/nearest_rows.hpp"
 #include "engine/helped_build.hpp"
+#include "engine/helping_engine.hpp"
 
 namespace vectorgpu::engine::test
 {
@@ -62,12 +65,13 @@ rows_of(const Rows &rows)
 
 /// tuning: null: by all rows.
 Lists
-find(const Rows &rows, const NearGroupsTuning *tuning, size_t n_threads = 1)
+find(
+	Engine *engine, const Rows &rows, const NearGroupsTuning *tuning,
+	const std::function<bool(uint64_t)> &go_on = [](uint64_t) { return true; })
 {
-	const std::unique_ptr<Engine> engine = make_cpu_engine({.n_threads = n_threads});
 	const graph::GraphRows of = rows_of(rows);
 	SearchControl control;
-	SearcherRows held(engine.get(), of, &control, [](uint64_t) { return true; });
+	SearcherRows held(engine, of, &control, go_on);
 	NearGroups groups;
 	Lists lists;
 
@@ -78,13 +82,19 @@ find(const Rows &rows, const NearGroupsTuning *tuning, size_t n_threads = 1)
 		lists.found = held.find(lists.view());
 	else
 	{
-		const Status made = groups.train(engine.get(), of, *tuning, &control);
+		const Status made = groups.train(engine, of, *tuning, &control);
 
 		lists.made = made.is_ok();
 		lists.found = lists.made ? held.find_near(&groups, lists.view(), &lists.near) : held.find(lists.view());
 		lists.pairs = lists.near ? groups.pairs() : 1;
 	}
 	return lists;
+}
+
+Lists
+find(const Rows &rows, const NearGroupsTuning *tuning, size_t n_threads = 1)
+{
+	return find(make_cpu_engine({.n_threads = n_threads}).get(), rows, tuning);
 }
 
 /// Of the true nearest rows, those in the lists; what else is in them is not nearer, in order, and no row is its own.
@@ -133,6 +143,51 @@ TEST(NearGroups, have_nearly_all_nearest_rows_among_few)
 	}
 }
 
+/// Each row is searched for once. Every search says which row its query is, and finds the same where the engine
+/// searches for that row.
+TEST(NearGroups, search_for_rows_of_the_copy)
+{
+	const NearGroupsTuning tuning = small_groups();
+	const Rows rows = grouped_rows({Metric::kCosine, ElementType::kFloat32, 24}, 6000);
+
+	for (const NearGroupsTuning *how : {static_cast<const NearGroupsTuning *>(nullptr), &tuning})
+	{
+		HelpingEngine engine;
+		const Lists got = find(&engine, rows, how);
+
+		EXPECT_EQ(got.near, how != nullptr);
+		EXPECT_EQ(got.ids, find(rows, how).ids);
+		EXPECT_EQ(engine.n_exact, 6000 + (how != nullptr ? 6000 / 15 : 0)); // and the clusters near each
+		EXPECT_EQ(engine.n_own_rows, engine.n_exact);
+	}
+}
+
+/// The sample's rows count, and count once.
+TEST(NearGroups, say_how_many_rows_are_searched_for)
+{
+	const NearGroupsTuning tuning = small_groups();
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat32, 24}, 6000);
+	const uint64_t n_sampled = 6000 / tuning.sampled;
+	std::mutex mutex;
+	std::vector<uint64_t> before; // each batch
+	const Lists got = find(make_cpu_engine({}).get(), rows, &tuning,
+		[&](uint64_t n)
+		{
+			const std::lock_guard lock(mutex);
+
+			before.push_back(n);
+			return true;
+		});
+
+	std::sort(before.begin(), before.end());
+	EXPECT_TRUE(got.near);
+	ASSERT_GT(before.size(), 4U);
+	EXPECT_EQ(before[1], 0U); // the rows are loaded, and the sample's are searched for
+	EXPECT_EQ(before[2], n_sampled);
+	EXPECT_GT(before[3], n_sampled);
+	EXPECT_LT(before.back(), rows.n());
+}
+
 TEST(NearGroups, that_would_need_many_rows_search_all)
 {
 	const NearGroupsTuning tuning = small_groups();
@@ -148,14 +203,17 @@ TEST(NearGroups, that_would_need_many_rows_search_all)
 	EXPECT_EQ(got.ids, find(rows, nullptr).ids);
 }
 
-TEST(NearGroups, have_every_row_once_and_among_its_candidates)
+/// group_rows: on average. *n_listed: groups with few candidates, which are listed.
+void
+expect_candidates(const Rows &rows, uint32_t group_rows, uint32_t *n_listed, uint32_t *n_groups)
 {
-	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat16, 24}, 3000);
 	const std::unique_ptr<Engine> engine = make_cpu_engine({});
+	NearGroupsTuning tuning = small_groups();
 	SearchControl control;
 	NearGroups groups;
 
-	ASSERT_TRUE(groups.train(engine.get(), rows_of(rows), small_groups(), &control).is_ok());
+	tuning.group_rows = group_rows;
+	ASSERT_TRUE(groups.train(engine.get(), rows_of(rows), tuning, &control).is_ok());
 	ASSERT_TRUE(groups.group(engine.get(), rows_of(rows), 0, 0, &control).is_ok());
 
 	// The nearest rows of each are said to be the next ones: in other groups.
@@ -165,7 +223,8 @@ TEST(NearGroups, have_every_row_once_and_among_its_candidates)
 	for (const uint32_t node : groups.sample())
 		nearest.push_back((node + 1) % static_cast<uint32_t>(rows.n()));
 	(void) groups.choose(nearest.data(), 1);
-	EXPECT_GT(groups.n_groups(), 3U);
+	*n_groups = groups.n_groups();
+	*n_listed = 0;
 	for (uint32_t g = 0; g < groups.n_groups(); g++)
 	{
 		const std::shared_ptr<const Passing> passing = groups.candidates(g, 7);
@@ -184,14 +243,30 @@ TEST(NearGroups, have_every_row_once_and_among_its_candidates)
 		}
 		for (const uint8_t one : passes)
 			n += one;
+		EXPECT_TRUE(std::is_sorted(segment.rows.begin(), segment.rows.end()));
 		EXPECT_EQ(segment.segment, 7U);
 		EXPECT_EQ(segment.n_rows, rows.n());
 		EXPECT_EQ(segment.n_pass, n);
 		EXPECT_EQ(passing->n_pass, n);
 		EXPECT_EQ(segment.listed, n <= rows.n() / kFewOfRows);
+		EXPECT_EQ(segment.rows.size(), segment.listed ? n : 0);
 		EXPECT_LE(n, groups.most_candidates());
+		*n_listed += segment.listed ? 1 : 0;
 	}
 	EXPECT_EQ(times, std::vector<uint32_t>(rows.n(), 1));
+}
+
+TEST(NearGroups, have_every_row_once_and_among_its_candidates)
+{
+	const Rows rows = grouped_rows({Metric::kL2, ElementType::kFloat16, 24}, 9000);
+	uint32_t n_listed = 0;
+	uint32_t n_groups = 0;
+
+	ASSERT_NO_FATAL_FAILURE(expect_candidates(rows, 400, &n_listed, &n_groups));
+	EXPECT_GT(n_groups, 3U);
+	EXPECT_LT(n_listed, n_groups);
+	ASSERT_NO_FATAL_FAILURE(expect_candidates(rows, 60, &n_listed, &n_groups));
+	EXPECT_GT(n_listed, 0U);
 }
 
 constexpr int kNoNumbers = 5;

@@ -248,5 +248,50 @@ TEST(SpreadBuild, DevicesHelpWithAGraph)
 	}
 }
 
+/// Devices with the whole copy are told which of its rows queries are; a shard has other numbers for these.
+TEST(SpreadBuild, QueriesAreRowsOfTheDevice)
+{
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 16};
+	constexpr uint64_t kRowBytes = 16 * 4 + 16;
+	std::mt19937 rng(6);
+	Rows rows(spec);
+	const auto plain = engine::make_cpu_engine({});
+	CopyId plain_copy = 0;
+
+	rows.add_random(1500, Data::kGaussian, rng, 1);
+	ASSERT_OK(plain->create(spec, &plain_copy));
+	ASSERT_OK(plain->load_segment(plain_copy, 1, rows.block()));
+	ASSERT_OK(plain->seal_segment(plain_copy, 1));
+	for (const uint64_t device_bytes : {uint64_t{0}, 1000 * kRowBytes})
+	{
+		SpreadBench bench;
+		CopyId copy = 0;
+		int n_own_rows = 0;
+		std::vector<SearchQuery> queries;
+
+		bench.make_device = [] { return std::make_unique<HelpingEngine>(); };
+
+		const auto engine = bench.make(2, device_bytes);
+
+		ASSERT_OK(engine->create(spec, &copy));
+		for (size_t first = 0; first < rows.n(); first += 25)
+			ASSERT_OK(engine->load_segment(copy, 1, rows.block(first, 25)));
+		ASSERT_OK(engine->seal_segment(copy, 1));
+		EXPECT_EQ(engine->is_sharded(copy), device_bytes > 0);
+		for (uint32_t i = 0; i < 64; i++)
+		{
+			SearchQuery &query = queries.emplace_back();
+
+			query.own_row = {1, i * 997 % 1500};
+			query.query = rows.vector(query.own_row.number);
+			query.k = 10;
+		}
+		ASSERT_NO_FATAL_FAILURE(expect_same_answers(engine.get(), copy, plain.get(), plain_copy, queries));
+		for (engine::Engine *device : bench.engines)
+			n_own_rows += static_cast<HelpingEngine *>(device)->n_own_rows;
+		EXPECT_EQ(n_own_rows, device_bytes == 0 ? 64 : 0);
+	}
+}
+
 } // namespace
 } // namespace vectorgpu::worker
