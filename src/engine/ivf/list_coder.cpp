@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 
 #include "engine/ivf/pq_train.hpp"
 
@@ -130,9 +131,10 @@ ListCoder::train_pq(const float *centroids, const uint32_t *labels, const ivf::C
 	training.labels = labels;
 	training.centroids = centroids;
 
-	std::vector<uint8_t> work(ivf::pq_train_work_bytes(spec_.codes.pq, training));
+	const size_t work_bytes = ivf::pq_train_work_bytes(spec_.codes.pq, training);
+	const auto work = std::make_unique_for_overwrite<uint8_t[]>(work_bytes);
 
-	return status_of(ivf::pq_train(model_.pq, training, nullptr, work.data(), work.size(), call));
+	return status_of(ivf::pq_train(model_.pq, training, nullptr, work.get(), work_bytes, call));
 }
 
 Status

@@ -24,20 +24,21 @@ constexpr size_t kMostTasks = 64;
 /// Memory of the training of one sub-quantiser after another.
 struct TaskMemory
 {
+	float *rows;      // [n_rows, sub_dim]
 	uint32_t *labels; // [n_rows]
 	uint8_t *kmeans;
 };
 
 struct Memory
 {
-	float *residuals; // [n_rows, dim]
-	float *rotated;   // [n_rows, padded_dim]
 	float *codewords; // [m, n_codewords, sub_dim]
 	double *errors;   // [m]
 	TaskMemory tasks[kMostTasks];
 	size_t n_tasks;
 	size_t kmeans_bytes;
 	// with opq only:
+	float *residuals;    // [n_rows, dim]
+	float *rotated;      // [n_rows, padded_dim]
 	uint8_t *codes;      // [n_rows, m]
 	float *panels;       // [rotated_stride / width, max(dim, kProductRows), width]
 	float *products;     // [max(dim, kProductRows), rotated_stride]
@@ -67,14 +68,15 @@ take_memory(Arena *arena, const PqSpec &spec, const PqTraining &training)
 	const size_t depth = std::max(dim, kProductRows);
 	Memory memory;
 
-	memory.residuals = arena->take<float>(n * dim);
-	memory.rotated = arena->take<float>(n * pq_padded_dim(spec));
 	memory.codewords = arena->take<float>(pq_codebook_floats(spec));
 	memory.errors = arena->take<double>(spec.m);
 	memory.kmeans_bytes = kmeans_work_bytes(kmeans_spec(spec, training, 0));
 	memory.n_tasks = std::clamp<size_t>(training.n_threads, 1, std::min<size_t>(spec.m, kMostTasks));
 	for (size_t i = 0; i < memory.n_tasks; i++)
-		memory.tasks[i] = {arena->take<uint32_t>(n), arena->take<uint8_t>(memory.kmeans_bytes)};
+		memory.tasks[i] = {arena->take<float>(n * pq_sub_dim(spec)), arena->take<uint32_t>(n),
+			arena->take<uint8_t>(memory.kmeans_bytes)};
+	memory.residuals = arena->take<float>(opq * n * dim);
+	memory.rotated = arena->take<float>(opq * n * pq_padded_dim(spec));
 	memory.codes = arena->take<uint8_t>(opq * n * spec.m);
 	memory.panels = arena->take<float>(opq * depth * pq_rotated_stride(spec));
 	memory.products = arena->take<float>(opq * depth * pq_rotated_stride(spec));
@@ -92,6 +94,19 @@ struct Run
 	Progress progress; // in trainings of a sub-quantiser
 };
 
+/// Set to [n] to elements from `first` on of the difference of a row and its list's centroid, with zeros behind the
+/// last one.
+void
+take_residual(const PqTraining &training, size_t dim, size_t row, size_t first, size_t n, float *to)
+{
+	const float *centroid = training.labels == nullptr ? nullptr : training.centroids + training.labels[row] * dim;
+	const size_t end = std::clamp(dim, first, first + n);
+
+	for (size_t d = first; d < end; d++)
+		to[d - first] = training.rows[row * dim + d] - (centroid == nullptr ? 0 : centroid[d]);
+	std::fill(to + (end - first), to + n, 0.0f);
+}
+
 /// rotated = pad(R residuals).
 Outcome
 rotate_sample(const Run &run)
@@ -102,26 +117,20 @@ rotate_sample(const Run &run)
 	const size_t padded = pq_padded_dim(spec);
 	const size_t stride = pq_rotated_stride(spec);
 
-	if (spec.opq)
-		pq_pack_rotation(run.model, kernels.panel_width, run.memory.panels);
+	pq_pack_rotation(run.model, kernels.panel_width, run.memory.panels);
 	for (size_t first = 0; first < run.training.n_rows; first += kProductRows)
 	{
 		const size_t n = std::min(kProductRows, run.training.n_rows - first);
-		const float *z = run.memory.residuals + first * dim;
 
 		if (!go_on(run.call, run.progress))
 			return cancelled();
-		if (spec.opq)
-		{
-			kernels.multiply(
-				{z, dim, 1, n, dim}, {run.memory.panels, stride / kernels.panel_width}, run.memory.products, stride);
-			z = run.memory.products;
-		}
+		kernels.multiply({run.memory.residuals + first * dim, dim, 1, n, dim},
+			{run.memory.panels, stride / kernels.panel_width}, run.memory.products, stride);
 		for (size_t i = 0; i < n; i++)
 		{
 			float *out = run.memory.rotated + (first + i) * padded;
 
-			std::copy_n(z + i * (spec.opq ? stride : dim), dim, out);
+			std::copy_n(run.memory.products + i * stride, dim, out);
 			std::fill(out + dim, out + padded, 0.0f);
 		}
 	}
@@ -164,7 +173,8 @@ forward_progress(void *context, uint64_t, uint64_t)
 	return !job->stop.load(std::memory_order_relaxed);
 }
 
-/// Train sub-quantiser j.
+/// Train sub-quantiser j. Its elements are put together first: every iteration reads them all, and in the sample those
+/// of a row are a page away from those of the next one.
 Outcome
 train_codebook(CodebookJob *job, size_t j, size_t worker)
 {
@@ -177,11 +187,16 @@ train_codebook(CodebookJob *job, size_t j, size_t worker)
 	ProgressOfTask context = {job, worker};
 	Call call;
 
+	for (size_t i = 0; i < job->run.training.n_rows; i++)
+		if (spec.opq)
+			std::copy_n(memory.rotated + i * pq_padded_dim(spec) + j * sub_dim, sub_dim, own.rows + i * sub_dim);
+		else
+			take_residual(job->run.training, spec.dim, i, j * sub_dim, sub_dim, own.rows + i * sub_dim);
 	kmeans.max_iterations = job->n_iterations;
 	call.progress = forward_progress;
 	call.progress_context = &context;
 
-	const Outcome trained = kmeans_train_more(kmeans, {memory.rotated + j * sub_dim, pq_padded_dim(spec)},
+	const Outcome trained = kmeans_train_more(kmeans, {own.rows, sub_dim},
 		{true, job->given, job->want_codes ? own.labels : nullptr},
 		memory.codewords + j * pq_n_codewords(spec) * sub_dim, nullptr, &report, own.kmeans, memory.kmeans_bytes, call);
 
@@ -353,14 +368,12 @@ pq_train(const PqModel &model, const PqTraining &training, double *mean_error, v
 
 	if (arena.is_short())
 		return work_memory_short();
-	for (size_t i = 0; i < training.n_rows; i++)
-		for (size_t d = 0; d < spec.dim; d++)
-			memory.residuals[i * spec.dim + d] = training.rows[i * spec.dim + d] -
-				(training.labels == nullptr ? 0 : training.centroids[size_t{training.labels[i]} * spec.dim + d]);
+	for (size_t i = 0; spec.opq && i < training.n_rows; i++)
+		take_residual(training, spec.dim, i, 0, spec.dim, memory.residuals + i * spec.dim);
 
 	Outcome outcome = spec.opq ? train_rotation(&run) : Outcome{};
 
-	if (outcome.is_ok())
+	if (outcome.is_ok() && spec.opq)
 		outcome = rotate_sample(run);
 	if (outcome.is_ok())
 		outcome =
