@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cuda/build/kmeans.hpp"
+#include "cuda/device/host_team.hpp"
 
 namespace vectorgpu::cuda
 {
@@ -13,7 +14,10 @@ namespace
 {
 
 constexpr int kScaledExponent =
-	12;                       // centroids less the shift lie within ±2^12 when scaled: rows may be 16 times as far away
+	12; // centroids less the shift lie within ±2^12 when scaled: rows may be 16 times as far away
+constexpr size_t kStagingBytes = 16u << 20;    // of rows that host threads put: those of a request, as a rule
+constexpr size_t kLeastStagedBytes = 1u << 20; // fewer are not worth waking threads
+constexpr size_t kSentBytes = 2u << 20;        // at a time, while the next ones are put
 constexpr int kShiftBits = 8; // of the shift: rows of bytes are still exact in binary16 when it is subtracted
 
 uint32_t
@@ -201,23 +205,80 @@ ClusterRows::put_from_device(const void *rows, size_t row_bytes, uint32_t n)
 	return copy_in(rows, row_bytes, n, cudaMemcpyDeviceToDevice);
 }
 
+/// Rows of other numbers are on the device from now on.
+Status
+ClusterRows::begin_rows(uint32_t n)
+{
+	n_ = n;
+	narrowed_for_ = 0;
+	if (n == 0 || dim_ == dim_pad_)
+		return Status::ok();
+	return context_->check(cudaMemsetAsync(vectors_.as<float>(), 0, static_cast<size_t>(n) * dim_pad_ * sizeof(float),
+							   context_->stream.get()),
+		"clear rows");
+}
+
+/// Copy rows to those from `first` on.
+Status
+ClusterRows::copy_some(uint32_t first, uint32_t n, const void *rows, size_t row_bytes, cudaMemcpyKind kind)
+{
+	return context_->check(
+		cudaMemcpy2DAsync(vectors_.as<float>() + static_cast<size_t>(first) * dim_pad_, dim_pad_ * sizeof(float), rows,
+			row_bytes, dim_ * sizeof(float), n, kind, context_->stream.get()),
+		"send rows");
+}
+
 Status
 ClusterRows::copy_in(const void *rows, size_t row_bytes, uint32_t n, cudaMemcpyKind kind)
 {
-	const cudaStream_t stream = context_->stream.get();
 	const GpuWait wait(context_->device, kTrainingPatienceNs);
 
-	n_ = n;
-	narrowed_for_ = 0;
-	if (n == 0)
-		return Status::ok();
-	if (dim_ != dim_pad_)
-		VECTORGPU_TRY(context_->check(
-			cudaMemsetAsync(vectors_.as<float>(), 0, static_cast<size_t>(n) * dim_pad_ * sizeof(float), stream),
-			"clear rows"));
-	return context_->check(cudaMemcpy2DAsync(vectors_.as<float>(), dim_pad_ * sizeof(float), rows, row_bytes,
-							   dim_ * sizeof(float), n, kind, stream),
-		"send rows");
+	VECTORGPU_TRY(begin_rows(n));
+	return n == 0 ? Status::ok() : copy_some(0, n, rows, row_bytes, kind);
+}
+
+/// False: there is no such memory.
+bool
+ClusterRows::make_staging()
+{
+	if (staging_.get() == nullptr && !staging_failed_)
+		staging_failed_ =
+			!staging_
+				 .allocate(context_->device,
+					 std::min(kStagingBytes, static_cast<size_t>(capacity_) * dim_ * sizeof(float)), "rows")
+				 .is_ok();
+	return staging_.get() != nullptr;
+}
+
+Status
+ClusterRows::put_by_threads(const float *rows, uint32_t n)
+{
+	const size_t row_bytes = dim_ * sizeof(float);
+	const size_t n_bytes = n * row_bytes;
+	const uint32_t least = static_cast<uint32_t>(kSentBytes / row_bytes);
+	Status status = Status::ok();
+	size_t sent = 0;
+
+	if (n_bytes < kLeastStagedBytes || n_bytes > kStagingBytes || !make_staging())
+		return put(rows, dim_, n);
+
+	const GpuWait wait(context_->device, kTrainingPatienceNs);
+	float *const to = staging_.as<float>();
+
+	VECTORGPU_TRY(context_->stream.synchronize(kTrainingPatienceNs)); // rows before may still be sent from there
+	VECTORGPU_TRY(begin_rows(n));
+	HostTeam::get().share_in_order(
+		n, n_bytes, [&](size_t first, size_t last)
+		{ std::memcpy(to + first * dim_, rows + first * dim_, (last - first) * row_bytes); },
+		[&](size_t, size_t last)
+		{
+			if (!status.is_ok() || (last < n && last - sent < least))
+				return;
+			status = copy_some(static_cast<uint32_t>(sent), static_cast<uint32_t>(last - sent), to + sent * dim_,
+				row_bytes, cudaMemcpyHostToDevice);
+			sent = last;
+		});
+	return status;
 }
 
 /// Narrow the rows by the shift and scale of these centroids. Counter 3 counts rows that are not finite.

@@ -42,6 +42,10 @@ public:
 	/// Replace the rows: rows [n, dim] float32 in host memory, row_stride floats apart, n <= capacity.
 	Status put(const float *rows, size_t row_stride, uint32_t n);
 
+	/// The same of rows [n, dim], by host threads through pinned memory, which the driver's own copy is slower than. On
+	/// the stream, for a caller that waits for it before this is destroyed. Rows of little or much memory go by put().
+	Status put_by_threads(const float *rows, uint32_t n);
+
 	/// The same from device memory, on the stream: n rows of row_bytes each, of which the first `dim` floats count.
 	Status put_from_device(const void *rows, size_t row_bytes, uint32_t n);
 
@@ -66,7 +70,10 @@ public:
 	const uint32_t *first() const { return first_.as<uint32_t>(); }
 
 private:
+	Status begin_rows(uint32_t n);
+	Status copy_some(uint32_t first, uint32_t n, const void *rows, size_t row_bytes, cudaMemcpyKind kind);
 	Status copy_in(const void *rows, size_t row_bytes, uint32_t n, cudaMemcpyKind kind);
+	bool make_staging();
 	Status narrow(const ClusterCentroids &centroids);
 	Status make_groups(uint32_t n_clusters);
 	kernels::AssignArgs arguments(const ClusterCentroids &centroids) const;
@@ -78,13 +85,15 @@ private:
 	uint32_t dim_ = 0;
 	uint32_t dim_pad_ = 0;
 	uint64_t narrowed_for_ = 0; // ClusterCentroids::id of the shift that the narrow rows were made with
-	Held vectors_;              // [capacity, dim_pad] float32
-	Held narrow_;               // [capacity, narrow_pitch]
-	Held errors_;               // [capacity]
-	Held labels_;               // [capacity]
-	Held scores_;               // [capacity] canonical, to the label's centroid
-	Held doubtful_;             // [capacity]
-	Held counters_;             // 4 numbers
+	PinnedBuffer staging_;      // of put_by_threads
+	bool staging_failed_ = false;
+	Held vectors_;  // [capacity, dim_pad] float32
+	Held narrow_;   // [capacity, narrow_pitch]
+	Held errors_;   // [capacity]
+	Held labels_;   // [capacity]
+	Held scores_;   // [capacity] canonical, to the label's centroid
+	Held doubtful_; // [capacity]
+	Held counters_; // 4 numbers
 	// For group().
 	uint32_t most_clusters_ = 0;
 	Held numbers_;       // [capacity]

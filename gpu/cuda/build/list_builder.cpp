@@ -21,7 +21,7 @@ using engine::Neighbor;
 constexpr uint32_t kBatchRows = 4096;       // whose neighbours are found at a time
 constexpr uint32_t kMostAssignRows = 33792; // assigned at a time: blocks of 128 rows, two for each of 132 units
 constexpr size_t kAssignBytes = 32u << 20;  // of these rows
-constexpr size_t kMostThreads = 16;         // of the host, for codes
+constexpr size_t kMostThreads = 32;         // of the host, for codes
 
 /// Rows of `dim_pad` float32 that are assigned at a time.
 uint32_t
@@ -227,7 +227,7 @@ private:
 	Status put_rows(const float *rows, uint32_t n)
 	{
 		rows_from_ = nullptr;
-		VECTORGPU_TRY(rows_.put(rows, spec().rows.dim, n));
+		VECTORGPU_TRY(rows_.put_by_threads(rows, n));
 		rows_from_ = rows;
 		return Status::ok();
 	}

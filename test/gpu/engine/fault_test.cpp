@@ -230,6 +230,39 @@ TEST(GpuFault, AnEngineThatCannotAllocateIsNotMade)
 	arm("", 0);
 }
 
+TEST(GpuFault, ListsAreBuiltWithoutPinnedMemory)
+{
+	constexpr size_t kRows = 6000; // more than a megabyte, which host threads would put into such memory
+	constexpr uint32_t kLists = 16;
+	std::unique_ptr<CudaEngine> engine;
+	Rows rows({Metric::kL2, ElementType::kFloat32, 96});
+	std::mt19937 rng(5);
+	std::vector<uint32_t> labels[2];
+
+	rows.add_random(kRows, Data::kGaussian, rng, 1);
+	ASSERT_OK(make_cuda_engine(options_with_faults(), &engine));
+	for (std::vector<uint32_t> &found : labels)
+	{
+		engine::ListBuildSpec spec;
+		engine::SearchControl control;
+		std::unique_ptr<engine::ListBuilder> builder;
+		std::vector<float> scores(kRows);
+
+		found.resize(kRows);
+		spec.rows = rows.spec;
+		spec.n_clusters = kLists;
+		ASSERT_OK(engine->make_list_builder(spec, &control, &builder));
+		ASSERT_OK(builder->add_centroids(static_cast<const float *>(rows.block().vectors), kLists));
+		if (&found == labels)
+			arm("gpu_pinned", 1);
+		ASSERT_OK(builder->assign(0, rows.block().vectors, kRows, found.data(), scores.data()));
+		EXPECT_EQ(faults.n_left, 0);                                                             // it was asked for
+		ASSERT_OK(builder->assign(0, rows.block().vectors, kRows, found.data(), scores.data())); // not once more
+		arm("", 0);
+	}
+	EXPECT_EQ(labels[0], labels[1]);
+}
+
 TEST(GpuFault, LateAllocationsAreThoseOfAReadyEngine)
 {
 	CudaEngineOptions options = options_with_faults();

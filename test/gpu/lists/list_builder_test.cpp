@@ -107,7 +107,7 @@ TEST(ListBuilder, BothEnginesFindTheSame)
 
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine, Metric::kL1})
 		for (const ElementType element : {ElementType::kFloat32, ElementType::kFloat16})
-			for (const uint32_t dim : {5u, 96u})
+			for (const uint32_t dim : {5u, 96u, 333u}) // rows go by the driver; by host threads; in pieces, padded
 			{
 				const size_t n = 6000;
 				ListBuildSpec spec;
