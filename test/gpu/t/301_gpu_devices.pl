@@ -53,10 +53,14 @@ sub compare_others
 	my $sql = 'SET enable_seqscan = off; SET enable_sort = off; '
 	  . join('; ', map { my $q = $_; map { "SELECT '$_', ARRAY(SELECT id FROM $_ ORDER BY v <-> (SELECT v FROM $_ WHERE id = $q) LIMIT 20)" } qw(u g) } 1 .. 30);
 	my $pages = $node->safe_psql('postgres', "SET vectorgpu.worker = off; $sql");
+	my $wrong;
 
 	by_worker($node, "$name: the worker answers searches of lists and graphs", sub {
-		is($node->safe_psql('postgres', $sql), $pages, "$name: as the pages do");
+		my $found = $node->safe_psql('postgres', $sql);
+
+		$wrong //= $found if $found ne $pages;
 	});
+	is($wrong // $pages, $pages, "$name: as the pages do, each time");
 	return;
 }
 
@@ -92,11 +96,11 @@ for my $case (@faults)
 		is(worker_pid($node), $pid, "$fault, $name: the worker goes on");
 		compare_others("$fault, $name, with the others");
 	}
-	ok(wait_until(sub { (worker_stat($node, 'lost_devices') // '') eq '{}' }, 60), "$fault, $name: the device comes back");
+	ok(wait_until(sub { (worker_stat($node, 'lost_devices') // '') eq '{}' }), "$fault, $name: the device comes back");
 	diag(sprintf('back in service %.1f s after %s in %s', time - $lost_at, $fault, $name));
 	# The next worker has copies of what is asked of it.
 	$node->safe_psql('postgres', "SELECT vectorgpu_prewarm('u_i'); SELECT vectorgpu_prewarm('g_i')") unless $alone;
-	ok(wait_until(sub { devices_of('u_i') == $n_gpus && devices_of('g_i') == $n_gpus }, 60), "$fault, $name: and gets small copies");
+	ok(wait_until(sub { devices_of('u_i') == $n_gpus && devices_of('g_i') == $n_gpus }), "$fault, $name: and gets small copies");
 	$run = start_clients($node, clients => 16, seconds => 3);
 	($done, $wrong) = finish_clients($run);
 	is($wrong, '', "$fault, $name: no client of all devices saw an error or a wrong row ($done)");
