@@ -67,6 +67,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--methods", type=lambda text: text.split(","), default=[method for method, _ in BUILDS], help="access methods; default: all")
+    parser.add_argument("--no-rates", action="store_true", help="no searches of the built indexes")
     options = parser.parse_args()
 
     begin(options)
@@ -81,7 +82,7 @@ def main():
 
     def measure(data):
         builds(data, asked(BUILDS[:1]), WORKERS[1])
-        builds(data, asked(BUILDS), WORKERS[0], times=TIMES)
+        builds(data, asked(BUILDS), WORKERS[0], rates=not options.no_rates, times=TIMES)
         if data is made and asked(HALF_BUILDS):
             builds(data.as_halves(), asked(HALF_BUILDS), WORKERS[0], rates=False)
 
