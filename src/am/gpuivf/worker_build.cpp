@@ -112,12 +112,15 @@ begin(IvfWriter *writer, wire::BeginListsRequest *spec)
 	return receive(build, &header, nullptr, 0);
 }
 
-/// Sends an even sample of the waiting rows. False: the worker has failed.
+/// Sends an even sample of the waiting rows: the next ones are read while the worker takes those before. False: the
+/// worker has failed.
 bool
 send_sample(IvfWriter *writer, wire::RequestType type, uint64 n)
 {
 	WorkerBuild *build = &writer->worker;
 	char *rows = static_cast<char *>(palloc(build->request_rows * writer->vector_bytes));
+	bridge::RowsRequest last = {};
+	wire::ReplyHeader header;
 	bool sent = true;
 
 	for (uint64 first = 0; sent && first < n; first += build->request_rows)
@@ -128,10 +131,11 @@ send_sample(IvfWriter *writer, wire::RequestType type, uint64 n)
 		for (uint64 i = 0; i < here; i++)
 			ivf_read_spooled(
 				writer, engine::stratified_row(first + i, n, writer->n_rows), 1, rows + i * writer->vector_bytes);
-		sent = send_rows(build, type, rows, here, writer->vector_bytes);
+		sent = (first == 0 || receive(build, &header, nullptr, 0)) &&
+			submit_rows(build, &last, type, 0, rows, here, writer->vector_bytes);
 	}
 	pfree(rows);
-	return sent;
+	return sent && (n == 0 || receive(build, &header, nullptr, 0));
 }
 
 bool
