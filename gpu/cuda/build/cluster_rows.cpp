@@ -205,7 +205,7 @@ ClusterRows::put_from_device(const void *rows, size_t row_bytes, uint32_t n)
 	return copy_in(rows, row_bytes, n, cudaMemcpyDeviceToDevice);
 }
 
-/// Rows of other numbers are on the device from now on.
+/// n other rows are to come: forget those before, and clear the padding.
 Status
 ClusterRows::begin_rows(uint32_t n)
 {

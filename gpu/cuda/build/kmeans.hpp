@@ -42,8 +42,9 @@ public:
 	/// Replace the rows: rows [n, dim] float32 in host memory, row_stride floats apart, n <= capacity.
 	Status put(const float *rows, size_t row_stride, uint32_t n);
 
-	/// The same of rows [n, dim], by host threads through pinned memory, which the driver's own copy is slower than. On
-	/// the stream, for a caller that waits for it before this is destroyed. Rows of little or much memory go by put().
+	/// The same of rows [n, dim], by host threads through pinned memory: faster than the driver's copy of memory that
+	/// is not. On the stream, for a caller that waits for it before this is destroyed. Rows of little or much memory go
+	/// by put().
 	Status put_by_threads(const float *rows, uint32_t n);
 
 	/// The same from device memory, on the stream: n rows of row_bytes each, of which the first `dim` floats count.

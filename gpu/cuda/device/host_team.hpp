@@ -1,5 +1,5 @@
-// Host threads for the copies around a large search: queries into pinned memory, results out of it. One thread moves a
-// few GB a second, less than the GPU takes.
+// Host threads for large copies: queries, and rows of loads and builds, into pinned memory, results out of it. One
+// thread moves a few GB a second, less than the GPU takes.
 #pragma once
 
 #include <algorithm>

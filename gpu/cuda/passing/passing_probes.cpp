@@ -192,8 +192,8 @@ search_passing_lists(const SearchCall &call, const Snapshot &view, const engine:
 	SearchOptions options = call.options; // these queries have their way
 
 	options.list_choice = false;
-	VECTORGPU_TRY(search_lists(
-		{call.device, call.context, call.spec, call.shape, view, queries, options, &found, call.counts, call.control}));
+	VECTORGPU_TRY(search_lists({call.device, call.context, call.spec, call.shape, view, queries, options, &found,
+		call.counts, call.control, &call.copy_rows()}));
 	for (size_t i = 0; i < searched.size(); i++)
 	{
 		const SearchQuery &query = call.queries[searched[i]];

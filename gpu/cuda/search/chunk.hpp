@@ -142,16 +142,16 @@ public:
 	/// one while the next is filled.
 	Status put_and_send();
 
+	/// The same by the driver's copies, however few the bytes are. bytes: null, or a piece that was taken, for the
+	/// elements as bytes; *are_bytes: the answer of stage_queries.
+	Status put_and_send_by_driver(uint8_t *bytes, bool *are_bytes);
+
 	/// Send all pieces but the vectors, which the device takes from rows of the source_of_queries. rows: a piece for
 	/// the numbers of these.
 	Status gather_and_send(const Source &source, const Piece<uint32_t> &rows) const;
 
 	/// Whether put_and_send(incoming) would send the pieces, not leave them to a kernel.
 	bool is_sent() const { return host_.mark() > kernels::kMostCopiedByKernel; }
-
-	/// The same by the driver's copies, however few the bytes are. bytes: null, or a piece that was taken, for the
-	/// elements as bytes; *are_bytes: the answer of stage_queries.
-	Status put_and_send_by_driver(uint8_t *bytes, bool *are_bytes);
 
 	/// For a search that begins before all are sent: the driver's copy of all pieces but the vectors; of the vectors of
 	/// queries first ... last - 1; and the filling of the vectors, which calls staged(last) for ever more queries

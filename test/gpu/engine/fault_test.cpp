@@ -238,9 +238,11 @@ TEST(GpuFault, ListsAreBuiltWithoutPinnedMemory)
 	Rows rows({Metric::kL2, ElementType::kFloat32, 96});
 	std::mt19937 rng(5);
 	std::vector<uint32_t> labels[2];
+	CudaEngineOptions options = options_with_faults();
 
+	options.hang_limit_ms = 30000; // also under a sanitizer
 	rows.add_random(kRows, Data::kGaussian, rng, 1);
-	ASSERT_OK(make_cuda_engine(options_with_faults(), &engine));
+	ASSERT_OK(make_cuda_engine(options, &engine));
 	for (std::vector<uint32_t> &found : labels)
 	{
 		engine::ListBuildSpec spec;
@@ -256,8 +258,9 @@ TEST(GpuFault, ListsAreBuiltWithoutPinnedMemory)
 		if (&found == labels)
 			arm("gpu_pinned", 1);
 		ASSERT_OK(builder->assign(0, rows.block().vectors, kRows, found.data(), scores.data()));
-		EXPECT_EQ(faults.n_left, 0);                                                             // it was asked for
-		ASSERT_OK(builder->assign(0, rows.block().vectors, kRows, found.data(), scores.data())); // not once more
+		EXPECT_EQ(faults.n_left, 0); // it was asked for
+		ASSERT_OK(builder->assign(0, rows.block().vectors, kRows, found.data(), scores.data()));
+		EXPECT_EQ(faults.n_left, 0); // and not once more
 		arm("", 0);
 	}
 	EXPECT_EQ(labels[0], labels[1]);
