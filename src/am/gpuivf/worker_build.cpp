@@ -112,8 +112,8 @@ begin(IvfWriter *writer, wire::BeginListsRequest *spec)
 	return receive(build, &header, nullptr, 0);
 }
 
-/// Sends an even sample of the waiting rows: the next ones are read while the worker takes those before. False: the
-/// worker has failed.
+/// Sends an even sample of n of the waiting rows, n > 0: the next ones are read while the worker takes those before.
+/// False: the worker has failed.
 bool
 send_sample(IvfWriter *writer, wire::RequestType type, uint64 n)
 {
@@ -123,6 +123,7 @@ send_sample(IvfWriter *writer, wire::RequestType type, uint64 n)
 	wire::ReplyHeader header;
 	bool sent = true;
 
+	Assert(n > 0);
 	for (uint64 first = 0; sent && first < n; first += build->request_rows)
 	{
 		const uint64 here = Min(build->request_rows, n - first);
@@ -135,7 +136,7 @@ send_sample(IvfWriter *writer, wire::RequestType type, uint64 n)
 			submit_rows(build, &last, type, 0, rows, here, writer->vector_bytes);
 	}
 	pfree(rows);
-	return sent && (n == 0 || receive(build, &header, nullptr, 0));
+	return sent && receive(build, &header, nullptr, 0);
 }
 
 bool
