@@ -2,6 +2,7 @@
 searches by full vectors. See sql_bench --builds."""
 import argparse
 import os
+import re
 import statistics
 import sys
 import time
@@ -39,6 +40,8 @@ def read_seconds(data, workers):
 
 def builds(data, indexes, workers, rates=True, times=1):
     """Each index in turn, against the read; searches of gpuivf by each storage, at the same target. times: builds of each."""
+    if not indexes:
+        return
     read = read_seconds(data, workers)
     for method, options in indexes:
         index = f"{data.table}_built"
@@ -59,6 +62,15 @@ def builds(data, indexes, workers, rates=True, times=1):
         psql(f"DROP INDEX {index}", "vg")
 
 
+def storage_of(options):
+    found = re.search(r"storage = '(\w+)'", options)
+    return found[1] if found else "plain"
+
+
+def words(text):
+    return text.split(",")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True)
@@ -66,7 +78,8 @@ def main():
     parser.add_argument("--rows", type=int, default=0, help="rows of the made set, if fewer")
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--methods", type=lambda text: text.split(","), default=[method for method, _ in BUILDS], help="access methods; default: all")
+    parser.add_argument("--methods", type=words, default=[method for method, _ in BUILDS], help="access methods; default: all")
+    parser.add_argument("--storages", type=words, help="of gpuivf: plain, sq8, rabitq, pq; default: all")
     parser.add_argument("--no-rates", action="store_true", help="no searches of the built indexes")
     options = parser.parse_args()
 
@@ -78,7 +91,8 @@ def main():
         sets.append(FileSet(options, REAL))
 
     def asked(indexes):
-        return [index for index in indexes if index[0] in options.methods]
+        return [(method, with_options) for method, with_options in indexes if method in options.methods and
+                (method != "gpuivf" or options.storages is None or storage_of(with_options) in options.storages)]
 
     def measure(data):
         builds(data, asked(BUILDS[:1]), WORKERS[1])
