@@ -82,7 +82,9 @@ SQL
 	for my $i (grep { $_ % 20 == 1 } 1 .. $n)
 	{
 		my $last = $i + 19 > $n ? $n : $i + 19;
-		my @changes = map { ("DELETE FROM f$_ WHERE id % 9 = 0", "VACUUM (INDEX_CLEANUP on) f$_", "UPDATE f$_ SET category = 1 WHERE id % 4 = 0") } $i .. $last;
+		my @changes = map {
+			("DELETE FROM f$_ WHERE id % 9 = 0", "VACUUM (INDEX_CLEANUP on) f$_", "UPDATE f$_ SET category = 1 WHERE id % 4 = 0")
+		} $i .. $last;
 
 		$node->safe_psql('postgres', join ";\n", @changes);
 	}

@@ -51,7 +51,8 @@ BEGIN { $ENV{PGCTLTIMEOUT} //= $ENV{PG_TEST_TIMEOUT_DEFAULT} // 180; }
 our @EXPORT = qw(
   make_node create_extension has_pgvector has_postgres_fdw use_own_libpq vector_of compared_function workers_started make_table fill_vectors query_vector random_vector_sql
   compare_scans compare_sweep check_index make_standby wait_standby
-  faults_enabled run_to_lock with_storage pages_answer data_folder data_path require_data open_data read_data leave_unchecked check_all $AM server_major major_of $PARALLEL_MODE $OLD_SNAPSHOTS
+  faults_enabled run_to_lock with_storage pages_answer data_folder data_path require_data open_data read_data leave_unchecked check_all
+  $AM server_major major_of $PARALLEL_MODE $OLD_SNAPSHOTS
 );
 
 # The access method of the indexes of a test that holds for all of them: scripts/test runs each file that uses $AM once for each
@@ -445,7 +446,8 @@ sub wait_standby
 	return;
 }
 
-# Starts SQL in a session of background_psql and waits until it stands at a fault point whose action is lock. False: it does not come there.
+# Starts SQL in a session of background_psql and waits until it stands at a fault point whose action is lock. False: it does
+# not come there.
 sub run_to_lock
 {
 	my ($node, $session, $sql) = @_;
