@@ -15,9 +15,17 @@ namespace vectorgpu::cuda::test
 enum class Values
 {
 	kReal,
-	kBytes,    // whole numbers, few enough for ties
-	kExtremes, // also NaN and infinities
+	kBytes,       // whole numbers, few enough for ties
+	kExtremes,    // also NaN and infinities
+	kFewExtremes, // one of 100 rows
 };
+
+/// No graph can be built of such rows.
+inline bool
+has_extremes(Values values)
+{
+	return values == Values::kExtremes || values == Values::kFewExtremes;
+}
 
 /// most: the largest whole number.
 inline void
@@ -25,6 +33,9 @@ add_values(Rows *rows, Values values, unsigned most, size_t n, std::mt19937 &rng
 {
 	if (values == Values::kBytes)
 		add_whole_numbers(rows, n, most, rng, first_id);
+	else if (values == Values::kFewExtremes)
+		for (size_t i = 0; i < n; i++)
+			rows->add_random(1, i % 100 == 50 ? Data::kExtremes : Data::kGaussian, rng, first_id + i);
 	else
 		rows->add_random(n, values == Values::kReal ? Data::kGaussian : Data::kExtremes, rng, first_id);
 }

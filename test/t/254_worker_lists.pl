@@ -103,6 +103,30 @@ sub codes_of_changed_rows
 	return;
 }
 
+# Of rows that bytes do not tell apart the worker finds those that the pages' vectors lead to; of all rows as many as the recall target asks for.
+sub rounded_rows
+{
+	my $elements = q{SELECT i AS id, ('[' || string_agg((CASE j WHEN 1 THEN %s WHEN 2 THEN %s ELSE sin(i * j * j) END)::real::text, ',' ORDER BY j) || ']')::vector(64) AS v
+		FROM generate_series(1, 3000) i, generate_series(1, 64) j GROUP BY i};
+	my %tables = (coarse => sprintf($elements, 300, '200 * sin(i)'), fine => sprintf($elements, 1, 'sin(i)'));
+	my $recall = 'SELECT recall FROM vectorgpu_recall(\'r_v\', 300)';
+
+	for my $rows (sort keys %tables)
+	{
+		$node->safe_psql('postgres', "CREATE TABLE r AS $tables{$rows}; CREATE INDEX r_v ON r USING gpugraph (v vector_l2_ops); SELECT vectorgpu_prewarm('r_v')");
+
+		my $answers = q{SET enable_seqscan = off; SET enable_sort = off; SELECT string_agg((SELECT string_agg(id::text, ',') FROM (SELECT id FROM r ORDER BY v <-> q.v LIMIT 10) a), ';' ORDER BY q.id) FROM r q WHERE id % 50 = 0};
+		my $by_pages = $node->safe_psql('postgres', "SET vectorgpu.worker = off; SET gpugraph.search_width = 12; $answers");
+		my $by_worker;
+
+		by_worker($node, "$rows rows", sub { $by_worker = $node->safe_psql('postgres', "SET gpugraph.search_width = 12; $answers") });
+		is($by_worker, $by_pages, 'rows that bytes do not tell apart: the worker goes by the rows') if $rows eq 'coarse';
+		by_worker($node, "recall, $rows rows", sub { cmp_ok($node->safe_psql('postgres', $recall), '>', 0.95, "$rows rows: the worker reaches the recall target") });
+		$node->safe_psql('postgres', 'DROP TABLE r');
+	}
+	return;
+}
+
 my %ops = (l2 => '<->', ip => '<#>', cosine => '<=>', l1 => '<+>');
 
 for my $col (qw(v h))
@@ -236,6 +260,7 @@ if ($graph)
 		$node->safe_psql('postgres', 'DROP INDEX i');
 	}
 
+	rounded_rows();
 	codes_of_changed_rows('codes = rabitq, bits = 2', @some);
 	$node->safe_psql('postgres', 'DROP INDEX i; DELETE FROM t WHERE id < 0');
 	$node->safe_psql('postgres', 'VACUUM t');

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "cuda/resident/device_codes.hpp"
+#include "engine/copies/rounded_trial.hpp"
 #include "kernels/graph/graph_narrow.hpp"
 
 namespace vectorgpu::cuda
@@ -70,6 +72,48 @@ make_entries(Budget *budget, Uploader *uploader, const uint32_t *entries, const 
 		"gather entry points");
 }
 
+/// Append to *list rows nodes [n] of the device; they and their numbers fit the staging buffer together. Caller holds
+/// the uploader's mutex.
+Status
+read_rows(const Device *device, Uploader *uploader, const kernels::Rows &rows, std::span<const uint32_t> nodes,
+	engine::RowList *list)
+{
+	const size_t n = nodes.size();
+	uint8_t *const gathered = uploader->staging.as<uint8_t>();
+	uint8_t *const numbers = gathered + n * rows.pitch_bytes;
+	const std::vector<RowId> row_ids(n);
+	std::vector<uint8_t> vectors(n * rows.pitch_bytes);
+
+	VECTORGPU_TRY(send(device, uploader, numbers, nodes.data(), nodes.size_bytes()));
+	VECTORGPU_TRY(device->check(kernels::launch_graph_gather(rows, reinterpret_cast<const uint32_t *>(numbers),
+									static_cast<uint32_t>(n), gathered, uploader->stream.get()),
+		"gather rows of a trial"));
+	VECTORGPU_TRY(receive_bytes(device, uploader, vectors.data(), gathered, vectors.size()));
+	for (size_t i = 1; i < n; i++)
+		std::memmove(vectors.data() + i * list->row_bytes(), vectors.data() + i * rows.pitch_bytes, list->row_bytes());
+	list->append(row_ids.data(), vectors.data(), n);
+	return Status::ok();
+}
+
+/// Set *lead to whether rounded rows can lead searches. Caller holds the uploader's mutex.
+Status
+try_rounded(const Device *device, Uploader *uploader, const engine::DistanceSpec &spec,
+	const engine::SegmentGraph &graph, const kernels::Rows &rows, bool *lead)
+{
+	const engine::RoundedTrial trial(graph);
+	const std::span<const uint32_t> nodes = trial.nodes();
+	const size_t most = uploader->staging.bytes() / (rows.pitch_bytes + sizeof(uint32_t));
+	engine::RowList list(spec, engine::RowList::Kind::kSegment, nullptr, true, true);
+	std::vector<uint32_t> places(nodes.size());
+
+	for (size_t first = 0; first < nodes.size(); first += most)
+		VECTORGPU_TRY(
+			read_rows(device, uploader, rows, nodes.subspan(first, std::min(most, nodes.size() - first)), &list));
+	std::iota(places.begin(), places.end(), 0);
+	*lead = trial.passes(spec, list.view(), places);
+	return Status::ok();
+}
+
 /// Make the rounded rows. The stream has work left.
 Status
 make_narrow(Budget *budget, Uploader *uploader, const engine::DistanceSpec &spec, uint32_t dim_pad,
@@ -112,6 +156,12 @@ DeviceGraph::narrow(uint32_t dim_pad) const
 	return {narrow_rows.as<int8_t>(), narrow_values.as<NarrowRow>(), dim_pad};
 }
 
+uint32_t
+width_of(const engine::SearchQuery &query, const Source &source)
+{
+	return engine::width_of(query, source.segment, source.graph->narrow_rows.bytes() > 0);
+}
+
 Status
 make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
 	const engine::DistanceSpec *rounded, uint32_t dim_pad, std::shared_ptr<const DeviceGraph> *made)
@@ -126,7 +176,12 @@ make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph
 	next->parts.assign(graph.parts().begin(), graph.parts().end());
 	VECTORGPU_TRY(make_edges(budget, uploader, graph.edges(), layout.bytes() - layout.edges_at(), &next->edges));
 	VECTORGPU_TRY(make_entries(budget, uploader, graph.entries(), rows, next.get()));
+
+	bool lead = false;
+
 	if (rounded != nullptr && block.form == kernels::Form::kFloat32)
+		VECTORGPU_TRY(try_rounded(device, uploader, *rounded, graph, rows, &lead));
+	if (lead)
 		VECTORGPU_TRY(make_narrow(budget, uploader, *rounded, dim_pad, rows, next.get()));
 	VECTORGPU_TRY(device->damage("gpu_flip_derived", next->entry_vectors.as<uint8_t>(), 0, uploader->stream.get()));
 	VECTORGPU_TRY(uploader->stream.synchronize());

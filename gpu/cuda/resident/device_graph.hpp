@@ -22,7 +22,7 @@ struct DeviceGraph
 	std::shared_ptr<const Held> edges; // [n_rows, degree] uint32; of graphs with other entry points too
 	Held entry_nodes;                  // [n_entries] uint32
 	Held entry_vectors;                // [n_entries, pitch_bytes], in the block's form
-	Held narrow_rows;                  // kernels::GraphNarrowRows, of a copy that keeps rounded rows; else empty
+	Held narrow_rows;                  // kernels::GraphNarrowRows, where rounded rows lead searches; else empty
 	Held narrow_values;
 
 	kernels::GraphNarrowRows narrow(uint32_t dim_pad) const;
@@ -31,8 +31,12 @@ struct DeviceGraph
 	kernels::Rows rows_of_entries(const Block &block, const engine::GraphPartLayout &part) const;
 };
 
+/// Return the width with which a query that has probes searches the source's graph.
+uint32_t width_of(const engine::SearchQuery &query, const Source &source);
+
 /// Make the graph of a sealed block from a checked description. Waits for the upload.
-/// rounded: the specification of rows that are rounded; null: none are. Without room for these the graph goes without.
+/// rounded: the specification of rows that are rounded; null: none are. Without room for these the graph goes without,
+/// and where they would lead astray (engine/copies/rounded_trial.hpp). Throws bad_alloc.
 Status make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph, const Block &block,
 	const engine::DistanceSpec *rounded, uint32_t dim_pad, std::shared_ptr<const DeviceGraph> *made);
 

@@ -120,7 +120,7 @@ put_heads(const SearchCall &call, const Source &source, const Sent &sent, uint32
 		const SearchQuery &query = call.queries[i];
 
 		sent.k[i] = static_cast<uint32_t>(query.k);
-		sent.widths[i] = engine::width_of(query.probes, source.segment);
+		sent.widths[i] = width_of(query, source);
 		sent.has_after[i] = query.has_after;
 		sent.after[i] = {kernels::score_to_key(query.after.score), query.after.row};
 		any_after |= query.has_after;

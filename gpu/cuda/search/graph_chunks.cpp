@@ -67,10 +67,7 @@ private:
 		return std::min(part.n_entries, engine::graph::kSearchEntries);
 	}
 
-	uint32_t width(uint32_t number, const Source &source) const
-	{
-		return engine::width_of(call_.queries[number].probes, source.segment);
-	}
+	uint32_t width(uint32_t number, const Source &source) const { return width_of(call_.queries[number], source); }
 
 	/// Bytes that are sent for a query.
 	size_t query_in_bytes() const

@@ -89,7 +89,7 @@ GraphChooser::graphs_of(const SearchQuery &query) const
 	for (const Source &source : call_.snapshot.sources)
 		if (source.graph != nullptr && graph < kMostGraphs)
 		{
-			ways |= looks_at_all(engine::width_of(query.probes, source.segment), source) ? 0 : GraphWays{1} << graph;
+			ways |= looks_at_all(width_of(query, source), source) ? 0 : GraphWays{1} << graph;
 			graph++;
 		}
 	return ways;
@@ -135,7 +135,7 @@ GraphChooser::choose(const SearchQuery &query, GraphWays ways, bool are_bytes) c
 		choices[n] = {source.n_rows, dim, source.block->pitch_bytes, by_dot && form == Form::kByte && are_bytes,
 			options.one_pass != nullptr && fits && !query.has_after && spec.metric != Metric::kL1 &&
 				filter_pays(source, 0, 1, k),
-			engine::width_of(query.probes, source.segment), source.graph->layout.header.n_entries};
+			width_of(query, source), source.graph->layout.header.n_entries};
 		numbers[n++] = number;
 	}
 

@@ -35,6 +35,7 @@ struct RowsView
 	std::shared_ptr<const SegmentGraph> graph;            // of a segment of kind kGraph or kHashedGraph
 	std::shared_ptr<const PassingRows> passing = nullptr; // null: all rows pass the search's conditions
 	std::shared_ptr<const SparseRows> sparse = nullptr;   // of a segment of kind kSparse
+	bool rounded_lead = false;                            // rounded rows lead searches of the graph
 
 	bool holds(uint64_t first, uint64_t n_rows) const
 	{

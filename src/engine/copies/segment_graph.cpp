@@ -79,17 +79,24 @@ SegmentGraph::code_model(const DistanceSpec &rows) const
 }
 
 uint32_t
-width_of(std::span<const SegmentProbes> probes, uint32_t segment)
+width_of(const SearchQuery &query, uint32_t segment, bool by_rounded)
 {
-	uint32_t largest = 1;
+	constexpr size_t kMostK = size_t{1} << 20; // of larger ones all rows are scored
+	constexpr size_t kMostBeside = 64;
+	uint32_t width = 1;
 
-	for (const SegmentProbes &named : probes)
+	for (const SegmentProbes &named : query.probes)
 	{
 		if (named.segment == segment)
-			return std::max(named.probes, 1u);
-		largest = std::max(largest, named.probes);
+		{
+			width = std::max(named.probes, 1u);
+			break;
+		}
+		width = std::max(width, named.probes);
 	}
-	return largest;
+	if (by_rounded && query.k <= kMostK)
+		width = std::max(width, static_cast<uint32_t>(query.k + std::min(query.k / 2 + 8, kMostBeside)));
+	return width;
 }
 
 } // namespace vectorgpu::engine

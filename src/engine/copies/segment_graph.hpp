@@ -13,7 +13,7 @@
 namespace vectorgpu::engine
 {
 
-struct SegmentProbes;
+struct SearchQuery;
 
 /// A segment's graph in host memory. Immutable once checked.
 class SegmentGraph
@@ -51,7 +51,8 @@ private:
 	std::vector<uint8_t> bytes_;
 };
 
-/// Return the width with which a query with these probes, at least one, searches a segment.
-uint32_t width_of(std::span<const SegmentProbes> probes, uint32_t segment);
+/// Return the width with which a query that has probes searches a segment. by_rounded: its way is chosen by rounded
+/// rows. Then it is at least half as many again as the rows it looks for, since some of the nearest by these are not.
+uint32_t width_of(const SearchQuery &query, uint32_t segment, bool by_rounded = false);
 
 } // namespace vectorgpu::engine

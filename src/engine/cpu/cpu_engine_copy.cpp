@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/copies/narrow_scores.hpp"
+#include "engine/copies/rounded_trial.hpp"
 #include "engine/filter/gemm_filter.hpp"
 
 namespace vectorgpu::engine
@@ -46,6 +48,19 @@ same_derived(const DistanceSpec &spec, const RowChunk &chunk, size_t slot, const
 
 	return std::equal(rounded.begin(), rounded.end(), chunk.rounded(slot)) &&
 		std::memcmp(&rounding, &chunk.roundings()[slot], sizeof(rounding)) == 0;
+}
+
+bool
+rounded_rows_lead(const DistanceSpec &spec, const CpuSegment &segment)
+{
+	const RowListView rows = segment.rows.view();
+
+	if (!NarrowScores::serve(spec, rows))
+		return false;
+
+	const RoundedTrial trial(*segment.graph);
+
+	return trial.passes(spec, rows, trial.nodes());
 }
 
 } // namespace
@@ -196,6 +211,8 @@ CpuCopy::prepare(CpuSegment *segment) const
 	if (segment->rows.last() > 0)
 		if (Status status = check_structure(*segment); !status.is_ok())
 			return status;
+	if (kind_ == CopyKind::kGraph && rounded_ && segment->rows.last() > 0)
+		segment->rounded_lead = rounded_rows_lead(spec(), *segment);
 	segment->prepared = true;
 	segment->rows.finish();
 	return Status::ok();
@@ -222,8 +239,8 @@ CpuCopy::seal_segment(SegmentId id)
 		return Status::ok();
 	if (Status status = prepare(segment); !status.is_ok())
 		return status;
-	segment->sealed = std::make_shared<const RowsView>(
-		RowsView{segment->rows.view(), nullptr, 0, id, segment->lists, segment->graph, nullptr, segment->sparse});
+	segment->sealed = std::make_shared<const RowsView>(RowsView{segment->rows.view(), nullptr, 0, id, segment->lists,
+		segment->graph, nullptr, segment->sparse, segment->rounded_lead});
 	publish_or([&] { segment->sealed = nullptr; });
 	return Status::ok();
 }

@@ -49,6 +49,7 @@ struct CpuSegment
 	}
 
 	bool prepared = false;                  // its structure is checked and complete
+	bool rounded_lead = false;              // from then on; see RowsView
 	std::shared_ptr<const RowsView> sealed; // null: searches do not see it
 };
 

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <optional>
 
-#include "engine/cpu/narrow_scores.hpp"
+#include "engine/copies/narrow_scores.hpp"
 #include "engine/cpu/part_search.hpp"
 #include "engine/cpu/passing_graph.hpp"
 #include "engine/graph/search.hpp"
@@ -135,6 +135,7 @@ public:
 		for (const auto &segment : snapshot_.segments)
 		{
 			const uint64_t n_rows = segment->rows.last;
+			const uint32_t width = width_of(query_, segment->segment, by_rounded(*segment));
 
 			if (stopped(control_))
 				return 0;
@@ -142,11 +143,10 @@ public:
 				continue;
 			if (!has_scores)
 				coverage_ = std::min(coverage_, Coverage::kScored);
-			else if (graph::looks_at_all(width_of(query_.probes, segment->segment), static_cast<double>(n_rows)) ||
-				all_pass_scored(*segment))
+			else if (graph::looks_at_all(width, static_cast<double>(n_rows)) || all_pass_scored(*segment))
 				add_parts(*segment, row_bytes, &parts);
 			else
-				search_graph(*segment, width_of(query_.probes, segment->segment), &parts);
+				search_graph(*segment, width, &parts);
 			progress(control_);
 		}
 		add_parts(snapshot_.delta, row_bytes, &parts);
@@ -158,12 +158,14 @@ public:
 	}
 
 private:
+	bool by_rounded(const RowsView &view) const { return narrow_.has_value() && view.rounded_lead; }
+
 	/// Parts of the graph whose rows are to be scored instead are appended to *parts.
 	void search_graph(const RowsView &view, uint32_t width, std::vector<Part> *parts)
 	{
 		const SegmentGraph &graph = *view.graph;
 		HeldGraph held(spec_, view, query_.query, control_);
-		const bool is_narrow = narrow_.has_value() && narrow_->serve(view.rows);
+		const bool is_narrow = by_rounded(view);
 		const graph::GraphView graph_view = held.view();
 		const size_t row_bytes = vector_bytes(spec_.element, spec_.dim);
 		graph::SearchSpec spec;

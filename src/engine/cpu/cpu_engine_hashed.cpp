@@ -90,7 +90,7 @@ uint32_t
 HashedAnswer::width(const RowsView &segment) const
 {
 	const uint64_t n_rows = segment.rows.last;
-	const uint32_t width = width_of(query_.probes, segment.segment);
+	const uint32_t width = width_of(query_, segment.segment);
 
 	if (!has_scores_ || n_rows == 0 || all_pass_scored(segment))
 		return 0;

@@ -27,8 +27,8 @@ struct OneGraph
 {
 	OneGraph(const DistanceSpec &spec, Values values, uint32_t seed, size_t n = 2000, uint32_t degree = 16,
 		bool narrow = true, bool rounded = false)
-		: rng(seed), graph(make_rows(spec, values, n, rng, 1), degree, 1,
-						 values == Values::kExtremes ? Edges::kRandom : Edges::kBuilt),
+		: rng(seed),
+		  graph(make_rows(spec, values, n, rng, 1), degree, 1, has_extremes(values) ? Edges::kRandom : Edges::kBuilt),
 		  queries(make_rows(spec, values, kMostAlone + 1, rng, 0)), both(copy_spec(spec, rounded), narrow)
 	{
 		both.change([&](Engine &e, CopyId c) { return graph.load(&e, c, 1); });
@@ -172,9 +172,9 @@ TEST(GraphsAlone, RoundedRowsLeadTheSameWay)
 {
 	for (const Metric metric : {Metric::kL2, Metric::kInnerProduct, Metric::kCosine})
 		for (const auto &[values, dim] : {std::pair{Values::kReal, 100u}, {Values::kReal, 700u},
-				 {Values::kExtremes, 64u}, {Values::kExtremes, 300u}})
+				 {Values::kExtremes, 64u}, {Values::kExtremes, 300u}, {Values::kFewExtremes, 300u}})
 		{
-			if (values == Values::kExtremes && metric == Metric::kCosine)
+			if (has_extremes(values) && metric == Metric::kCosine)
 				continue; // queries without a score search no graph
 
 			OneGraph held({metric, ElementType::kFloat32, dim}, values, dim, 2000, 16, true, true);

@@ -1,4 +1,4 @@
-// Scores of a segment's rounded rows for one query (common/narrow.hpp). Internal to the CPU engine.
+// Scores of a segment's rounded rows for one query (common/narrow.hpp). Internal to the copies and the CPU engine.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +14,17 @@ class NarrowScores
 public:
 	/// Throws bad_alloc.
 	NarrowScores(const DistanceSpec &spec, const void *query)
-		: metric_(spec.metric), n_dims_(spec.dim), query_(spec, query),
-		  weight_(narrow_weight(spec.metric, query_.scale()))
+		: metric_(spec.metric), query_(spec, query), weight_(narrow_weight(spec.metric, query_.scale()))
 	{
 	}
 
-	/// True if the rows of a segment are searched so: they have rounded rows, and are not exact in a narrower form,
+	/// True if the rows of a segment may be searched so: they have rounded rows, and are not exact in a narrower form,
 	/// which a GPU keeps instead.
-	bool serve(const RowListView &rows) const
+	static bool serve(const DistanceSpec &spec, const RowListView &rows)
 	{
 		const auto all = [&](auto is) { return std::all_of(rows.chunks.begin(), rows.chunks.end(), is); };
 
-		return n_dims_ <= kNarrowMostDims && all([](const auto &chunk) { return chunk->roundings() != nullptr; }) &&
+		return spec.dim <= kNarrowMostDims && all([](const auto &chunk) { return chunk->roundings() != nullptr; }) &&
 			!all([](const auto &chunk) { return chunk->all_bytes(); }) &&
 			!all([](const auto &chunk) { return chunk->all_halves(); });
 	}
@@ -67,7 +66,6 @@ private:
 	}
 
 	const Metric metric_;
-	const uint32_t n_dims_;
 	const RoundedQuery query_;
 	const float weight_;
 };
