@@ -18,12 +18,12 @@ constexpr size_t kRows = 6000;
 /// A segment of two parts whose elements are offset + a normal number, in both engines.
 struct OffsetGraph
 {
-	OffsetGraph(const DistanceSpec &spec, float offset, bool rounded)
+	OffsetGraph(const DistanceSpec &spec, float offset, bool rounded, size_t n_rows = kRows)
 		: before(cuda_engine()->stats().resident_bytes), rows(spec), queries(spec), both(copy_spec(spec, rounded))
 	{
 		std::mt19937 rng(5);
 
-		add(&rows, kRows, offset, &rng);
+		add(&rows, n_rows, offset, &rng);
 		add(&queries, 100, offset, &rng);
 
 		const GraphedRows graph(rows, 16, 2);
@@ -119,6 +119,18 @@ TEST(RoundedGraphs, AreKeptOnlyWhereBytesTellRowsApart)
 					EXPECT_EQ(rounded.bytes(), plain_bytes) << "dim " << dim;
 				ASSERT_NO_FATAL_FAILURE(expect_same(&rounded));
 			}
+}
+
+/// Small enough for compute-sanitizer.
+TEST(RoundedGraphs, Reduced)
+{
+	for (const float offset : {0.0f, 100.0f})
+	{
+		OffsetGraph held({Metric::kL2, ElementType::kFloat32, 64}, offset, true, 700);
+
+		for (const uint32_t width : {30, 1})
+			ASSERT_NO_FATAL_FAILURE(held.both.expect_same_answers(held.batch(20, 3, width)));
+	}
 }
 
 } // namespace
