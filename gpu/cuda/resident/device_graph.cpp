@@ -72,8 +72,7 @@ make_entries(Budget *budget, Uploader *uploader, const uint32_t *entries, const 
 		"gather entry points");
 }
 
-/// Append to *list rows nodes [n] of the device; they and their numbers fit the staging buffer together. Caller holds
-/// the uploader's mutex.
+/// Append to *list rows nodes [n] of the device; they and their numbers fit the staging buffer together.
 Status
 read_rows(const Device *device, Uploader *uploader, const kernels::Rows &rows, std::span<const uint32_t> nodes,
 	engine::RowList *list)
@@ -83,19 +82,21 @@ read_rows(const Device *device, Uploader *uploader, const kernels::Rows &rows, s
 	uint8_t *const numbers = gathered + n * rows.pitch_bytes;
 	const std::vector<RowId> row_ids(n);
 	std::vector<uint8_t> vectors(n * rows.pitch_bytes);
+	std::unique_lock lock(uploader->mutex);
 
 	VECTORGPU_TRY(send(device, uploader, numbers, nodes.data(), nodes.size_bytes()));
 	VECTORGPU_TRY(device->check(kernels::launch_graph_gather(rows, reinterpret_cast<const uint32_t *>(numbers),
 									static_cast<uint32_t>(n), gathered, uploader->stream.get()),
 		"gather rows of a trial"));
 	VECTORGPU_TRY(receive_bytes(device, uploader, vectors.data(), gathered, vectors.size()));
+	lock.unlock();
 	for (size_t i = 1; i < n; i++)
 		std::memmove(vectors.data() + i * list->row_bytes(), vectors.data() + i * rows.pitch_bytes, list->row_bytes());
 	list->append(row_ids.data(), vectors.data(), n);
 	return Status::ok();
 }
 
-/// Set *lead to whether rounded rows can lead searches. Caller holds the uploader's mutex.
+/// Set *lead to whether rounded rows can lead searches. Throws bad_alloc.
 Status
 try_rounded(const Device *device, Uploader *uploader, const engine::DistanceSpec &spec,
 	const engine::SegmentGraph &graph, const kernels::Rows &rows, bool *lead)
@@ -168,19 +169,19 @@ make_graph(Budget *budget, Uploader *uploader, const engine::SegmentGraph &graph
 {
 	const Device *device = budget->device();
 	auto next = std::make_shared<DeviceGraph>();
-	const std::lock_guard lock(uploader->mutex);
 	const engine::GraphLayout layout = graph.layout();
 	const kernels::Rows rows = rows_of(block, layout.n_rows);
+	bool lead = false;
+
+	if (rounded != nullptr && block.form == kernels::Form::kFloat32)
+		VECTORGPU_TRY(try_rounded(device, uploader, *rounded, graph, rows, &lead));
+
+	const std::lock_guard lock(uploader->mutex);
 
 	next->layout = layout;
 	next->parts.assign(graph.parts().begin(), graph.parts().end());
 	VECTORGPU_TRY(make_edges(budget, uploader, graph.edges(), layout.bytes() - layout.edges_at(), &next->edges));
 	VECTORGPU_TRY(make_entries(budget, uploader, graph.entries(), rows, next.get()));
-
-	bool lead = false;
-
-	if (rounded != nullptr && block.form == kernels::Form::kFloat32)
-		VECTORGPU_TRY(try_rounded(device, uploader, *rounded, graph, rows, &lead));
 	if (lead)
 		VECTORGPU_TRY(make_narrow(budget, uploader, *rounded, dim_pad, rows, next.get()));
 	VECTORGPU_TRY(device->damage("gpu_flip_derived", next->entry_vectors.as<uint8_t>(), 0, uploader->stream.get()));

@@ -81,8 +81,8 @@ SegmentGraph::code_model(const DistanceSpec &rows) const
 uint32_t
 width_of(const SearchQuery &query, uint32_t segment, bool by_rounded)
 {
-	constexpr size_t kMostK = size_t{1} << 20; // of larger ones all rows are scored
 	constexpr size_t kMostBeside = 64;
+	constexpr size_t kMostRaised = 1024; // a GPU scores all rows instead of wider searches
 	uint32_t width = 1;
 
 	for (const SegmentProbes &named : query.probes)
@@ -94,9 +94,12 @@ width_of(const SearchQuery &query, uint32_t segment, bool by_rounded)
 		}
 		width = std::max(width, named.probes);
 	}
-	if (by_rounded && query.k <= kMostK)
-		width = std::max(width, static_cast<uint32_t>(query.k + std::min(query.k / 2 + 8, kMostBeside)));
-	return width;
+	if (!by_rounded)
+		return width;
+
+	const size_t k = std::min(query.k, kMostRaised);
+
+	return std::max(width, static_cast<uint32_t>(std::min(k + std::min(k / 2 + 8, kMostBeside), kMostRaised)));
 }
 
 } // namespace vectorgpu::engine

@@ -52,7 +52,7 @@ private:
 };
 
 /// Return the width with which a query that has probes searches a segment. by_rounded: its way is chosen by rounded
-/// rows. Then it is at least half as many again as the rows it looks for, since some of the nearest by these are not.
+/// rows, of which some of the nearest are not: then it is at least k + k / 2 + 8, but at most k + 64, up to 1,024.
 uint32_t width_of(const SearchQuery &query, uint32_t segment, bool by_rounded = false);
 
 } // namespace vectorgpu::engine

@@ -93,7 +93,8 @@ struct RowBlock
 };
 
 /// The effort of a query in a segment. Lists: how many are scanned, the nearest first; more than there are: all.
-/// Graphs: the width of the search; in hashed ones also the number of rows whose scores are computed.
+/// Graphs: the width of the search, at least (engine/copies/segment_graph.hpp); in hashed ones also the number of rows
+/// whose scores are computed.
 struct SegmentProbes
 {
 	SegmentId segment;

@@ -13,112 +13,123 @@ using engine::CopyKind;
 using engine::CopySpec;
 using engine::SegmentProbes;
 
-constexpr size_t kRows = 6000;
-
-/// A segment of two parts whose elements are offset + a normal number, in both engines.
-struct OffsetGraph
+/// n rows whose elements are offset + a normal number.
+Rows
+rows_around(const DistanceSpec &spec, float offset, size_t n, RowId first_id)
 {
-	OffsetGraph(const DistanceSpec &spec, float offset, bool rounded, size_t n_rows = kRows)
-		: before(cuda_engine()->stats().resident_bytes), rows(spec), queries(spec), both(copy_spec(spec, rounded))
+	Rows rows(spec);
+	std::mt19937 rng(static_cast<uint32_t>(first_id));
+	std::normal_distribution<float> normal;
+	std::vector<float> row(spec.dim);
+
+	for (size_t i = 0; i < n; i++)
 	{
-		std::mt19937 rng(5);
-
-		add(&rows, n_rows, offset, &rng);
-		add(&queries, 100, offset, &rng);
-
-		const GraphedRows graph(rows, 16, 2);
-
-		both.change([&](Engine &e, CopyId c) { return graph.load(&e, c, 1); });
+		std::generate(row.begin(), row.end(), [&] { return offset + normal(rng); });
+		rows.add(first_id + i, reinterpret_cast<const uint8_t *>(row.data()));
 	}
+	return rows;
+}
 
-	static CopySpec copy_spec(const DistanceSpec &spec, bool rounded)
+CopySpec
+graph_spec(const DistanceSpec &spec, bool rounded)
+{
+	CopySpec made(spec, CopyKind::kGraph);
+
+	made.rounded = rounded;
+	return made;
+}
+
+/// Segments 1, 2 ... in both engines. Those of the constructor outlive it.
+struct BothEngines
+{
+	BothEngines(const std::vector<const GraphedRows *> &from, bool rounded)
+		: segments(from), before(cuda_engine()->stats().resident_bytes), both(graph_spec(from[0]->rows.spec, rounded))
 	{
-		CopySpec made(spec, CopyKind::kGraph);
-
-		made.rounded = rounded;
-		return made;
-	}
-
-	static void add(Rows *to, size_t n, float offset, std::mt19937 *rng)
-	{
-		std::normal_distribution<float> normal;
-		std::vector<float> row(to->spec.dim);
-
-		for (size_t i = 0; i < n; i++)
-		{
-			std::generate(row.begin(), row.end(), [&] { return offset + normal(*rng); });
-			to->add(i + 1, reinterpret_cast<const uint8_t *>(row.data()));
-		}
+		for (size_t i = 0; i < segments.size(); i++)
+			both.change([&](Engine &e, CopyId c) { return segments[i]->load(&e, c, static_cast<SegmentId>(i + 1)); });
 	}
 
 	uint64_t bytes() const { return both.cuda()->stats().resident_bytes - before; }
 
-	/// n queries for k rows, with different widths.
-	std::vector<SearchQuery> batch(size_t n, size_t k, uint32_t width)
+	double score(const void *query, RowId row) const
 	{
-		std::vector<SearchQuery> requests;
-
-		probes = {SegmentProbes{1, width}, {1, width / 2 + 1}};
-		for (size_t i = 0; i < n; i++)
-		{
-			requests.push_back({queries.vector(i % queries.n()), k, false, {}});
-			requests.back().probes = {&probes[i % 2], 1};
-		}
-		return requests;
+		for (const GraphedRows *segment : segments)
+			if (const Rows &rows = segment->rows; row >= rows.ids.front() && row <= rows.ids.back())
+				return oracle_score(rows.spec, query, rows.vector(row - rows.ids.front()));
+		return NAN;
 	}
 
+	/// Batches of all kinds of launches, for k rows, with different widths.
+	void expect_same_answers(size_t k, const std::vector<size_t> &batches, const std::vector<uint32_t> &widths)
+	{
+		const DistanceSpec &spec = segments[0]->rows.spec;
+		const Rows queries = rows_around(spec, 0, 100, 999);
+
+		for (const size_t n : batches)
+			for (const uint32_t width : widths)
+			{
+				std::vector<SearchQuery> requests;
+				const SegmentProbes probes[] = {{1, width}, {1, width / 2 + 1}};
+
+				for (size_t i = 0; i < n; i++)
+				{
+					const Rows &rows = segments[i % segments.size()]->rows;
+
+					requests.push_back({i % 3 == 0 ? queries.vector(i % 100) : rows.vector(i % 700), k, false, {}});
+					requests.back().probes = {&probes[i % 2], 1};
+				}
+				SCOPED_TRACE(testing::Message() << metric_name(spec.metric) << " dim " << spec.dim << " batch " << n
+												<< " width " << width << " k " << k);
+				if (spec.metric == Metric::kCosine)
+					ASSERT_NO_FATAL_FAILURE(expect_nearly_same_answers(
+						both, requests, .99, [&](const void *query, RowId row) { return score(query, row); }));
+				else
+					ASSERT_NO_FATAL_FAILURE(both.expect_same_answers(requests));
+			}
+	}
+
+	const std::vector<const GraphedRows *> segments;
 	const uint64_t before;
-	Rows rows;
-	Rows queries;
 	Both both;
-	std::array<SegmentProbes, 2> probes;
 };
 
-void
-expect_same(OffsetGraph *held)
+/// The longer rows are read back for the trial in two pieces.
+TEST(RoundedGraphs, AreKeptOnlyWhereBytesTellRowsApart)
 {
-	const DistanceSpec spec = held->rows.spec;
+	constexpr size_t kRows = 4500;
 
-	for (const size_t n : {1, 100, 1100})
-		for (const uint32_t width : {60, 10, 1})
+	for (const auto &[metric, dim] : {std::pair{Metric::kL2, 64u}, {Metric::kCosine, 64u}, {Metric::kL2, 1000u}})
+		for (const float offset : {0.0f, 100.0f})
 		{
-			const std::vector<SearchQuery> requests = held->batch(n, 10, width);
+			const GraphedRows graph(rows_around({metric, ElementType::kFloat32, dim}, offset, kRows, 1), 16, 2);
+			uint64_t plain_bytes = 0;
 
-			SCOPED_TRACE(testing::Message()
-				<< metric_name(spec.metric) << " dim " << spec.dim << " batch " << n << " width " << width);
-			if (spec.metric == Metric::kCosine)
-				ASSERT_NO_FATAL_FAILURE(
-					expect_nearly_same_answers(held->both, requests, .99, [&](const void *query, RowId row)
-						{ return oracle_score(spec, query, held->rows.vector(row - 1)); }));
+			{
+				BothEngines plain({&graph}, false);
+
+				plain_bytes = plain.bytes();
+				ASSERT_NO_FATAL_FAILURE(plain.expect_same_answers(10, {1, 1100}, {60, 10}));
+			}
+
+			BothEngines rounded({&graph}, true);
+
+			if (offset == 0)
+				EXPECT_GE(rounded.bytes(), plain_bytes + kRows * dim) << "dim " << dim;
 			else
-				ASSERT_NO_FATAL_FAILURE(held->both.expect_same_answers(requests));
+				EXPECT_EQ(rounded.bytes(), plain_bytes) << "dim " << dim;
+			ASSERT_NO_FATAL_FAILURE(rounded.expect_same_answers(10, {1, 100, 1100}, {60, 10, 1}));
+			ASSERT_NO_FATAL_FAILURE(rounded.expect_same_answers(300, {1, 100, 1100}, {310}));
 		}
 }
 
-TEST(RoundedGraphs, AreKeptOnlyWhereBytesTellRowsApart)
+TEST(RoundedGraphs, SegmentsOfOneCopyDiffer)
 {
-	for (const Metric metric : {Metric::kL2, Metric::kCosine})
-		for (const uint32_t dim : {64u, 300u})
-			for (const float offset : {0.0f, 100.0f})
-			{
-				const DistanceSpec spec = {metric, ElementType::kFloat32, dim};
-				uint64_t plain_bytes = 0;
+	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 64};
+	const GraphedRows fine(rows_around(spec, 0, 3000, 1), 16);
+	const GraphedRows coarse(rows_around(spec, 100, 2000, 10001), 16);
+	BothEngines held({&fine, &coarse}, true);
 
-				{
-					OffsetGraph plain(spec, offset, false);
-
-					plain_bytes = plain.bytes();
-					ASSERT_NO_FATAL_FAILURE(expect_same(&plain));
-				}
-
-				OffsetGraph rounded(spec, offset, true);
-
-				if (offset == 0)
-					EXPECT_GE(rounded.bytes(), plain_bytes + kRows * dim) << "dim " << dim;
-				else
-					EXPECT_EQ(rounded.bytes(), plain_bytes) << "dim " << dim;
-				ASSERT_NO_FATAL_FAILURE(expect_same(&rounded));
-			}
+	ASSERT_NO_FATAL_FAILURE(held.expect_same_answers(10, {1, 100, 1100}, {60, 10, 1}));
 }
 
 /// Small enough for compute-sanitizer.
@@ -126,10 +137,9 @@ TEST(RoundedGraphs, Reduced)
 {
 	for (const float offset : {0.0f, 100.0f})
 	{
-		OffsetGraph held({Metric::kL2, ElementType::kFloat32, 64}, offset, true, 700);
+		const GraphedRows graph(rows_around({Metric::kL2, ElementType::kFloat32, 64}, offset, 700, 1), 16);
 
-		for (const uint32_t width : {30, 1})
-			ASSERT_NO_FATAL_FAILURE(held.both.expect_same_answers(held.batch(20, 3, width)));
+		ASSERT_NO_FATAL_FAILURE(BothEngines({&graph}, true).expect_same_answers(3, {20}, {30, 1}));
 	}
 }
 
