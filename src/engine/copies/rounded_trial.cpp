@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 
 #include "engine/copies/narrow_scores.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/graph/graph.hpp"
+#include "engine/match/hash_family.hpp"
 
 namespace vectorgpu::engine
 {
@@ -14,22 +17,21 @@ namespace
 {
 
 constexpr uint32_t kMostSearches = 64;
-constexpr uint32_t kMostEdges = 32;   // of a row that are followed
-constexpr uint32_t kMostFollowed = 4; // rows at their ends whose edges are followed in turn
-constexpr size_t kNearest = 10;
-constexpr size_t kLookedAt = 16; // by rounded rows; a search looks at more of them (width_of)
-constexpr double kLeastFound = .99;
+constexpr uint64_t kSeed = 0x726f756e646564;
+constexpr uint32_t kMostEdges = 32;  // of a row that are followed
+constexpr size_t kMostMet = 160;     // rows from which on no more edges are followed
+constexpr double kLeastFound = .99;  // of the nearest, on the average
+constexpr double kLeastDecided = .5; // of the searches
 
-/// Append the ends of a row's first edges.
-void
-append_ends(const SegmentGraph &graph, uint32_t node, std::vector<uint32_t> *nodes)
+/// So many of the nearest are looked for among the nearest by rounded rows. A search looks at more of these (width_of).
+/// The second depth is for rows that have copies, which hide the others.
+struct Depth
 {
-	const uint32_t *edges = graph.edges() + size_t{node} * graph.degree();
+	size_t nearest;
+	size_t looked_at;
+};
 
-	for (uint32_t i = 0; i < std::min(graph.degree(), kMostEdges); i++)
-		if (edges[i] != graph::kNoNode)
-			nodes->push_back(edges[i]);
-}
+constexpr Depth kDepths[] = {{10, 16}, {50, 75}};
 
 void
 make_unique(std::vector<uint32_t> *nodes)
@@ -38,20 +40,22 @@ make_unique(std::vector<uint32_t> *nodes)
 	nodes->erase(std::unique(nodes->begin(), nodes->end()), nodes->end());
 }
 
-/// The rows that a search would meet around a node, without itself.
+/// The rows around a node that a search would meet, ascending, without itself.
 std::vector<uint32_t>
 neighborhood(const SegmentGraph &graph, uint32_t node)
 {
-	std::vector<uint32_t> met;
+	std::vector<uint32_t> met = {node};
 
-	append_ends(graph, node, &met);
+	for (size_t followed = 0; followed < met.size() && met.size() < kMostMet; followed++)
+	{
+		const uint32_t *edges = graph.edges() + size_t{met[followed]} * graph.degree();
 
-	const size_t n_followed = std::min<size_t>(met.size(), kMostFollowed);
-
-	for (size_t i = 0; i < n_followed; i++)
-		append_ends(graph, met[i], &met);
-	make_unique(&met);
-	met.erase(std::remove(met.begin(), met.end(), node), met.end());
+		for (uint32_t i = 0; i < std::min(graph.degree(), kMostEdges); i++)
+			if (edges[i] != graph::kNoNode && std::find(met.begin(), met.end(), edges[i]) == met.end())
+				met.push_back(edges[i]);
+	}
+	met.erase(met.begin());
+	std::sort(met.begin(), met.end());
 	return met;
 }
 
@@ -61,22 +65,30 @@ put_nan_last(std::vector<double> *scores)
 	std::replace_if(scores->begin(), scores->end(), [](double score) { return std::isnan(score); }, HUGE_VAL);
 }
 
-/// Return how many of the kNearest first of `scores` are among the kLookedAt first of `rounded`; ties are equally good.
+/// Whether there are rows to tell apart. Those without a finite score are found by exact searches.
+bool
+decides(const std::vector<double> &scores, const Depth &depth)
+{
+	return scores.size() > depth.looked_at &&
+		std::count_if(scores.begin(), scores.end(), [](double score) { return std::isfinite(score); }) >=
+		static_cast<ptrdiff_t>(depth.nearest);
+}
+
+/// Return how many of the nearest by `scores` are among those looked at by `rounded`; ties are equally good.
 size_t
-count_found(const std::vector<double> &scores, const std::vector<double> &rounded)
+count_found(const std::vector<double> &scores, const std::vector<double> &rounded, const Depth &depth)
 {
 	std::vector<size_t> order(scores.size());
 	std::vector<double> sorted = scores;
 	size_t n_found = 0;
 
-	for (size_t i = 0; i < order.size(); i++)
-		order[i] = i;
-	std::nth_element(sorted.begin(), sorted.begin() + (kNearest - 1), sorted.end());
+	std::iota(order.begin(), order.end(), 0);
+	std::nth_element(sorted.begin(), sorted.begin() + static_cast<ptrdiff_t>(depth.nearest - 1), sorted.end());
 	std::sort(order.begin(), order.end(),
 		[&](size_t a, size_t b) { return rounded[a] < rounded[b] || (rounded[a] == rounded[b] && a < b); });
-	for (size_t i = 0; i < std::min(kLookedAt, order.size()); i++)
-		n_found += scores[order[i]] <= sorted[kNearest - 1] ? 1 : 0;
-	return std::min(n_found, kNearest);
+	for (size_t i = 0; i < depth.looked_at; i++)
+		n_found += scores[order[i]] <= sorted[depth.nearest - 1] ? 1 : 0;
+	return std::min(n_found, depth.nearest);
 }
 
 } // namespace
@@ -88,14 +100,13 @@ RoundedTrial::RoundedTrial(const SegmentGraph &graph)
 
 	for (uint64_t i = 0; i < n_searches; i++)
 	{
-		const uint32_t sought = static_cast<uint32_t>(i * n_rows / n_searches);
-		std::vector<uint32_t> others = neighborhood(graph, sought);
+		const uint64_t first = i * n_rows / n_searches;
+		const uint64_t end = (i + 1) * n_rows / n_searches;
+		const uint32_t sought = static_cast<uint32_t>(first + stream64(kSeed, i) % (end - first));
 
-		if (others.size() <= kLookedAt)
-			continue;
+		searches_.push_back({sought, neighborhood(graph, sought)});
 		nodes_.push_back(sought);
-		nodes_.insert(nodes_.end(), others.begin(), others.end());
-		searches_.push_back({sought, std::move(others)});
+		nodes_.insert(nodes_.end(), searches_.back().others.begin(), searches_.back().others.end());
 	}
 	make_unique(&nodes_);
 
@@ -113,8 +124,8 @@ bool
 RoundedTrial::passes(const DistanceSpec &spec, const RowListView &rows, std::span<const uint32_t> places) const
 {
 	const size_t row_bytes = vector_bytes(spec.element, spec.dim);
-	size_t n_found = 0;
-	size_t n_nearest = 0;
+	size_t n_decided[std::size(kDepths)] = {};
+	size_t n_found[std::size(kDepths)] = {};
 
 	for (const Search &search : searches_)
 	{
@@ -129,16 +140,19 @@ RoundedTrial::passes(const DistanceSpec &spec, const RowListView &rows, std::spa
 		for (size_t i = 0; i < others.size(); i++)
 			compute_scores(spec, query, rows.vector(others[i], row_bytes), row_bytes, 1, &scores[i], 0);
 		put_nan_last(&scores);
-		// Rows without a finite score are found by exact searches.
-		if (std::count_if(scores.begin(), scores.end(), [](double s) { return std::isfinite(s); }) <
-			static_cast<ptrdiff_t>(kNearest))
-			continue;
 		narrow.score(rows, others.data(), others.size(), rounded.data());
 		put_nan_last(&rounded);
-		n_found += count_found(scores, rounded);
-		n_nearest += kNearest;
+		for (size_t d = 0; d < std::size(kDepths); d++)
+			if (decides(scores, kDepths[d]))
+			{
+				n_found[d] += count_found(scores, rounded, kDepths[d]);
+				n_decided[d]++;
+			}
 	}
-	return static_cast<double>(n_found) >= kLeastFound * static_cast<double>(n_nearest);
+	for (size_t d = 0; d < std::size(kDepths); d++)
+		if (static_cast<double>(n_found[d]) < kLeastFound * static_cast<double>(n_decided[d] * kDepths[d].nearest))
+			return false;
+	return static_cast<double>(n_decided[0]) >= kLeastDecided * static_cast<double>(searches_.size());
 }
 
 } // namespace vectorgpu::engine

@@ -16,14 +16,14 @@ namespace vectorgpu::engine
 class RoundedTrial
 {
 public:
-	/// Chooses rows spread evenly over a checked graph, to be searched for among those that their edges lead to.
+	/// Chooses rows spread at random over a checked graph, to be searched for among those that their edges lead to.
 	explicit RoundedTrial(const SegmentGraph &graph);
 
-	/// The rows that the trial needs, ascending: at most some 10,000.
+	/// The rows that the trial needs, ascending: at most some 12,000.
 	std::span<const uint32_t> nodes() const { return nodes_; }
 
-	/// True if most of the nearest rows are also the nearest by their rounded rows. rows: with rounded rows; places
-	/// [nodes().size()]: where each of nodes() is in them.
+	/// True if nearly all of the nearest rows are also among the nearest by their rounded rows, and there are rows to
+	/// tell apart. rows: with rounded rows; places [nodes().size()]: where each of nodes() is in them.
 	bool passes(const DistanceSpec &spec, const RowListView &rows, std::span<const uint32_t> places) const;
 
 private:

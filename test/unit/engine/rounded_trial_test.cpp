@@ -99,13 +99,47 @@ TEST(RoundedTrial, FailsWhereOneElementHidesTheOthers)
 	EXPECT_FALSE(passes(GraphedRows(rows, 16)));
 }
 
-/// Equal rows are equally near, whatever the rounded rows say; rows without finite distances decide nothing.
-TEST(RoundedTrial, PassesWhereNothingIsToBeToldApart)
+/// Equal rows are equally near, whatever the rounded rows say.
+TEST(RoundedTrial, PassesWhereAllRowsAreEqual)
 {
 	EXPECT_TRUE(passes(GraphedRows(rows_around(Metric::kL2, 1, 0, 300), 16)));
-	EXPECT_TRUE(passes(GraphedRows(rows_around(Metric::kL2, 100, 1, 10), 8)));
-	EXPECT_TRUE(passes(GraphedRows(rows_around(Metric::kL2, NAN, 0, 300), 16, 1, Edges::kRandom)));
-	EXPECT_TRUE(passes(GraphedRows(rows_around(Metric::kL2, HUGE_VALF, 0, 300), 16, 1, Edges::kRandom)));
+}
+
+/// Few rows, and rows without finite distances, say nothing.
+TEST(RoundedTrial, FailsWithoutRowsToTellApart)
+{
+	EXPECT_FALSE(passes(GraphedRows(rows_around(Metric::kL2, 0, 1, 10), 8)));
+	EXPECT_FALSE(passes(GraphedRows(rows_around(Metric::kL2, NAN, 0, 300), 16, 1, Edges::kRandom)));
+	EXPECT_FALSE(passes(GraphedRows(rows_around(Metric::kL2, HUGE_VALF, 0, 300), 16, 1, Edges::kRandom)));
+}
+
+/// Every 50th row is another: the rows sought do not keep step.
+TEST(RoundedTrial, FailsWhateverTheOrderOfTheRows)
+{
+	Rows rows = rows_around(Metric::kL2, 100, 1, 3200);
+	const Rows others = rows_around(Metric::kL2, 0, 1, 3200);
+
+	for (size_t i = 0; i < rows.n(); i += 50)
+		std::copy_n(others.vector(i), rows.row_bytes, &rows.vectors[i * rows.row_bytes]);
+	EXPECT_FALSE(passes(GraphedRows(rows, 16)));
+}
+
+/// The nearest ten of each row are its copies; the rows behind them cannot be told apart.
+TEST(RoundedTrial, FailsBehindCopies)
+{
+	Rows rows = rows_around(Metric::kL2, 0, 1, 2400);
+	const Rows others = rows_around(Metric::kL2, 100, .2f, 200);
+
+	for (size_t i = 0; i < rows.n(); i++)
+		std::copy_n(others.vector(i % 200), rows.row_bytes, &rows.vectors[i * rows.row_bytes]);
+	EXPECT_FALSE(passes(GraphedRows(rows, 16)));
+}
+
+/// Few edges lead to few rows at once: they are followed further.
+TEST(RoundedTrial, FollowsFewEdgesFarEnough)
+{
+	EXPECT_TRUE(passes(GraphedRows(rows_around(Metric::kL2, 0, 1, 2000), 4)));
+	EXPECT_FALSE(passes(GraphedRows(rows_around(Metric::kL2, 100, 1, 2000), 4)));
 }
 
 /// No filter is trusted with such rows: searches by rounded rows never find them.
