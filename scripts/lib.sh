@@ -163,7 +163,7 @@ build_extension() {
 		make -C "$tree" install DESTDIR="$WORK/pg" PG_CONFIG="$PG_CONFIG" "$@" >>"$log" 2>&1 || return 1
 	# The extension vector too, unless the server has pgvector.
 	control=$WORK/pg$("$PG_CONFIG" --sharedir)/extension/vector.control
-	if [ ! -e "$control" ] || grep -q vectorgpu "$control"; then
+	if grep -q '^install-vector:' "$tree/Makefile" && { [ ! -e "$control" ] || grep -q vectorgpu "$control"; }; then
 		make -C "$tree" install-vector DESTDIR="$WORK/pg" PG_CONFIG="$PG_CONFIG" "$@" >>"$log" 2>&1 || return 1
 	fi
 	[ -z "${VECTORGPU_BUILT_WORKER:-}" ] ||

@@ -14,6 +14,7 @@ FASHION = "fashion-mnist-784"
 ARXIV = "arxiv-lsa-256"
 LARGE = "sift-10m"
 MADE = "made-768"                   # of gpu_search_bench
+CLIENTS = ("1 client", "16 clients", "64 clients")
 MADE_SQL = "1000000x768-in-2000"    # of sql_bench --embeddings
 MADE_JOIN = "1000000x768 in groups" # of sql_bench --join-devices
 MADE_CODES = "300000x768-in-2000"   # of sql_bench --codes
@@ -138,11 +139,26 @@ def over_projections(run, bits, hash_bits, recall):
     return round(rates[0] / rates[1], 2) if all(rates) else None
 
 
+def clients_over_before(run):
+    """Searches a second from SQL over those of the other version by number of clients, gpuivf at .98, and of the most of both."""
+    rates = [{clients: run.client(f"{ARXIV}, {version}", "gpuivf, recall_target 0.98$", f"{clients}$") for clients in CLIENTS} for version in ("now", "before")]
+    if not all(rate for version in rates for rate in version.values()):
+        return {}
+    found = {clients: round(rates[0][clients] / rates[1][clients], 3) for clients in CLIENTS}
+    return {**found, "the most of 1, 16, 64 clients": round(max(rates[0].values()) / max(rates[1].values()), 3)}
+
+
 def over_kmeans(run):
     """How many times as long cuVS takes for the iterations of k-means from given centroids."""
     ours = run.number("kmeans", r"20 iterations ([0-9.]+)")
     peer = run.number("peers-graph-sift-32", r"^kmeans \d+ \d+ - ([0-9.]+)", min)
     return round(peer / ours, 2) if ours and peer else None
+
+
+def kmeans_products(run):
+    """10^12 additions and multiplications a second of 20 iterations' products of all rows and centroids, everything else in them included."""
+    ms, rows = run.number("kmeans", r"20 iterations ([0-9.]+)"), run.number("kmeans", r"MiB; (\d+) x 128, 4096 clusters")
+    return round(2 * rows * 128 * 4096 * 20 / ms / 1e9, 1) if ms and rows else None
 
 
 def lost_to_conditions(run):
@@ -268,6 +284,7 @@ def floors(run):
             run.client(MADE_SQL, f"{label}$", "CREATE INDEX over the read, 2 workers"), sql + " --builds"))
           for label, ceiling in (("gpuflat", 1.3), ("gpuivf", 2.3), ("gpuivf, storage = pq", 3), ("gpugraph", 3))),
         ("lists", "k-means, 4,096 centroids, 20 iterations", 150, most, "ms", run.number("kmeans", r"20 iterations ([0-9.]+)"), "gpu_kmeans_bench"),
+        ("lists", "k-means, 4,096 centroids, products of its iterations (goal)", 400, least, "TFLOP/s", kmeans_products(run), "gpu_kmeans_bench"),
         ("lists", "CREATE INDEX USING gpuivf, SIFT", 3, most, "s", run.client(SIFT, "gpuivf", "CREATE INDEX"), sql),
         ("lists", "SQL, SIFT, 64 clients, recall .98", 150000, least, "/s", run.client(SIFT, "gpuivf, recall", "64 clients", recall=0.98), sql),
         ("lists", "SQL, SIFT, recall targets from .9 on: largest difference", 0.01, most, "", run.client(SIFT, "gpuivf$", "recall targets from"), sql),
@@ -297,6 +314,13 @@ def floors(run):
                                      ("exact, a copy of 1.5 times one GPU's room", "exact, 1.5 times a device", 0.9))),
         ("joins", "SIFT, k = 10, LATERAL with ids, one backend, the fastest index", 50000, least, "/s", run.most(SIFT, "", "join, k = 10, LATERAL$"), sql + " --only joins"),
         ("joins", "SIFT, k = 10, LATERAL with ids, 8 parallel workers, the fastest index", 150000, least, "/s", run.most(SIFT, "", "join, k = 10, LATERAL, 8"), sql + " --only joins"),
+        *((("before", f"arxiv-lsa-256, gpuivf at .98 from SQL, {clients}: searches over the other version's", 1.5, least, "x",
+            clients_over_before(run).get(clients), "test/gpu/run --phases before"))
+          for clients in ("the most of 1, 16, 64 clients", *CLIENTS)),
+        *((("before", f"SIFT as bytes, {label}, batch {batch:,}, {what} {second}: time over the other version's", 1.03, most, "x",
+            run.over_before(log, batch, second, column), "test/gpu/run --phases before"))
+          for label, log, what, seconds, column in (("exact", "search", "k =", (10, 100, 1000), 2), ("lists", "lists", "probes", (16, 32, 64), 3), ("graph", "graph", "width", (32, 64, 128), 2))
+          for second in seconds for batch in (1, 64, 10000)),
         ("match counts", "Adult x 20, 1,024 queries, k = 100", 40, most, "ms", run.number("match", r"^adult +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --adult"),
         ("match counts", "10 million x 237 hashes, 1,024 queries", 250, most, "ms", run.number("match", r"^lsh +batch +1024 k +100: median +([0-9.]+)"), "gpu_match_bench --lsh 10000000"),
         ("match counts", "word list, 1,024 misspellings, nearest", 50, most, "ms", run.number("texts", r"^cuda +batch +1024.*median +([0-9.]+)"), "gpu_text_bench"),
@@ -330,6 +354,9 @@ def write_figures(run, table, path, card, trees):
                   for batch, ours, peer, recall in beside_peer(run, name)]
     lines += [(f"graph: {name} as float32, batch {batch}", f"{found[0]:.6g}", "/s", f"{found[1]:.4g}", f"CAGRA of degree {found[2]}", f"{found[3]:.6g}", f"{found[4]:.4g}")
               for name, recalls, _ in CAGRA for recall in recalls for batch in (10000, 64, 1) if (found := beside_cagra(run, name, batch, recall))]
+    lines += [(f"builds: CREATE INDEX, 1M x 768, {label}, 2 workers", f"{seconds:.6g}", "s", "", "", "", "")
+              for label in ("gpuflat", "gpuivf", "gpuivf, storage = pq", "gpugraph")
+              if (seconds := run.note(MADE_SQL, f"{label}$", "CREATE INDEX over the read, 2 workers", r"([0-9.]+) s;"))]
     lines += [(f"conditions: {name}, {index}, 64 clients with a tenant of .5 % each, by turns", f"{ours:.6g}", "/s", f"{recall:.4g}", way, f"{peer:.6g}", f"{peer_recall:.4g}")
               for name in (ARXIV, SIFT) for index in ("gpuflat", "gpuivf") for ours, recall, way, peer, peer_recall in beside_pgvector(run, name, index)]
     lines += [(name, f"{value:.6g}", unit, recall, "", "", "") for name, value, unit, recall in large_engine(run)]

@@ -12,7 +12,7 @@ class Run:
         self.parts = parts
         self.devices = self.read(os.path.join(parts, "devices.bench"))
         self.clients = []
-        named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "join-devices.md", "large.md", "embeddings.md", "builds.md")]
+        named = [os.path.join(parts, name) for name in ("clients.md", "recalls.md", "joins.md", "join-devices.md", "large.md", "embeddings.md", "builds.md", "before-before.md", "before-now.md")]
         for name in named + [path for kind in ("conditions", "codes") for path in sorted(glob.glob(os.path.join(parts, kind + "*.md")))]:
             self.clients += [[cell.strip() for cell in line.strip().strip("|").split("|")]
                              for line in self.read(name) if line.startswith("| ")]
@@ -73,6 +73,12 @@ class Run:
     def search(self, log, batch, k):
         """Median ms of a batch of gpu_search_bench."""
         return next((float(words[2]) for words in self.rows(log) if words[:2] == [str(batch), str(k)]), None)
+
+    def over_before(self, log, batch, second, column):
+        """The median time of a batch over that of the other version, each the better of its runs. SECOND: k, lists or width."""
+        times = [min((float(words[column]) for words in self.rows(f"{version}-{log}") if words[:2] == [str(batch), str(second)]), default=None)
+                 for version in ("now", "before")]
+        return round(times[0] / times[1], 3) if all(times) else None
 
     def fastest(self, logs, batch, rate, recall, least):
         """The most queries/s of a batch among the lines with at least this recall; columns RATE and RECALL."""

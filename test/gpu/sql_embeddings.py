@@ -16,7 +16,7 @@ from sql_sets import VectorSet
 MADE = ((60000, 384, 300), (1000000, 768, 2000))  # rows, dimensions, groups
 REAL = "arxiv-lsa-256"
 METHODS = ("gpuflat", "gpugraph", "gpuivf")
-TARGETS = (None, 0.9, 0.95, 0.98)
+TARGETS = (0, 0.9, 0.95, 0.98)  # 0: the default
 QUERIES = 1000
 CHECKED = 500
 
@@ -75,8 +75,12 @@ class MadeSet(RealSet):
 class FileSet(RealSet):
     """A .f16bin set of the data folder, its rows divided by their length."""
 
+    def __init__(self, options, name):
+        super().__init__(options, name)
+        self.file = name
+
     def part(self, what):
-        data = content(self.options.data, f"{self.name}.{what}.f16bin")
+        data = content(self.options.data, f"{self.file}.{what}.f16bin")
         n, d = (int(value) for value in numpy.frombuffer(data, "<u4", 2))
         rows = numpy.frombuffer(data, "<f2", n * d, offset=8).reshape(n, d).astype(numpy.float32)
         return rows / numpy.linalg.norm(rows, axis=1, keepdims=True)
@@ -108,10 +112,10 @@ def measure(data, method):
         data.build(method)
         size = int(psql(f"SELECT pg_relation_size('{data.table}_{method}')", "vg"))
         line(data.name, method, "size", f"{size / 1e6:.0f} MB", "", "")
-        for target in TARGETS:
-            settings = {} if target is None else {f"{method}.recall_target": target}
-            label = f"{method}, {'default target' if target is None else f'recall_target {target}'}"
-            if data.options.rates or target in (None, 0.95):
+        for target in data.options.targets:
+            settings = {} if not target else {f"{method}.recall_target": target}
+            label = f"{method}, {'default target' if not target else f'recall_target {target}'}"
+            if data.options.rates or target in (0, 0.95):
                 data.rates(label, settings)
             else:
                 found = data.recall("vg", {"enable_seqscan": "off", **settings}, CHECKED)
@@ -160,6 +164,8 @@ def main():
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--rates", action="store_true", help="searches a second at every target, not at .95 and the default alone")
+    parser.add_argument("--targets", type=lambda text: [float(target) for target in text.split(",")], default=list(TARGETS))
+    parser.add_argument("--label", default="")
     parser.add_argument("--methods", type=lambda text: text.split(","), default=list(METHODS))
     options = parser.parse_args()
 
@@ -169,6 +175,7 @@ def main():
         sets.insert(1, FileSet(options, REAL))
     failed = 0
     for data in sets:
+        data.name += options.label and f", {options.label}"
         began = time.monotonic()
         data.make()
         line(data.name, "", "made and loaded", f"{time.monotonic() - began:.1f} s", "", "")

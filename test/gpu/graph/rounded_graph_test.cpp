@@ -2,6 +2,7 @@
 #include <array>
 
 #include "answers.hpp"
+#include "engine/copies/rounded_trial.hpp"
 #include "engine/graph_rows.hpp"
 
 namespace vectorgpu::cuda::test
@@ -59,7 +60,7 @@ struct BothEngines
 		return NAN;
 	}
 
-	/// Batches of all kinds of launches, for k rows, with different widths.
+	/// Batches for k rows with different widths. Of a copy of one segment and one part some go alone, of others none.
 	void expect_same_answers(size_t k, const std::vector<size_t> &batches, const std::vector<uint32_t> &widths)
 	{
 		const DistanceSpec &spec = segments[0]->rows.spec;
@@ -75,8 +76,8 @@ struct BothEngines
 				{
 					const Rows &rows = segments[i % segments.size()]->rows;
 
-					requests.push_back({i % 3 == 0 ? queries.vector(i % 100) : rows.vector(i % 700), k, false, {}});
-					requests.back().probes = {&probes[i % 2], 1};
+					requests.push_back({i % 3 == 2 ? queries.vector(i % 100) : rows.vector(i % 700), k, false, {}});
+					requests.back().probes = {&probes[i / 2 % 2], 1};
 				}
 				SCOPED_TRACE(testing::Message() << metric_name(spec.metric) << " dim " << spec.dim << " batch " << n
 												<< " width " << width << " k " << k);
@@ -93,17 +94,39 @@ struct BothEngines
 	Both both;
 };
 
-/// The longer rows are read back for the trial in two pieces.
+struct Case
+{
+	Metric metric;
+	uint32_t dim;
+	size_t n_rows;
+	uint32_t n_parts;
+	Edges edges;
+};
+
+/// The rows that a trial of the graph reads back.
+size_t
+rows_of_trial(const GraphedRows &graphed)
+{
+	engine::SegmentGraph graph;
+
+	EXPECT_TRUE(graph.append(graphed.degree, graphed.description()).is_ok());
+	EXPECT_TRUE(graph.check(graphed.rows.n()).is_ok());
+	return engine::RoundedTrial(graph).nodes().size();
+}
+
 TEST(RoundedGraphs, AreKeptOnlyWhereBytesTellRowsApart)
 {
-	constexpr size_t kRows = 4500;
+	constexpr size_t kPieceBytes = size_t{16} << 20; // of what is read back at a time
 
-	for (const auto &[metric, dim] : {std::pair{Metric::kL2, 64u}, {Metric::kCosine, 64u}, {Metric::kL2, 1000u}})
+	for (const Case &one : {Case{Metric::kL2, 64, 4500, 1, Edges::kBuilt},
+			 {Metric::kCosine, 64, 4500, 2, Edges::kBuilt}, {Metric::kL2, 1000, 9000, 1, Edges::kRandom}})
 		for (const float offset : {0.0f, 100.0f})
 		{
-			const GraphedRows graph(rows_around({metric, ElementType::kFloat32, dim}, offset, kRows, 1), 16, 2);
+			const DistanceSpec spec = {one.metric, ElementType::kFloat32, one.dim};
+			const GraphedRows graph(rows_around(spec, offset, one.n_rows, 1), 16, one.n_parts, one.edges);
 			uint64_t plain_bytes = 0;
 
+			EXPECT_TRUE(one.dim < 1000 || rows_of_trial(graph) * one.dim * sizeof(float) > kPieceBytes);
 			{
 				BothEngines plain({&graph}, false);
 
@@ -114,9 +137,9 @@ TEST(RoundedGraphs, AreKeptOnlyWhereBytesTellRowsApart)
 			BothEngines rounded({&graph}, true);
 
 			if (offset == 0)
-				EXPECT_GE(rounded.bytes(), plain_bytes + kRows * dim) << "dim " << dim;
+				EXPECT_GE(rounded.bytes(), plain_bytes + one.n_rows * one.dim) << "dim " << one.dim;
 			else
-				EXPECT_EQ(rounded.bytes(), plain_bytes) << "dim " << dim;
+				EXPECT_EQ(rounded.bytes(), plain_bytes) << "dim " << one.dim;
 			ASSERT_NO_FATAL_FAILURE(rounded.expect_same_answers(10, {1, 100, 1100}, {60, 10, 1}));
 			ASSERT_NO_FATAL_FAILURE(rounded.expect_same_answers(300, {1, 100, 1100}, {310}));
 		}
@@ -127,8 +150,11 @@ TEST(RoundedGraphs, SegmentsOfOneCopyDiffer)
 	const DistanceSpec spec = {Metric::kL2, ElementType::kFloat32, 64};
 	const GraphedRows fine(rows_around(spec, 0, 3000, 1), 16);
 	const GraphedRows coarse(rows_around(spec, 100, 2000, 10001), 16);
+	const uint64_t plain_bytes = BothEngines({&fine, &coarse}, false).bytes();
 	BothEngines held({&fine, &coarse}, true);
 
+	EXPECT_GE(held.bytes(), plain_bytes + fine.rows.n() * spec.dim);
+	EXPECT_LT(held.bytes(), plain_bytes + (fine.rows.n() + coarse.rows.n()) * spec.dim);
 	ASSERT_NO_FATAL_FAILURE(held.expect_same_answers(10, {1, 100, 1100}, {60, 10, 1}));
 }
 

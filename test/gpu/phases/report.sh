@@ -24,7 +24,7 @@ phase_report() {
 		echo "| git trees | gpu \`$gpu_tree\`, src/worker \`$worker_tree\`, src/wire \`$wire_tree\`, src/engine \`$engine_tree\` $rest |"
 		echo "| GPU, driver | $(sed -n 1p "$build/machine") |"
 		echo "| compiler | $(sed -n 2p "$build/machine") |"
-		for phase in build tests sanitize networks sql tap faults neighbour exact bench graphs inline devices join-devices clients recalls choice joins embeddings builds code-curves large large_engine; do
+		for phase in build tests sanitize networks sql tap faults neighbour exact bench graphs inline devices join-devices clients recalls choice joins embeddings builds before code-curves large large_engine; do
 			if [ -f "$parts/$phase.table" ]; then
 				cat "$parts/$phase.table"
 			elif [ "$phase" = tap ] && [ -s "$logs/tap" ]; then
@@ -146,6 +146,10 @@ phase_report() {
 		if [ -s "$parts/join-devices.md" ]; then
 			printf '\n### SQL, vectorgpu_join by several GPUs and by one\n\nCommand: `test/gpu/sql_bench --data DIR --join-devices`.\n\n'
 			cat "$parts/join-devices.md"
+		fi
+		if [ -s "$parts/before.md" ]; then
+			printf '\n### Another version beside this one\n\n'
+			cat "$parts/before.md" "$parts"/before-{before,now}.md 2>/dev/null
 		fi
 		if [ -f "$parts/networks.bench" ]; then
 			printf '\n### Selection alone, WarpSelect and BlockSelect\n\n```\n%s\n```\n' "$(cat "$parts/networks.bench")"
