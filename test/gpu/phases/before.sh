@@ -15,8 +15,9 @@ clients_of() {
 	local version=$1 worker=$2
 
 	shift 2
+	# shellcheck disable=SC2086
 	VECTORGPU_BUILT_WORKER=$worker VECTORGPU_MAKE="WERROR=0" limited 150 "$root/test/gpu/sql_bench" --data "$data" --out "$build/sql-$version" --embeddings --rows 1 \
-		--methods gpuivf --targets .98 --rates --label "$version" --seconds 2 "$@" >"$parts/before-$version.md" 2>"$logs/$version-sql" || passed=0
+		--methods gpuivf --targets .98 --rates --label "$version" --seconds 2 ${VECTORGPU_SQL_BENCH:-} "$@" >"$parts/before-$version.md" 2>"$logs/$version-sql" || passed=0
 	[ "$passed" = 1 ] || tail -n 5 "$logs/$version-sql"
 }
 
@@ -26,7 +27,7 @@ phase_before() {
 	[ -n "$other" ] && [ -n "$data" ] || return 0
 	rm -f "$logs"/{before,now}-{search,lists,graph}
 	if files_of sift-bsds-128; then
-		for round in 1 2; do
+		for round in 1 2 3; do
 			engines_of before "$others/test/bench/gpu"
 			engines_of now "$build/cmake/test/bench/gpu"
 		done
