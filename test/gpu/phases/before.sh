@@ -26,14 +26,14 @@ phase_before() {
 
 	[ -n "$other" ] && [ -n "$data" ] || return 0
 	rm -f "$logs"/{before,now}-{search,lists,graph}
+	clients_of before "$others/vectorgpu_worker" --sources "$other"
+	clients_of now "$(built_worker)"
 	if files_of sift-bsds-128; then
 		for round in 1 2 3; do
 			engines_of before "$others/test/bench/gpu"
 			engines_of now "$build/cmake/test/bench/gpu"
 		done
 	fi
-	clients_of before "$others/vectorgpu_worker" --sources "$other"
-	clients_of now "$(built_worker)"
 	: >"$parts/before.md"
 	for log in before-{search,lists,graph,sql} now-{search,lists,graph,sql}; do
 		printf '\n### %s\n\n```\n%s\n```\n' "$log" "$(cat "$logs/$log" 2>/dev/null)" >>"$parts/before.md"
