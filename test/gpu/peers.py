@@ -16,6 +16,7 @@ import numpy
 
 try:
     import cupy
+    import cuvs
     from cuvs.cluster import kmeans
     from cuvs.common import Resources
     from cuvs.neighbors import brute_force, cagra, ivf_flat, ivf_pq
@@ -144,7 +145,7 @@ def main():
     ways = {"brute": brute, "cagra": graph, "ivf_flat": lambda run: lists(run, ivf_flat, "ivf_flat"),
             "ivf_pq": lambda run: lists(run, ivf_pq, "ivf_pq"), "kmeans": means}
 
-    print(f"# cuVS on {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}, {len(run.base)} x {run.base.shape[1]}, {options.metric}")
+    print(f"# cuVS {cuvs.__version__} on {cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}, {len(run.base)} x {run.base.shape[1]}, {options.metric}")
     print("# part setting batch k median-ms queries/s recall")
     for part in options.parts:
         ways[part](run)
