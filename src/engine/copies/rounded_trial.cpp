@@ -9,7 +9,7 @@
 #include "engine/copies/narrow_scores.hpp"
 #include "engine/distance/distance.hpp"
 #include "engine/graph/graph.hpp"
-#include "engine/match/hash_family.hpp"
+#include "engine/recall/stratified.hpp"
 
 namespace vectorgpu::engine
 {
@@ -32,13 +32,6 @@ struct Depth
 };
 
 constexpr Depth kDepths[] = {{10, 16}, {50, 75}};
-
-void
-make_unique(std::vector<uint32_t> *nodes)
-{
-	std::sort(nodes->begin(), nodes->end());
-	nodes->erase(std::unique(nodes->begin(), nodes->end()), nodes->end());
-}
 
 /// The rows around a node that a search would meet, ascending, without itself.
 std::vector<uint32_t>
@@ -100,15 +93,14 @@ RoundedTrial::RoundedTrial(const SegmentGraph &graph)
 
 	for (uint64_t i = 0; i < n_searches; i++)
 	{
-		const uint64_t first = i * n_rows / n_searches;
-		const uint64_t end = (i + 1) * n_rows / n_searches;
-		const uint32_t sought = static_cast<uint32_t>(first + stream64(kSeed, i) % (end - first));
+		const auto sought = static_cast<uint32_t>(stratified_row(i, n_searches, n_rows, kSeed));
 
 		searches_.push_back({sought, neighborhood(graph, sought)});
 		nodes_.push_back(sought);
 		nodes_.insert(nodes_.end(), searches_.back().others.begin(), searches_.back().others.end());
 	}
-	make_unique(&nodes_);
+	std::sort(nodes_.begin(), nodes_.end());
+	nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
 
 	const auto number = [this](uint32_t node)
 	{ return static_cast<uint32_t>(std::lower_bound(nodes_.begin(), nodes_.end(), node) - nodes_.begin()); };
