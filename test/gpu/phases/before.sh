@@ -1,42 +1,40 @@
 # shellcheck shell=bash
-# The phase before: another version of the sources beside these, on the same machine, in turns. Sourced by test/gpu/run.
+# The phase before: another version of the sources beside these, on the same machine, by turns. Sourced by test/gpu/run.
 
-# engines_of VERSION PROGRAMS: whole numbers by the benchmarks in a folder; a round of it. The tables go to the end of the version's logs.
+# engines_of VERSION BUILD: a round of whole numbers by the benchmarks of a build folder, at the end of the version's logs.
 engines_of() {
-	local version=$1 programs=$2
+	local version=$1 build=$2
 
-	limited 60 "$programs/gpu_search_bench" "${files[@]}" --quick >>"$logs/$version-search" 2>&1 || passed=0
-	limited 60 "$programs/gpu_ivf_bench" "${files[@]}" --lists 1024 --quick >>"$logs/$version-lists" 2>&1 || passed=0
-	limited 90 "$programs/gpu_graph_bench" "${files[@]}" --steps 4 >>"$logs/$version-graph" 2>&1 || passed=0
+	run_bench 60 "$version-search" gpu_search_bench "${files[@]}" --quick
+	run_bench 60 "$version-lists" gpu_ivf_bench "${files[@]}" --lists 1024 --quick
+	run_bench 90 "$version-graph" gpu_graph_bench "${files[@]}" --steps 4
 }
 
-# clients_of VERSION WORKER [ARGUMENT…]: gpuivf over arxiv-lsa-256 at the recall target .98 from SQL.
+# clients_of VERSION BUILD [ARGUMENT…]: gpuivf over arxiv-lsa-256 at the recall target .98 from SQL.
 clients_of() {
-	local version=$1 worker=$2
+	local version=$1 build=$2
 
 	shift 2
 	# shellcheck disable=SC2086
-	VECTORGPU_BUILT_WORKER=$worker VECTORGPU_MAKE="WERROR=0" limited 150 "$root/test/gpu/sql_bench" --data "$data" --out "$build/sql-$version" --embeddings --rows 1 \
-		--methods gpuivf --targets .98 --rates --label "$version" --seconds 2 ${VECTORGPU_SQL_BENCH:-} "$@" >"$parts/before-$version.md" 2>"$logs/$version-sql" || passed=0
-	[ "$passed" = 1 ] || tail -n 5 "$logs/$version-sql"
+	sql_bench_phase "before-$version" 150 "SQL, gpuivf at .98, $version" --embeddings --rows 1 --methods gpuivf --targets .98 --rates \
+		--label "$version" --seconds "${VECTORGPU_PGBENCH_SECONDS:-2}" ${VECTORGPU_SQL_BENCH:-} "$@"
 }
 
 phase_before() {
-	local passed=1 round other=${VECTORGPU_BEFORE:-} others=${VECTORGPU_BEFORE_BUILD:-} log
+	local passed=1 other=${VECTORGPU_BEFORE:-} searches=$parts/before.md log files
 
 	[ -n "$other" ] && [ -n "$data" ] || return 0
+	clients_of before "$VECTORGPU_BEFORE_BUILD" --sources "$other"
+	clients_of now "$build"
 	rm -f "$logs"/{before,now}-{search,lists,graph}
-	clients_of before "$others/vectorgpu_worker" --sources "$other"
-	clients_of now "$(built_worker)"
-	if files_of sift-bsds-128; then
-		for round in 1 2 3; do
-			engines_of before "$others/test/bench/gpu"
-			engines_of now "$build/cmake/test/bench/gpu"
-		done
-	fi
-	: >"$parts/before.md"
-	for log in before-{search,lists,graph,sql} now-{search,lists,graph,sql}; do
-		printf '\n### %s\n\n```\n%s\n```\n' "$log" "$(cat "$logs/$log" 2>/dev/null)" >>"$parts/before.md"
+	files_of sift-bsds-128 || return 0
+	for _ in 1 2 3; do
+		engines_of before "$VECTORGPU_BEFORE_BUILD"
+		engines_of now "$build"
 	done
-	note before "$passed" "beside $(sed -n "s/^default_version = '\(.*\)'/\1/p" "$other/vectorgpu.control") | $([ "$passed" = 1 ] && echo measured || echo failed)"
+	: >"$searches"
+	for log in {before,now}-{search,lists,graph}; do
+		show_log "$log" "$log"
+	done
+	note before "$passed" "whole numbers beside $(sed -n "s/^default_version = '\(.*\)'/\1/p" "$other/vectorgpu.control") | $([ "$passed" = 1 ] && echo measured || echo failed)"
 }

@@ -24,7 +24,7 @@ phase_report() {
 		echo "| git trees | gpu \`$gpu_tree\`, src/worker \`$worker_tree\`, src/wire \`$wire_tree\`, src/engine \`$engine_tree\` $rest |"
 		echo "| GPU, driver | $(sed -n 1p "$build/machine") |"
 		echo "| compiler | $(sed -n 2p "$build/machine") |"
-		for phase in build tests sanitize networks sql tap faults neighbour exact bench graphs inline devices join-devices clients recalls choice joins embeddings builds before code-curves large large_engine; do
+		for phase in build tests sanitize networks sql tap faults neighbour exact bench graphs inline devices join-devices clients recalls choice joins embeddings builds before before-before before-now code-curves large large_engine; do
 			if [ -f "$parts/$phase.table" ]; then
 				cat "$parts/$phase.table"
 			elif [ "$phase" = tap ] && [ -s "$logs/tap" ]; then
